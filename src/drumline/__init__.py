@@ -1,0 +1,1 @@
+"""Parallel policy search with the same bits for any number of workers."""

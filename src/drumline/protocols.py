@@ -1,0 +1,163 @@
+"""The page everyone reads first: who talks to whom, and in which words.
+
+A *strategy* (or learner) changes parameters. A *schedule* decides who waits for whom. A *worker
+pool* runs tasks somewhere and does not know what they mean. A *worker* is the far side of a pool.
+
+    strategy.ask ─ tasks ─▶ pool ─▶ worker ─ results ─▶ schedule ─ folded by index ─▶ strategy.tell
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from drumline.types import Metrics, ProcessActivity, Span, State
+
+Probe = Callable[[str], None]
+"""Called by every role at each step of its protocol; tests use it to kill there. A no-op outside tests."""
+
+
+class Strategy(Protocol):
+    """Search over parameters by ask and tell; maximises; knows no process, clock or file.
+
+    What `tell` needs travels with the result, so results may come in any order.
+    """
+
+    def ask(self, count: int) -> Sequence[Any]:
+        """Return the next `count` tasks of the current generation; changes no learned state."""
+        ...
+
+    def tell(self, results: Sequence[Any]) -> Metrics:
+        """Update from the results of one generation, whatever their order."""
+        ...
+
+    def published(self) -> Mapping[str, np.ndarray]:
+        """Return the arrays that a worker needs to run a task of the current version."""
+        ...
+
+    def state(self) -> State:
+        """Return a copy of all learned state, so that `load` goes on with the same bits."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Take over a state; raises `ValueError` naming what is missing or of another shape."""
+        ...
+
+
+class Policy(Protocol):
+    """A policy whose parameters are one flat float32 vector `[P]`."""
+
+    parameter_count: int
+
+    def load_vector(self, parameters: np.ndarray) -> None:
+        """Take the parameters `[P]`; the caller may overwrite its array afterwards."""
+        ...
+
+    def act(self, observation: np.ndarray) -> Any:
+        """Return the action for one observation: a pure function of it and the parameters."""
+        ...
+
+
+class Completed(NamedTuple):
+    """One finished task; `withdrawn` when it was called back while it ran (its result is partial)."""
+
+    task: Any
+    result: Any
+    withdrawn: bool
+
+
+class WorkerPool(Protocol):
+    """Runs opaque tasks; every task that is not withdrawn comes back exactly once.
+
+    Results come in arrival order. A worker's exception reaches the caller of `completed` as
+    `WorkerError`. A worker that dies or hangs is replaced and its unfinished tasks are issued
+    again; a task that kills its worker three times raises `TaskKilledWorkers`.
+    """
+
+    size: int
+
+    def submit(self, tasks: Sequence[Any]) -> None:
+        """Queue tasks behind those already submitted."""
+        ...
+
+    def completed(self, timeout: float | None = None) -> list[Completed]:
+        """Return what has finished since the last call; waits for at least one (or the timeout)."""
+        ...
+
+    def withdraw(self) -> None:
+        """Call back every task submitted so far: the queued never run, the running may stop early."""
+        ...
+
+    def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make the arrays of `version` visible to every task that is submitted from now on."""
+        ...
+
+    def activity(self) -> list[ProcessActivity]:
+        """Return one row per process that has worked in this pool, dead ones included."""
+        ...
+
+    def timeline(self) -> list[Span]:
+        """Return the latest stretches of work (one per lease), oldest first."""
+        ...
+
+    def close(self) -> None:
+        """End every process and free all shared memory; may be called twice."""
+        ...
+
+
+class WorkerContext(Protocol):
+    """What a pool hands to a worker: shared arrays to read, and how to say that it is alive."""
+
+    shared: Mapping[str, np.ndarray]
+    probe: Probe
+
+    def published(self, version: int) -> Mapping[str, np.ndarray]:
+        """Return the arrays of `version`, read in place: copy what must outlast the task's start."""
+        ...
+
+    def progress(self, amount: int) -> None:
+        """Add to the progress counter; a worker whose counter stands still is taken for hung."""
+        ...
+
+    def withdrawn(self) -> bool:
+        """Return whether the running task was called back; its result will not be used."""
+        ...
+
+
+Worker = Callable[[Any], Any]
+"""Runs one task and returns its result; a pure function of the task and the published arrays."""
+
+WorkerFactory = Callable[[WorkerContext], Worker]
+"""Builds a worker inside its process; must pickle by reference (no callable of `__main__`)."""
+
+
+@dataclass(frozen=True)
+class PublishedLayout:
+    """Shape and dtype of each array that a pool publishes; fixed for the life of the pool."""
+
+    arrays: Mapping[str, tuple[tuple[int, ...], str]]
+
+    @staticmethod
+    def of(arrays: Mapping[str, np.ndarray]) -> "PublishedLayout":
+        """Return the layout of `arrays`."""
+        return PublishedLayout({name: (a.shape, a.dtype.str) for name, a in arrays.items()})
+
+
+class WorkerError(RuntimeError):
+    """A worker raised; carries the task and the far side's traceback as text."""
+
+    def __init__(self, task: Any, error: str, traceback: str):
+        super().__init__(f"{error}\nwhile running {task!r}; the worker's traceback:\n{traceback}")
+        self.task = task
+        self.error = error
+        self.traceback = traceback
+
+
+class TaskKilledWorkers(RuntimeError):
+    """The same task ended (or hung) its worker three times."""
+
+    def __init__(self, task: Any, causes: Sequence[str]):
+        super().__init__(f"{task!r} ended its worker {len(causes)} times ({', '.join(causes)})")
+        self.task = task
+        self.causes = tuple(causes)

@@ -1,0 +1,132 @@
+"""Records that travel between rooms and processes: tasks, results, states and metrics."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+Metrics = dict[str, float]
+"""Name → value; a name says what, unit and sign (`policy_entropy_nats`, `env_steps`)."""
+
+
+class Moments(NamedTuple):
+    """Count, mean and centred sum of squares of vectors, in float64."""
+
+    count: float
+    mean: np.ndarray
+    squares: np.ndarray
+
+
+class Evaluate(NamedTuple):
+    """Task: one episode of θ + sign · std · noise(noise_key), or of θ itself when `sign` is 0.
+
+    `version` names the published parameters, `member` the place in the generation; `seed` is
+    the environment's and everything else's in this episode.
+    """
+
+    version: int
+    member: int
+    sign: int
+    noise_key: int
+    seed: int
+    std: float
+    episode_cap: int
+    """Env steps after which the episode is cut; 0 for none."""
+    contributes: bool
+    """Whether the observations enter the running moments."""
+    training: bool
+    """Training rollouts get action noise and the reward shift; evaluations do not."""
+
+
+class RehearseTwice(NamedTuple):
+    """Task: run `task`, then `between`, then `task` again in one worker; results must be equal."""
+
+    task: Evaluate
+    between: Evaluate
+
+
+class Evaluation(NamedTuple):
+    """Result: what one episode returned."""
+
+    version: int
+    member: int
+    sign: int
+    noise_key: int
+    std: float
+    fitness: float
+    """What the update sees: the return, less the reward shift in training; or the sign return."""
+    episode_return: float
+    length: int
+    """Agent decisions."""
+    moments: Moments | None
+    digest: bytes
+    """SHA-256 over observations and rewards, empty unless the task is a rehearsal."""
+
+
+class Rehearsal(NamedTuple):
+    """Result of `RehearseTwice`: both runs of the same task."""
+
+    first: Evaluation
+    second: Evaluation
+
+
+@dataclass(frozen=True)
+class State:
+    """All learned state of a strategy: tensors and plain counters, each by name."""
+
+    tensors: dict[str, np.ndarray] = field(default_factory=dict)
+    counters: dict[str, int | float] = field(default_factory=dict)
+
+
+class ProcessActivity(NamedTuple):
+    """What one process of a layout has done."""
+
+    role: str
+    index: int
+    pid: int
+    tasks: int
+    progress: int
+    busy_seconds: float
+    restarts: int
+    """How many processes in this place died before this one."""
+
+
+class Span(NamedTuple):
+    """One stretch of work of one process, on the machine-wide monotonic clock (`perf_counter`)."""
+
+    role: str
+    index: int
+    start: float
+    end: float
+    tasks: int
+
+
+class EpisodeRow(NamedTuple):
+    """One training episode in the order of its index."""
+
+    update: int
+    member: int
+    sign: int
+    episode_return: float
+    length: int
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """One scheduled evaluation of the published version of `update`."""
+
+    update: int
+    env_steps: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class UpdateRecord:
+    """Everything that is written down about one update."""
+
+    update: int
+    metrics: Metrics
+    published: dict[str, np.ndarray]
+    """Copies: the recorder hashes them later, on its own thread."""
+    episodes: tuple[EpisodeRow, ...] = ()
