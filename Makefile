@@ -1,0 +1,36 @@
+# Plain pip in .venv; the set-up runs again only when pyproject.toml or constraints.txt changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+
+.PHONY: demo test test-slow lint setup clean
+.DEFAULT_GOAL := setup
+
+demo: setup
+	@$(BIN)/python -m drumline demo
+
+test: setup
+	@$(BIN)/python -m pytest -m 'not slow'
+
+test-slow: setup
+	@$(BIN)/python -m pytest -m slow
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/basedpyright
+
+setup: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Drumline needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || \
+		{ echo "making .venv (once)"; $(PYTHON) -m venv --clear .venv; }
+	@echo "installing the versions of constraints.txt (about a minute, longer where torch is downloaded)"
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis
