@@ -1,0 +1,80 @@
+"""The run card: one page that says first what is promised, then what was run and what came out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drumline.runs.atomic_files import replace_file
+from drumline.runs.folder import RunFolder
+from drumline.types import EvaluationRow, Metrics
+
+
+@dataclass(frozen=True)
+class RunCard:
+    """Everything on the card."""
+
+    promise: str
+    """What is promised, or `no promise: …`."""
+    method: str
+    env_id: str
+    seed: int
+    config: Mapping[str, Any]
+    verify_command: str
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=dict)
+    """Of the last update."""
+    best_evaluation: EvaluationRow | None = None
+    fingerprint: str = ""
+    """Head of the hash chain: equal for equal runs."""
+
+
+def write_card(folder: RunFolder, card: RunCard) -> None:
+    """Write card.md, replacing an earlier one."""
+    replace_file(folder.card_md, card_text(card).encode())
+
+
+def card_text(card: RunCard) -> str:
+    """Return the card in Markdown; the promise comes first."""
+    title = f"# {card.method} on {card.env_id}, seed {card.seed}"
+    sections = [
+        card.promise,
+        title,
+        _table("Outcome", _outcome(card)),
+        f"To check it:\n\n    {card.verify_command}",
+        _table("Config", card.config),
+        _table("Layout (changes no number)", card.layout),
+        _table("Versions", card.versions),
+        _table("Machine", card.machine),
+        _table("Last metrics", card.metrics),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _outcome(card: RunCard) -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+    best = card.best_evaluation
+    if best is not None:
+        mean = sum(best.returns) / len(best.returns)
+        rows["best evaluation"] = (
+            f"mean return {mean:.6g} over {len(best.returns)} episodes, "
+            f"at update {best.update} ({best.env_steps} env steps)"
+        )
+    if card.fingerprint:
+        rows["fingerprint"] = card.fingerprint
+    return rows
+
+
+def _table(heading: str, rows: Mapping[str, Any]) -> str:
+    if not rows:
+        return ""
+    lines = [f"## {heading}", "", "| | |", "|---|---|"]
+    lines += [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows.items()]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,206 @@
+"""Checkpoints: all learned state at one update, written in one step, read back only if whole."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.numpy
+
+from drumline.runs.atomic_files import sync_directory, write_synced
+from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.manifest import (
+    Damage,
+    Manifest,
+    read_counters,
+    read_manifest,
+    render_counters,
+    render_manifest,
+    state_fingerprint,
+    storable,
+    verify_tensors,
+)
+from drumline.types import State
+
+KEPT = 3
+"""How many checkpoints stay: two can be damaged without losing the run."""
+
+STATE_FILE = "state.safetensors"
+COUNTERS_FILE = "counters.json"
+MANIFEST_FILE = "manifest.json"
+
+
+class DamagedCheckpoint(RunError):
+    """A checkpoint that is not what was written; `previous` is the newest good older one."""
+
+    def __init__(self, message: str, previous: int | None):
+        super().__init__(message)
+        self.previous = previous
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint as read, every hash verified."""
+
+    update: int
+    state: State
+    lengths: dict[str, int]
+    """Byte length of every append-only file when it was written."""
+    extra: dict[str, Any]
+    fingerprint: str
+    chained: str
+    """Head of the hash chain; empty before the first row."""
+
+
+def checkpoint_numbers(folder: RunFolder) -> list[int]:
+    """Return the updates that have a checkpoint, oldest first; says nothing of their health."""
+    names = [path.name for path in folder.checkpoints.glob("*")]
+    replaced = [name[1 : -len(".replaced")] for name in names if name.endswith(".replaced")]
+    return sorted({int(name) for name in (*names, *replaced) if name.isdecimal()})
+
+
+def write_checkpoint(
+    folder: RunFolder,
+    update: int,
+    state: State,
+    lengths: dict[str, int],
+    extra: dict[str, Any],
+    *,
+    chained: str = "",
+    probe: Callable[[str], None] = lambda point: None,
+) -> str:
+    """Write checkpoints/<update>/ aside and rename it, keep the last 3; returns the fingerprint."""
+    folder.checkpoints.mkdir(exist_ok=True)
+    clear_leftovers(folder)
+    manifest = Manifest.of(update, state, lengths, extra, chained)
+    tensors = safetensors.numpy.save(storable(state.tensors))
+    aside = folder.checkpoints / f".{update}.partial"
+    try:
+        aside.mkdir()
+        probe("checkpoint-begun")
+        write_synced(aside / STATE_FILE, tensors)
+        write_synced(aside / COUNTERS_FILE, render_counters(state.counters))
+        probe("tensors-written")
+        write_synced(aside / MANIFEST_FILE, render_manifest(manifest, tensors))
+        sync_directory(aside)
+        probe("before-rename")
+        _put_in_place(aside, folder.checkpoints / str(update))
+        probe("after-rename")
+    except OSError:
+        shutil.rmtree(aside, ignore_errors=True)  # on a full disk every byte counts
+        raise
+    for number in checkpoint_numbers(folder)[:-KEPT]:
+        remove_checkpoint(folder, number)
+    return manifest.fingerprint
+
+
+def read_checkpoint(folder: RunFolder, number: int | None = None) -> Checkpoint:
+    """Read a checkpoint (default: the newest) and verify every byte of it."""
+    numbers = checkpoint_numbers(folder)
+    if not numbers:
+        raise RunError(
+            f"{folder.path} has no checkpoint to go on from; start the run again with "
+            "drumline train and another --out"
+        )
+    chosen = numbers[-1] if number is None else number
+    if chosen not in numbers:
+        listed = ", ".join(map(str, numbers))
+        raise RunError(f"{folder.path} has no checkpoint {chosen}; --checkpoint may be {listed}")
+    try:
+        return _read(folder, chosen)
+    except Damage as damage:
+        previous = _newest_good(folder, [other for other in numbers if other < chosen])
+        advice = (
+            f"go on from an older one with --checkpoint {previous}"
+            if previous is not None
+            else "no older one is good, so start the run again with another --out"
+        )
+        raise DamagedCheckpoint(
+            f"checkpoint {chosen} of {folder.path} is damaged: {damage}; {advice}", previous
+        ) from damage
+
+
+def remove_checkpoint(folder: RunFolder, number: int) -> None:
+    """Remove a checkpoint: renamed first, so that a kill never leaves half of one to be read."""
+    aside = folder.checkpoints / f".{number}.partial"
+    _place(folder, number).replace(aside)
+    shutil.rmtree(aside)
+
+
+def clear_leftovers(folder: RunFolder) -> None:
+    """Remove what a kill left between two steps of a write; only the run's one writer may."""
+    for path in sorted(folder.checkpoints.glob(".*.partial")):
+        shutil.rmtree(path)
+    for path in sorted(folder.checkpoints.glob(".*.replaced")):
+        finished = folder.checkpoints / path.name[1 : -len(".replaced")]
+        if finished.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.replace(finished)
+
+
+def _put_in_place(aside: Path, final: Path) -> None:
+    replaced = final.with_name(f".{final.name}.replaced")
+    if final.is_dir():
+        # A directory cannot be renamed over another; readers know this name as well.
+        final.replace(replaced)
+    aside.replace(final)
+    sync_directory(final.parent)
+    if replaced.is_dir():
+        shutil.rmtree(replaced)
+
+
+def _place(folder: RunFolder, number: int) -> Path:
+    path = folder.checkpoints / str(number)
+    return path if path.is_dir() else folder.checkpoints / f".{number}.replaced"
+
+
+def _newest_good(folder: RunFolder, numbers: list[int]) -> int | None:
+    for number in reversed(numbers):
+        try:
+            _read(folder, number)
+        except Damage:
+            continue
+        return number
+    return None
+
+
+def _read(folder: RunFolder, number: int) -> Checkpoint:
+    place = _place(folder, number)
+    manifest, stored_bytes = read_manifest(_bytes_of(place / MANIFEST_FILE), number)
+    counters = read_counters(_bytes_of(place / COUNTERS_FILE), manifest)
+    raw = _bytes_of(place / STATE_FILE)
+    try:
+        tensors = safetensors.numpy.load(raw)
+    except (safetensors.SafetensorError, ValueError, KeyError) as error:
+        raise Damage(f"{STATE_FILE} cannot be read ({error})") from error
+    verify_tensors(tensors, raw, manifest, stored_bytes)
+    return Checkpoint(
+        manifest.update,
+        State(tensors, counters),
+        manifest.lengths,
+        manifest.extra,
+        manifest.fingerprint,
+        manifest.chained,
+    )
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Damage(f"{path.name} cannot be read ({error.strerror})") from error
+
+
+__all__ = [
+    "Checkpoint",
+    "DamagedCheckpoint",
+    "checkpoint_numbers",
+    "clear_leftovers",
+    "read_checkpoint",
+    "remove_checkpoint",
+    "state_fingerprint",
+    "write_checkpoint",
+]

@@ -1,0 +1,239 @@
+"""The run folder: where it is, what its files are called, and its config.json."""
+
+import contextlib
+import difflib
+import importlib.metadata
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from drumline.runs.atomic_files import replace_file
+
+FORMAT = 1
+"""Of config.json; raised when an older drumline could misread a newer folder."""
+
+RUNS = Path("runs")
+"""Where runs go and where their names are looked up, below the current directory."""
+
+TENSORBOARD_FILE = "events.out.tfevents.drumline"
+"""One file per run, so that a resume can cut it; TensorBoard wants `tfevents` in the name."""
+
+APPEND_ONLY = (
+    "metrics.csv",
+    "episodes.csv",
+    "evaluations.csv",
+    "fingerprints.csv",
+    TENSORBOARD_FILE,
+)
+"""Files that only grow; a checkpoint holds their lengths and a resume cuts them there."""
+
+REQUIRED_KEYS = ("method", "config")
+
+
+class RunError(Exception):
+    """One sentence for the user: what is wrong, with its value, and which flag to change."""
+
+
+class RunFolder:
+    """One run on disk; made by `create` or `open`."""
+
+    def __init__(self, path: Path, document: dict[str, Any]):
+        self.path = path
+        self.document = document
+
+    @staticmethod
+    def create(
+        out: Path | None, *, method: str, env_id: str, seed: int, document: dict[str, Any]
+    ) -> "RunFolder":
+        """Make a new folder at `out` (default: a dated name under runs/) with its config.json."""
+        path = _make_dated(method, env_id, seed) if out is None else _make_at(out)
+        heading = {
+            "format": FORMAT,
+            "drumline": _drumline_version(),
+            "created": datetime.now(UTC).isoformat(),
+            "method": method,
+            "env": env_id,
+            "seed": seed,
+        }
+        folder = RunFolder(path, {})
+        try:
+            folder.update_document(**{**heading, **document})
+        except OSError as error:
+            raise _cannot_make(path, error) from error
+        return folder
+
+    @staticmethod
+    def open(name: str | Path) -> "RunFolder":
+        """Open a path, a name under runs/, or `last`, the run created most recently."""
+        path = _find(str(name))
+        return RunFolder(path, _read_document(path))
+
+    def update_document(self, **keys: Any) -> None:
+        """Set keys of config.json, atomically: a kill leaves the old document or the new one."""
+        document = {**self.document, **keys}
+        replace_file(self.config_json, (json.dumps(document, indent=2) + "\n").encode())
+        self.document = document
+
+    @property
+    def config_json(self) -> Path:
+        """All settings as resolved, versions and machine."""
+        return self.path / "config.json"
+
+    @property
+    def metrics_csv(self) -> Path:
+        """One row per update."""
+        return self.path / "metrics.csv"
+
+    @property
+    def episodes_csv(self) -> Path:
+        """One row per training episode, in the order of its index."""
+        return self.path / "episodes.csv"
+
+    @property
+    def evaluations_csv(self) -> Path:
+        """One row per scheduled evaluation."""
+        return self.path / "evaluations.csv"
+
+    @property
+    def fingerprints_csv(self) -> Path:
+        """The hash chain of the published parameters."""
+        return self.path / "fingerprints.csv"
+
+    @property
+    def tensorboard_file(self) -> Path:
+        """The metrics again, for TensorBoard."""
+        return self.path / TENSORBOARD_FILE
+
+    @property
+    def checkpoints(self) -> Path:
+        """The directory of the last checkpoints, each in a directory named by its update."""
+        return self.path / "checkpoints"
+
+    @property
+    def timeline_json(self) -> Path:
+        """Who worked when, as a Chrome trace."""
+        return self.path / "timeline.json"
+
+    @property
+    def processes_csv(self) -> Path:
+        """What every process of the layout has done."""
+        return self.path / "processes.csv"
+
+    @property
+    def card_md(self) -> Path:
+        """The run card: the promise, the settings and the outcome on one page."""
+        return self.path / "card.md"
+
+    def policy_tensors(self, name: str) -> Path:
+        """Return the tensors file of policy `name` (`best` or `last`)."""
+        return self.path / f"policy-{name}.safetensors"
+
+    def policy_json(self, name: str) -> Path:
+        """Return the readable description of policy `name` (`best` or `last`)."""
+        return self.path / f"policy-{name}.json"
+
+
+def _make_dated(method: str, env_id: str, seed: int) -> Path:
+    stem = f"{method}-{env_id}-s{seed}-{datetime.now():%Y%m%d-%H%M%S}"
+    stem = stem.replace("/", "-").replace(":", "-")
+    try:
+        RUNS.mkdir(parents=True, exist_ok=True)
+        count = 1
+        while True:
+            path = RUNS / (stem if count == 1 else f"{stem}-{count}")
+            # mkdir is the test and the claim in one, so two runs of one second cannot share.
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+                return path
+            count += 1
+    except OSError as error:
+        raise _cannot_make(RUNS / stem, error) from error
+
+
+def _make_at(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        occupied = any(out.iterdir())
+    except FileExistsError as error:
+        raise RunError(f"{out} is a file, not a folder; give another --out") from error
+    except OSError as error:
+        raise _cannot_make(out, error) from error
+    if occupied:
+        raise RunError(
+            f"{out} exists and is not empty; give another --out, "
+            f"or go on with that run: drumline resume {out}"
+        )
+    return out
+
+
+def _cannot_make(path: Path, error: OSError) -> RunError:
+    reason = error.strerror or str(error)
+    return RunError(f"cannot write to {path} ({reason}); give a writable folder with --out")
+
+
+def _find(name: str) -> Path:
+    if name == "last":
+        runs = _known_runs()
+        if not runs:
+            raise RunError(
+                f"there is no run under {RUNS.resolve()} yet, so RUN cannot be 'last'; give RUN as "
+                "a path, or start a run with drumline train"
+            )
+        return max(runs, key=_created)
+    for path in (Path(name), RUNS / name):
+        if path.is_dir():
+            return path
+    near = difflib.get_close_matches(name, [run.name for run in _known_runs()], n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}?" if near else "give RUN as a path, a name under runs/, or last"
+    raise RunError(f"there is no run {name!r} here or under {RUNS}/; {hint}")
+
+
+def _known_runs() -> list[Path]:
+    return sorted(config.parent for config in RUNS.glob("*/config.json"))
+
+
+def _created(path: Path) -> tuple[datetime, str]:
+    try:
+        moment = datetime.fromisoformat(_read_document(path)["created"])
+    except (RunError, KeyError, TypeError, ValueError):
+        # A damaged newest run stays the last one: opening it then says what is wrong.
+        modified = (path / "config.json").stat().st_mtime
+        moment = datetime.fromtimestamp(modified, UTC)
+    return moment, path.name
+
+
+def _read_document(path: Path) -> dict[str, Any]:
+    file = path / "config.json"
+    try:
+        document = json.loads(file.read_bytes())
+    except FileNotFoundError as error:
+        raise RunError(f"{path} is not a run folder (no config.json); give another RUN") from error
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{file} is damaged ({error}); restore it from a copy, or give another RUN"
+        ) from error
+    missing = [key for key in ("format", *REQUIRED_KEYS) if key not in _as_dict(document)]
+    if missing:
+        raise RunError(
+            f"{file} is damaged (no {missing[0]!r} in it); restore it from a copy, "
+            "or give another RUN"
+        )
+    if document["format"] != FORMAT:
+        raise RunError(
+            f"{path} was made by another version of drumline ({document.get('drumline')}): its "
+            f"config.json has format {document['format']!r}, this one ({_drumline_version()}) "
+            f"reads {FORMAT}; give another RUN, or install that version"
+        )
+    return document
+
+
+def _as_dict(document: Any) -> dict[str, Any]:
+    return document if isinstance(document, dict) else {}
+
+
+def _drumline_version() -> str:
+    try:
+        return importlib.metadata.version("drumline")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

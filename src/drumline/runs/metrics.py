@@ -1,0 +1,80 @@
+"""Numbers as CSV rows: floats by repr, so that reading one gives back the same bits."""
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from drumline.types import EpisodeRow, EvaluationRow, Metrics
+
+EPISODES_HEADER = "update,member,sign,episode_return,length"
+EVALUATIONS_HEADER = "update,env_steps,episodes,mean,standard_error,minimum,maximum,returns,lengths"
+
+
+def metrics_columns(metrics: Metrics) -> tuple[str, ...]:
+    """Return the columns of metrics.csv that the first record of a run settles."""
+    return ("update", *(name for name in metrics if name != "update"))
+
+
+def read_columns(path: Path) -> tuple[str, ...]:
+    """Return the columns that a CSV file has already; none if it is empty or not there."""
+    if not path.is_file():
+        return ()
+    with path.open(newline="") as file:
+        return tuple(next(csv.reader(file), ()))
+
+
+def metrics_line(columns: Sequence[str], update: int, metrics: Metrics) -> str:
+    """Return one row; a metric that is absent is an empty cell, an unknown one a ValueError."""
+    cells = [str(update)]
+    known = 0
+    for name in columns[1:]:
+        value = metrics.get(name)
+        if value is None:
+            cells.append("")
+        else:
+            known += 1
+            cells.append(_number(value))
+    if known != len(metrics) - ("update" in metrics):
+        unknown = sorted(set(metrics) - set(columns))
+        raise ValueError(f"update {update} has metrics that the first record lacked: {unknown}")
+    return ",".join(cells)
+
+
+def episode_lines(episodes: Iterable[EpisodeRow]) -> str:
+    """Return the rows of one update, each with its line end."""
+    return "".join(
+        f"{update},{member},{sign},{_number(episode_return)},{length}\n"
+        for update, member, sign, episode_return, length in episodes
+    )
+
+
+def evaluation_line(row: EvaluationRow) -> str:
+    """Return one row; the standard error is s/√n with n − 1 under s, and nan for one episode."""
+    returns = [float(value) for value in row.returns]
+    if not returns:
+        raise ValueError(f"the evaluation of update {row.update} has no episodes")
+    count = len(returns)
+    # fsum rounds once, so that the same returns have the same mean on every machine.
+    mean = math.fsum(returns) / count
+    squares = math.fsum((value - mean) ** 2 for value in returns)
+    error = math.sqrt(squares / (count - 1) / count) if count > 1 else math.nan
+    cells = (
+        str(row.update),
+        str(row.env_steps),
+        str(count),
+        repr(mean),
+        repr(error),
+        repr(min(returns)),
+        repr(max(returns)),
+        ";".join(map(repr, returns)),
+        ";".join(str(length) for length in row.lengths),
+    )
+    return ",".join(cells)
+
+
+def _number(value: float) -> str:
+    kind = type(value)
+    if kind is float or kind is int:
+        return repr(value)
+    return repr(float(value))  # NumPy's scalars write their type into repr

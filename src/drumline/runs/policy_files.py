@@ -1,0 +1,50 @@
+"""policy-best and policy-last: one self-contained safetensors file each, and a copy to read."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from drumline.runs.atomic_files import replace_file
+from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.manifest import storable
+
+NAMES = ("best", "last")
+
+
+class StoredPolicy(NamedTuple):
+    """A policy as read: its tensors (observation moments among them) and its description."""
+
+    tensors: dict[str, np.ndarray]
+    document: dict[str, Any]
+
+
+def write_policy(
+    folder: RunFolder, name: str, tensors: Mapping[str, np.ndarray], document: dict[str, Any]
+) -> None:
+    """Replace policy `name`; the description is in both files, so that they cannot disagree."""
+    if name not in NAMES:
+        raise ValueError(f"a policy is 'best' or 'last', got {name!r}")
+    text = json.dumps(document, indent=2)
+    data = safetensors.numpy.save(storable(tensors), metadata={"drumline": text})
+    replace_file(folder.policy_tensors(name), data)
+    replace_file(folder.policy_json(name), (text + "\n").encode())
+
+
+def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
+    """Read policy `name` from its safetensors file alone."""
+    path = folder.policy_tensors(name)
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            document = json.loads((file.metadata() or {})["drumline"])
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no dict
+    except FileNotFoundError as error:
+        raise RunError(
+            f"{folder.path} has no policy {name!r} yet ({path.name}); give another --policy"
+        ) from error
+    except (OSError, safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise RunError(f"{path} is damaged ({error}); give another --policy") from error
+    return StoredPolicy(tensors, document)

@@ -1,0 +1,178 @@
+"""The recorder: writes a run down on a thread of its own, so that nobody waits for a disk."""
+
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers
+from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.policy_files import write_policy
+from drumline.runs.rewind import cut_files, rewind
+from drumline.runs.run_files import RunFiles
+from drumline.types import EvaluationRow, State, UpdateRecord
+
+FLUSH_SECONDS = 0.5
+"""Longest time that a row waits in memory while more rows keep coming."""
+
+BACKLOG = 256
+"""Records in the queue after which the caller waits: a slow disk must not eat the memory."""
+
+
+class Recorder:
+    """Records in the order of the calls; what went wrong on the thread is raised by the next call.
+
+    Arrays and states handed over are the recorder's: the caller changes copies of its own.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        *,
+        tensorboard: bool,
+        resumed_from: Checkpoint | None = None,
+        probe: Callable[[str], None] = lambda point: None,
+    ):
+        self._folder = folder
+        self._claim = _claim(folder)
+        try:
+            _start_from(folder, resumed_from)
+            self._files = RunFiles(
+                folder, tensorboard=tensorboard, resumed_from=resumed_from, probe=probe
+            )
+        except BaseException:
+            os.close(self._claim)
+            raise
+        self._queue: SimpleQueue[Callable[[], None] | threading.Event | None] = SimpleQueue()
+        self._room = threading.Semaphore(BACKLOG)
+        self._error: BaseException | None = None
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    def update(self, record: UpdateRecord) -> None:
+        """Write down one update."""
+        self._put(lambda: self._files.update(record))
+
+    def evaluation(self, row: EvaluationRow) -> None:
+        """Write down one scheduled evaluation."""
+        self._put(lambda: self._files.evaluation(row))
+
+    def checkpoint(self, update: int, state: State, extra: dict[str, Any]) -> None:
+        """Write a checkpoint that counts exactly the rows of the calls so far."""
+        self._put(lambda: self._files.checkpoint(update, state, extra))
+
+    def policy(self, name: str, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> None:
+        """Replace policy-best or policy-last (`name` is `best` or `last`)."""
+        self._put(lambda: write_policy(self._folder, name, tensors, document))
+
+    def flush(self) -> None:
+        """Return when everything so far is in its files."""
+        reached = threading.Event()
+        self._put(self._files.flush)
+        self._room.acquire()
+        self._queue.put(reached)
+        reached.wait()
+        self._raise_error()
+
+    def close(self) -> None:
+        """Write what waits, end the thread and raise what went wrong; may be called twice."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._thread.join()
+            self._files.close()
+            os.close(self._claim)
+        self._raise_error()
+
+    @property
+    def chained(self) -> str:
+        """Head of the hash chain; complete after `flush` or `close`."""
+        return self._files.chained
+
+    def _put(self, job: Callable[[], None]) -> None:
+        if self._closed:
+            raise RuntimeError("the recorder is closed")
+        self._raise_error()
+        self._room.acquire()
+        self._queue.put(job)
+
+    def _run(self) -> None:
+        # After an error jobs are taken and dropped, so that no caller waits for ever.
+        flushed_at = perf_counter()
+        while True:
+            try:
+                job = self._queue.get_nowait()
+                due = perf_counter() - flushed_at > FLUSH_SECONDS
+            except Empty:
+                self._attempt(self._files.flush)
+                flushed_at = perf_counter()
+                job, due = self._queue.get(), False
+            if job is None:
+                self._attempt(self._files.flush)
+                return
+            if isinstance(job, threading.Event):
+                job.set()
+            else:
+                self._attempt(job)
+            self._room.release()
+            if due:
+                self._attempt(self._files.flush)
+                flushed_at = perf_counter()
+
+    def _attempt(self, job: Callable[[], None]) -> None:
+        if self._error is not None:
+            return
+        try:
+            job()
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+            self._error = error
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._as_run_error(self._error) from self._error
+
+    def _as_run_error(self, error: BaseException) -> RunError:
+        last = self._files.last_checkpoint
+        way_out = (
+            f"the last good checkpoint is {last}: go on with drumline resume {self._folder.path}"
+            if last is not None
+            else "there is no checkpoint yet: start the run again with another --out"
+        )
+        if not isinstance(error, OSError):
+            return RunError(f"the run could not be written down ({error}); {way_out}")
+        file = error.filename or self._folder.path
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return RunError(f"the disk is full: cannot write {file}; {way_out} after making room")
+        return RunError(f"cannot write {file} ({error.strerror}); {way_out}")
+
+
+def _start_from(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
+    if checkpoint is not None:
+        rewind(folder, checkpoint)
+        return
+    numbers = checkpoint_numbers(folder)
+    if numbers:
+        raise ValueError(f"{folder.path} has checkpoint {numbers[-1]}; resumed_from must be given")
+    cut_files(folder, {})  # rows that no checkpoint counts will be written again
+
+
+def _claim(folder: RunFolder) -> int:
+    """Lock the folder for this process; the kernel lets go of it however the process ends."""
+    descriptor = os.open(folder.path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise RunError(
+            f"{folder.path} is being written by another process; wait for it, or give another RUN"
+        ) from error
+    except OSError:
+        pass  # a file system without locks; the run itself is not worse for it
+    return descriptor

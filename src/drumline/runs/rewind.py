@@ -1,0 +1,50 @@
+"""Going back to a checkpoint: everything written after it is cut off, and will be written again."""
+
+import os
+
+from drumline.runs.checkpoint import (
+    Checkpoint,
+    checkpoint_numbers,
+    clear_leftovers,
+    remove_checkpoint,
+)
+from drumline.runs.folder import APPEND_ONLY, RunError, RunFolder
+
+
+def rewind(folder: RunFolder, checkpoint: Checkpoint) -> None:
+    """Make `checkpoint` the newest and cut the append-only files to it; may be repeated."""
+    _check_lengths(folder, checkpoint.lengths)
+    if folder.checkpoints.is_dir():
+        clear_leftovers(folder)
+        # Before the cut: a newer checkpoint counts on rows that the cut takes away.
+        for number in checkpoint_numbers(folder):
+            if number > checkpoint.update:
+                remove_checkpoint(folder, number)
+    cut_files(folder, checkpoint.lengths)
+
+
+def cut_files(folder: RunFolder, lengths: dict[str, int]) -> None:
+    """Cut every append-only file to its length in the manifest; one that is not there goes."""
+    _check_lengths(folder, lengths)
+    for name in APPEND_ONLY:
+        path = folder.path / name
+        if name in lengths:
+            os.truncate(path, lengths[name])
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _check_lengths(folder: RunFolder, lengths: dict[str, int]) -> None:
+    for name, length in lengths.items():
+        if name not in APPEND_ONLY:
+            raise RunError(
+                f"the checkpoint names {name!r}, which is no append-only file of a run folder; "
+                "go on from an older one with --checkpoint"
+            )
+        path = folder.path / name
+        found = path.stat().st_size if path.is_file() else 0
+        if found < length or not path.is_file():
+            raise RunError(
+                f"{path} has {found} bytes, but the checkpoint was written at {length}: rows are "
+                "lost; go on from an older one with --checkpoint"
+            )

@@ -1,0 +1,125 @@
+"""The files that grow while a run goes on, written in the order in which things happened."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from drumline.runs.append_file import AppendFile
+from drumline.runs.checkpoint import Checkpoint, write_checkpoint
+from drumline.runs.fingerprints import chain_columns, chain_header, chain_start, next_row, row_line
+from drumline.runs.folder import RunFolder
+from drumline.runs.metrics import (
+    EPISODES_HEADER,
+    EVALUATIONS_HEADER,
+    episode_lines,
+    evaluation_line,
+    metrics_columns,
+    metrics_line,
+    read_columns,
+)
+from drumline.types import EvaluationRow, Metrics, State, UpdateRecord
+
+
+class RunFiles:
+    """Rows into files; knows no thread. Everything goes on from `resumed_from` if there is one."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        *,
+        tensorboard: bool,
+        resumed_from: Checkpoint | None,
+        probe: Callable[[str], None],
+    ):
+        self._folder = folder
+        self._tensorboard = tensorboard
+        self._probe = probe
+        # Of files that this session never opens, too: without TensorBoard its file must stay.
+        self._lengths = dict(resumed_from.lengths) if resumed_from else {}
+        self._files: dict[str, AppendFile] = {}
+        self._metrics_columns = read_columns(folder.metrics_csv)
+        self._chain_columns = read_columns(folder.fingerprints_csv)[1:-1]
+        self._events: ModuleType | None = None
+        self.chained = resumed_from.chained if resumed_from else ""
+        """Head of the hash chain."""
+        self.last_checkpoint = resumed_from.update if resumed_from else None
+
+    def update(self, record: UpdateRecord) -> None:
+        """Write the rows of one update: metrics, episodes, fingerprint, TensorBoard."""
+        if not self._metrics_columns:
+            self._metrics_columns = metrics_columns(record.metrics)
+        line = metrics_line(self._metrics_columns, record.update, record.metrics)
+        self._csv("metrics.csv", ",".join(self._metrics_columns)).append(f"{line}\n".encode())
+        if record.episodes:
+            lines = episode_lines(record.episodes)
+            self._csv("episodes.csv", EPISODES_HEADER).append(lines.encode())
+        self._fingerprint(record)
+        if self._tensorboard:
+            self._scalars(record.update, record.metrics)
+
+    def evaluation(self, row: EvaluationRow) -> None:
+        """Write the row of one scheduled evaluation."""
+        line = evaluation_line(row)
+        self._csv("evaluations.csv", EVALUATIONS_HEADER).append(f"{line}\n".encode())
+
+    def checkpoint(self, update: int, state: State, extra: dict[str, Any]) -> None:
+        """Write a checkpoint that counts exactly the rows so far."""
+        for file in self._files.values():
+            file.sync()
+        write_checkpoint(
+            self._folder,
+            update,
+            state,
+            self.lengths(),
+            extra,
+            chained=self.chained,
+            probe=self._probe,
+        )
+        self.last_checkpoint = update
+
+    def lengths(self) -> dict[str, int]:
+        """Return the byte length of every append-only file, rows that wait included."""
+        opened = {name: file.length for name, file in self._files.items()}
+        return dict(sorted({**self._lengths, **opened}.items()))
+
+    def flush(self) -> None:
+        """Hand all waiting rows to the system."""
+        for file in self._files.values():
+            file.flush()
+
+    def close(self) -> None:
+        """Close without flushing."""
+        for file in self._files.values():
+            file.close()
+
+    def _fingerprint(self, record: UpdateRecord) -> None:
+        if not self._chain_columns:
+            self._chain_columns = chain_columns(record.published)
+        columns = self._chain_columns
+        previous = self.chained or chain_start(columns)
+        row = next_row(previous, record.update, record.published, columns)
+        self._csv("fingerprints.csv", chain_header(columns)).append(f"{row_line(row)}\n".encode())
+        self.chained = row.chained
+
+    def _scalars(self, update: int, metrics: Metrics) -> None:
+        if self._events is None:
+            from drumline.runs import tensorboard_events  # imports TensorBoard: not at start-up
+
+            self._events = tensorboard_events
+        file = self._open(self._folder.tensorboard_file.name)
+        if file.length == 0:
+            file.append(self._events.file_start())
+        file.append(self._events.scalars(update, metrics))
+
+    def _csv(self, name: str, header: str) -> AppendFile:
+        file = self._files.get(name)
+        if file is None:
+            file = self._open(name)
+            if file.length == 0:
+                file.append(f"{header}\n".encode())
+        return file
+
+    def _open(self, name: str) -> AppendFile:
+        if name not in self._files:
+            self._files[name] = AppendFile(self._folder.path / name)
+        return self._files[name]

@@ -1,0 +1,84 @@
+"""What the processes of a layout did: facts about a machine, never part of the promise."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from drumline.runs.append_file import AppendFile
+from drumline.runs.atomic_files import replace_file
+from drumline.types import ProcessActivity, Span
+
+PROCESSES_HEADER = ",".join(ProcessActivity._fields)
+
+
+def write_timeline(path: Path, spans: Sequence[Span]) -> None:
+    """Write a session's spans as a Chrome trace (opens in Perfetto), one track per process.
+
+    Called once per session; after a resume the spans go behind those of the sessions before,
+    because the clock of another session need not be comparable.
+    """
+    events = _earlier_events(path)
+    begin = max((event["ts"] + event.get("dur", 0.0) for event in events), default=0.0)
+    origin = min((span.start for span in spans), default=0.0)
+    roles = sorted({*_named_roles(events), *(span.role for span in spans)})
+    tracks = [_track_name(roles, role, index) for role, index in _tracks(events, spans)]
+    named = [_role_name(roles, role) for role in roles]
+    earlier = [{**event, "pid": roles.index(event["cat"])} for event in events]
+    latest = [_event(span, roles.index(span.role), begin, origin) for span in spans]
+    document = {"traceEvents": [*named, *tracks, *earlier, *latest], "displayTimeUnit": "ms"}
+    replace_file(path, json.dumps(document).encode())
+
+
+def write_processes(path: Path, activity: Iterable[ProcessActivity]) -> None:
+    """Append one row per process of this session."""
+    file = AppendFile(path)
+    try:
+        if file.length == 0:
+            file.append(f"{PROCESSES_HEADER}\n".encode())
+        for row in activity:
+            file.append((",".join(map(str, row)) + "\n").encode())
+        file.flush()
+    finally:
+        file.close()
+
+
+def _event(span: Span, process: int, begin: float, origin: float) -> dict[str, Any]:
+    return {
+        "name": f"{span.tasks} tasks",
+        "cat": span.role,
+        "ph": "X",
+        "pid": process,
+        "tid": span.index,
+        "ts": round(begin + (span.start - origin) * 1e6, 3),
+        "dur": round((span.end - span.start) * 1e6, 3),
+        "args": {"tasks": span.tasks},
+    }
+
+
+def _earlier_events(path: Path) -> list[dict[str, Any]]:
+    try:
+        events = json.loads(path.read_bytes())["traceEvents"]
+        return [event for event in events if event["ph"] == "X"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # a damaged timeline is no reason to fail a run: it starts anew
+
+
+def _named_roles(events: Sequence[dict[str, Any]]) -> set[str]:
+    return {event["cat"] for event in events}
+
+
+def _tracks(events: Sequence[dict[str, Any]], spans: Sequence[Span]) -> list[tuple[str, int]]:
+    earlier = {(event["cat"], event["tid"]) for event in events}
+    return sorted({*earlier, *((span.role, span.index) for span in spans)})
+
+
+def _role_name(roles: Sequence[str], role: str) -> dict[str, Any]:
+    pid = roles.index(role)
+    return {"name": "process_name", "ph": "M", "pid": pid, "tid": 0, "args": {"name": role}}
+
+
+def _track_name(roles: Sequence[str], role: str, index: int) -> dict[str, Any]:
+    arguments = {"name": f"{role} {index}"}
+    pid = roles.index(role)
+    return {"name": "thread_name", "ph": "M", "pid": pid, "tid": index, "args": arguments}
