@@ -74,8 +74,8 @@ def write_checkpoint(
     """Write checkpoints/<update>/ aside and rename it, keep the last 3; returns the fingerprint."""
     folder.checkpoints.mkdir(exist_ok=True)
     clear_leftovers(folder)
-    manifest = Manifest.of(update, state, lengths, extra, chained)
     tensors = safetensors.numpy.save(storable(state.tensors))
+    manifest = Manifest.of(update, state, lengths, extra, chained)
     aside = folder.checkpoints / f".{update}.partial"
     try:
         aside.mkdir()

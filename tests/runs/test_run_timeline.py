@@ -1,0 +1,52 @@
+import csv
+import json
+from pathlib import Path
+
+from drumline.runs.timeline import write_processes, write_timeline
+from drumline.types import ProcessActivity, Span
+
+SPANS = [Span("worker", 1, 5.0, 5.5, 3), Span("actor", 0, 5.25, 6.0, 1)]
+
+
+def trace(path: Path) -> list[dict]:
+    return json.loads(path.read_text())["traceEvents"]
+
+
+def work(path: Path) -> list[tuple]:
+    return [(e["cat"], e["tid"], e["ts"], e["dur"]) for e in trace(path) if e["ph"] == "X"]
+
+
+def test_every_process_has_a_named_track(tmp_path: Path):
+    path = tmp_path / "timeline.json"
+    write_timeline(path, SPANS)
+    names = {e["args"]["name"] for e in trace(path) if e["name"] == "thread_name"}
+    assert names == {"worker 1", "actor 0"}
+    assert work(path) == [("worker", 1, 0.0, 5e5), ("actor", 0, 2.5e5, 7.5e5)]
+
+
+def test_next_session_goes_behind_and_keeps_tracks_apart(tmp_path: Path):
+    path = tmp_path / "timeline.json"
+    write_timeline(path, SPANS)
+    write_timeline(path, [Span("learner", 0, 1.0, 2.0, 1)])
+    assert work(path)[2] == ("learner", 0, 1e6, 1e6)
+    pids = {(e["cat"], e["pid"]) for e in trace(path) if e["ph"] == "X"}
+    named = {(e["args"]["name"], e["pid"]) for e in trace(path) if e["name"] == "process_name"}
+    assert pids == named
+    assert len({pid for _, pid in pids}) == 3
+
+
+def test_no_spans_and_a_damaged_earlier_file_are_no_failure(tmp_path: Path):
+    path = tmp_path / "timeline.json"
+    path.write_text("{")
+    write_timeline(path, [])
+    assert trace(path) == []
+
+
+def test_processes_of_every_session_are_appended(tmp_path: Path):
+    path = tmp_path / "processes.csv"
+    for pid in (11, 12):
+        write_processes(path, [ProcessActivity("worker", 0, pid, 5, 900, 1.25, 1)])
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["pid"] for row in rows] == ["11", "12"]
+    assert float(rows[0]["busy_seconds"]) == 1.25
