@@ -145,13 +145,17 @@ class PublishedLayout:
 
 
 class WorkerError(RuntimeError):
-    """A worker raised; carries the task and the far side's traceback as text."""
+    """A worker raised; carries the task and the far side's traceback as text.
 
-    def __init__(self, task: Any, error: str, traceback: str):
+    `task` is the factory if the worker could not be built; `cause` is the exception, if it travels.
+    """
+
+    def __init__(self, task: Any, error: str, traceback: str, cause: BaseException | None = None):
         super().__init__(f"{error}\nwhile running {task!r}; the worker's traceback:\n{traceback}")
         self.task = task
         self.error = error
         self.traceback = traceback
+        self.cause = cause
 
 
 class TaskKilledWorkers(RuntimeError):
