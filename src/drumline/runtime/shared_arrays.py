@@ -1,0 +1,146 @@
+"""Named arrays in memory that several processes see and that has no name of its own.
+
+A descriptor is the only way in: the kernel frees the memory with its last user, whatever ends
+that user, and the size of /dev/shm does not matter.
+"""
+
+import math
+import mmap
+import os
+import tempfile
+import weakref
+from pathlib import Path
+
+import numpy as np
+
+from drumline.protocols import PublishedLayout
+
+_ALIGNMENT = 64  # a cache line: two arrays never share one between two writers
+
+
+class SharedArrays:
+    """Named ndarrays laid over one anonymous memory."""
+
+    def __init__(self, fd: int, layout: PublishedLayout, memory: mmap.mmap):
+        self.layout = layout
+        self.arrays: dict[str, np.ndarray] = {}
+        self._memory: mmap.mmap | None = memory
+        self._fd = fd
+        self._close_fd = weakref.finalize(self, os.close, fd)
+        offsets, _ = _offsets(layout)
+        for name, (shape, dtype) in layout.arrays.items():
+            self.arrays[name] = np.ndarray(shape, dtype, buffer=memory, offset=offsets[name])
+
+    @staticmethod
+    def create(layout: PublishedLayout) -> "SharedArrays":
+        """Return zeroed arrays; refuses at once what the machine cannot hold.
+
+        The kernel would grant any size here and kill a process later, at the first write.
+        """
+        _, size = _offsets(layout)
+        available = available_bytes()
+        if available is not None and size > available:
+            raise MemoryError(
+                f"shared arrays need {_readable(size)}, but only {_readable(available)} "
+                "of memory is available; make the largest of them smaller: " + _largest(layout)
+            )
+        fd = anonymous_file("drumline-arrays")
+        try:
+            os.ftruncate(fd, size)
+            return SharedArrays(fd, layout, mmap.mmap(fd, size))
+        except OSError as error:
+            os.close(fd)
+            raise OSError(
+                error.errno, f"shared arrays need {_readable(size)}: {error.strerror}"
+            ) from error
+
+    @staticmethod
+    def attach(fd: int, layout: PublishedLayout) -> "SharedArrays":
+        """Return the arrays that another process created, and own `fd` from now on."""
+        _, size = _offsets(layout)
+        return SharedArrays(fd, layout, mmap.mmap(fd, size))
+
+    @property
+    def fd(self) -> int:
+        """The descriptor that a child attaches to."""
+        if not self._close_fd.alive:
+            raise ValueError("these shared arrays are closed")
+        return self._fd
+
+    def close(self) -> None:
+        """Give the memory back, as soon as nobody holds a view of it; may be called twice."""
+        self.arrays.clear()
+        self._close_fd()
+        self._memory = None  # not unmapped by force: a view that a caller still holds would crash
+
+
+def anonymous_file(label: str) -> int:
+    """Return the descriptor of an empty file that no other process can find by a name."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(label)
+    fd, path = tempfile.mkstemp(prefix=label)
+    os.unlink(path)
+    return fd
+
+
+def available_bytes() -> int | None:
+    """Return the memory that can still be used here, container limits included, if known."""
+    known = [value for value in (_machine_available(), _container_available()) if value is not None]
+    return min(known, default=None)
+
+
+def _machine_available() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    fields = dict(line.split(":", 1) for line in lines)
+    return int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else None
+
+
+def _container_available() -> int | None:
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        statistics = Path("/sys/fs/cgroup/memory.stat").read_text().splitlines()
+    except OSError:
+        return None
+    if limit == "max":
+        return None
+    reclaimable = sum(int(row.split()[1]) for row in statistics if row.startswith("inactive_file "))
+    return max(0, int(limit) - used + reclaimable)
+
+
+def _offsets(layout: PublishedLayout) -> tuple[dict[str, int], int]:
+    """Return each array's offset and the size of all; the same in every process."""
+    offsets: dict[str, int] = {}
+    end = 0
+    for name, (shape, dtype) in layout.arrays.items():
+        if np.dtype(dtype).hasobject:
+            raise ValueError(f"array {name!r} has dtype {dtype}, which holds Python objects")
+        offsets[name] = end
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT
+    return offsets, max(end, _ALIGNMENT)
+
+
+def _largest(layout: PublishedLayout) -> str:
+    name, (shape, dtype) = max(
+        layout.arrays.items(),
+        key=lambda item: math.prod(item[1][0]) * np.dtype(item[1][1]).itemsize,
+    )
+    return f"{name!r} {list(shape)} {np.dtype(dtype).name}"
+
+
+def _readable(size: int) -> str:
+    """Return a size that people can read.
+
+    >>> _readable(3 * 2**30)
+    '3.0 GiB'
+    """
+    value, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.1f} {unit}"
