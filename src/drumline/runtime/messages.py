@@ -1,0 +1,59 @@
+"""What travels between the driver and a child; pickled, so it lives apart from `child.py`."""
+
+from typing import Any, NamedTuple
+
+from drumline.protocols import PublishedLayout
+
+
+class ChildSpec(NamedTuple):
+    """What a child needs to become a worker; the same for every child of a pool."""
+
+    search_path: list[str]
+    size: int
+    published: PublishedLayout
+    board_fd: int
+    shared: PublishedLayout | None
+    shared_fd: int | None
+    factory: bytes
+    """Pickled on its own: it can be read only once the search path is set."""
+    probe_factory: bytes | None
+
+
+class Lease(NamedTuple):
+    """Tasks for about 50 ms, answered in one message. A serial names a task within its pool."""
+
+    serials: tuple[int, ...]
+    tasks: tuple[Any, ...]
+
+
+class Failure(NamedTuple):
+    """An exception of the far side."""
+
+    error: str
+    traceback: str
+    exception: bytes | None
+    """The exception itself, if it pickles."""
+
+
+class Ready(NamedTuple):
+    """The worker is built."""
+
+    cpu_seconds: float
+
+
+class Unbuilt(NamedTuple):
+    """The worker could not be built."""
+
+    failure: Failure
+
+
+class Answer(NamedTuple):
+    """The results of a lease in its order, each pickled when its task ended; None if skipped.
+
+    A failure belongs to the task after the last result; the tasks behind it were not run.
+    """
+
+    start: float
+    end: float
+    results: list[bytes | None]
+    failure: Failure | None
