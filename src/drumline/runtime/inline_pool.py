@@ -1,0 +1,170 @@
+"""A worker pool in this process: for debugging, notebooks and tests."""
+
+import os
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from drumline.protocols import Completed, Probe, PublishedLayout, Worker, WorkerError, WorkerFactory
+from drumline.runtime.published import PublishedSlots, slots_layout
+from drumline.runtime.shared_arrays import SharedArrays
+from drumline.types import ProcessActivity, Span
+
+_BATCH_SECONDS = 0.005  # tiny tasks are not handed over one by one
+_SPANS_KEPT = 50_000
+
+
+class InlineContext:
+    """The `WorkerContext` of a worker that lives in the driver."""
+
+    def __init__(
+        self, slots: PublishedSlots, shared: Mapping[str, np.ndarray], probe: Probe
+    ) -> None:
+        self.shared = shared
+        self.probe = probe
+        self.progressed = 0
+        self._slots = slots
+
+    def published(self, version: int) -> Mapping[str, np.ndarray]:
+        """Return the arrays of `version`, read in place."""
+        return self._slots.read(version)
+
+    def progress(self, amount: int) -> None:
+        """Count; nobody waits for a hung worker here."""
+        self.progressed += int(amount)
+
+    def withdrawn(self) -> bool:
+        """Nobody can call a task back while it runs in the caller's own thread."""
+        return False
+
+
+class InlinePool:
+    """A `WorkerPool` of one worker that runs when `completed` is called; nothing is pickled."""
+
+    size = 1
+
+    def __init__(
+        self,
+        factory: WorkerFactory,
+        *,
+        published: PublishedLayout,
+        shared: SharedArrays | None = None,
+        probe_factory: Callable[[], Probe] | None = None,
+        role: str = "worker",
+    ):
+        memory = {
+            name: np.zeros(shape, dtype)
+            for name, (shape, dtype) in slots_layout(published).arrays.items()
+        }
+        self._slots = PublishedSlots(published, memory)
+        self._slots.clear()
+        probe = _no_probe if probe_factory is None else probe_factory()
+        self._context = InlineContext(self._slots, {} if shared is None else shared.arrays, probe)
+        self._factory = factory
+        self._worker: Worker | None = None
+        self._role = role
+        self._queue: deque[Any] = deque()
+        self._error: WorkerError | None = None
+        self._tasks = 0
+        self._busy_seconds = 0.0
+        self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
+        self._closed = False
+
+    @property
+    def outstanding(self) -> int:
+        """Tasks submitted, not withdrawn and not returned."""
+        return len(self._queue)
+
+    def submit(self, tasks: Sequence[Any]) -> None:
+        """Queue tasks; they run in `completed`."""
+        self._refuse_if_closed()
+        self._queue.extend(tasks)
+
+    def completed(self, timeout: float | None = None) -> list[Completed]:
+        """Run the next task, or several tiny ones; a running task knows no timeout."""
+        self._refuse_if_closed()
+        if self._error is None and self._queue:
+            finished = self._run()
+            if finished:
+                return finished
+        error, self._error = self._error, None
+        if error is not None:
+            raise error from error.cause
+        return []
+
+    def withdraw(self) -> None:
+        """Forget the queued tasks; none is running."""
+        self._refuse_if_closed()
+        self._queue.clear()
+        self._error = None
+
+    def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make `version` visible; the latest three are kept, as in every pool."""
+        self._refuse_if_closed()
+        self._slots.publish(version, arrays)
+
+    def activity(self) -> list[ProcessActivity]:
+        """Return the one row of this process."""
+        return [
+            ProcessActivity(
+                role=self._role,
+                index=0,
+                pid=os.getpid(),
+                tasks=self._tasks,
+                progress=self._context.progressed,
+                busy_seconds=self._busy_seconds,
+                restarts=0,
+            )
+        ]
+
+    def timeline(self) -> list[Span]:
+        """Return one stretch per call of `completed`."""
+        return list(self._spans)
+
+    def close(self) -> None:
+        """Drop the worker and the queue."""
+        self._closed = True
+        self._worker = None
+        self._queue.clear()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise RuntimeError("this pool is closed")
+
+    def _run(self) -> list[Completed]:
+        finished: list[Completed] = []
+        probe = self._context.probe
+        start = end = time.perf_counter()
+        try:
+            worker = self._built_worker()
+            while self._queue and end - start < _BATCH_SECONDS:
+                task = self._queue[0]
+                probe("before-task")
+                finished.append(Completed(task, worker(task), False))
+                self._queue.popleft()  # only now: a task that Ctrl-C cuts short is not lost
+                probe("after-task")
+                end = time.perf_counter()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the same for every worker's exception
+            text = "".join(traceback.format_exception(error))
+            blamed = self._factory if self._worker is None else self._queue.popleft()
+            name = f"{type(error).__name__}: {error}"
+            self._error = WorkerError(blamed, name, text, error)
+            end = time.perf_counter()
+        self._tasks += len(finished)
+        self._busy_seconds += end - start
+        self._spans.append(Span(self._role, 0, start, end, len(finished)))
+        return finished
+
+    def _built_worker(self) -> Worker:
+        if self._worker is None:
+            self._worker = self._factory(self._context)
+            self._context.probe("worker-built")
+        return self._worker
+
+
+def _no_probe(point: str) -> None:
+    """Do nothing; tests hand in another one."""

@@ -1,0 +1,63 @@
+from functools import partial
+
+import doubles
+import numpy as np
+import pytest
+from runtime.contract import NOTHING, MakePool, PoolContract
+
+from drumline.protocols import WorkerContext
+from drumline.runtime.inline_pool import InlinePool
+
+
+class TestInlinePool(PoolContract):
+    @pytest.fixture
+    def make_pool(self) -> MakePool:
+        return partial(InlinePool, published=NOTHING)
+
+
+class TestShuffledInlinePool(PoolContract):
+    @pytest.fixture
+    def make_pool(self) -> MakePool:
+        return lambda *a, **k: doubles.ShuffledPool(
+            InlinePool(*a, **{"published": NOTHING, **k}), 5
+        )
+
+
+def test_a_callable_of_main_is_welcome_because_nothing_is_pickled():
+    pool = InlinePool(lambda context: lambda task: task + 1, published=NOTHING)
+    pool.submit([1])
+    assert pool.completed()[0].result == 2
+
+
+def test_a_task_that_an_interrupt_cuts_short_runs_again():
+    interrupts = iter([True, False])
+
+    def factory(context: WorkerContext):
+        def run(task: int) -> int:
+            if next(interrupts):
+                raise KeyboardInterrupt
+            return task
+
+        return run
+
+    pool = InlinePool(factory, published=NOTHING)
+    pool.submit([4])
+    with pytest.raises(KeyboardInterrupt):
+        pool.completed()
+    assert pool.outstanding == 1
+    assert [done.result for done in pool.completed()] == [4]
+
+
+def test_a_worker_cannot_write_into_what_was_published():
+    def factory(context: WorkerContext):
+        def run(task: int) -> None:
+            context.published(0)["weights"][0] = task  # type: ignore[index]
+
+        return run
+
+    weights = {"weights": np.zeros(2)}
+    pool = InlinePool(factory, published=NOTHING.of(weights))
+    pool.publish(0, weights)
+    pool.submit([1])
+    with pytest.raises(Exception, match="read-only"):
+        pool.completed()
