@@ -1,0 +1,88 @@
+"""The memory that a driver and its children share besides their pipes.
+
+Every word has one writer: a row belongs to its child, the rest to the driver. So nothing needs a
+lock, and a process killed at any instruction leaves only whole words behind.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from drumline.protocols import PublishedLayout
+from drumline.runtime.published import PublishedSlots, slots_layout
+from drumline.runtime.shared_arrays import SharedArrays
+
+CREATING, IDLE, RUNNING, ANSWERING = range(4)
+"""What a child is doing; memory starts as zeros, so a child that has not begun is creating."""
+
+PHASE, SERIAL, PROGRESS, TASKS, BUSY_NS = range(5)
+"""The words of a row. SERIAL is the task that runs, or ran last: the one to blame for a death."""
+
+_ROW_WORDS = 8  # one cache line per child
+
+
+class Status(NamedTuple):
+    """What a child has written about itself."""
+
+    phase: int
+    serial: int
+    progress: int
+    tasks: int
+    busy_seconds: float
+
+
+class Board:
+    """Status rows, the withdrawal mark and the published slots of one pool."""
+
+    def __init__(self, memory: SharedArrays, published: PublishedLayout):
+        self.memory = memory
+        self.slots = PublishedSlots(published, memory.arrays)
+        self._rows = memory.arrays["status"]
+        self._withdrawn: memoryview[int] = memory.arrays["withdrawn"].data
+
+    @staticmethod
+    def create(size: int, published: PublishedLayout) -> "Board":
+        """Return the board of a pool of `size` children."""
+        board = Board(SharedArrays.create(_layout(size, published)), published)
+        board.slots.clear()
+        return board
+
+    @staticmethod
+    def attach(fd: int, size: int, published: PublishedLayout) -> "Board":
+        """Return the driver's board, in a child."""
+        return Board(SharedArrays.attach(fd, _layout(size, published)), published)
+
+    def row(self, index: int) -> "memoryview[int]":
+        """Return the words of one child (a memoryview: several times faster than an ndarray)."""
+        return self._rows[index].data
+
+    def status(self, index: int) -> Status:
+        """Return what a child has written about itself."""
+        phase, serial, progress, tasks, busy_ns = self._rows[index, :5].tolist()
+        return Status(phase, serial, progress, tasks, busy_ns * 1e-9)
+
+    def reset(self, index: int) -> None:
+        """Make a dead child's row ready for the next one."""
+        self._rows[index] = 0
+
+    def withdraw(self, below: int) -> None:
+        """Call back every task whose serial is below the mark."""
+        self._withdrawn[0] = below
+
+    def is_withdrawn(self, serial: int) -> bool:
+        """Return whether a task was called back."""
+        return serial < self._withdrawn[0]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._withdrawn.release()
+        del self.slots, self._rows
+        self.memory.close()
+
+
+def _layout(size: int, published: PublishedLayout) -> PublishedLayout:
+    words: dict[str, tuple[tuple[int, ...], str]] = {
+        "status": ((size, _ROW_WORDS), np.dtype(np.int64).str),
+        "withdrawn": ((1,), np.dtype(np.int64).str),
+    }
+    return PublishedLayout({**words, **slots_layout(published).arrays})

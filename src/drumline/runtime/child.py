@@ -1,0 +1,197 @@
+"""The far side of a process pool: `python -m drumline.runtime.child`, started by `WorkerProcess`.
+
+    child-started → build the worker → worker-built
+    → lease-received → (before-task → run → after-task)* → before-result → half-result → result-sent
+    → the next lease … until the driver's end of the pipe closes
+
+Nothing heavy is imported here: a worker brings what it needs.
+"""
+
+import ctypes
+import faulthandler
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NoReturn
+
+import numpy as np
+
+from drumline.protocols import Probe, Worker
+from drumline.runtime.board import (
+    ANSWERING,
+    BUSY_NS,
+    IDLE,
+    PHASE,
+    PROGRESS,
+    RUNNING,
+    SERIAL,
+    TASKS,
+    Board,
+)
+from drumline.runtime.links import read_frame, write_frame
+from drumline.runtime.messages import Answer, ChildSpec, Failure, Lease, Ready, Unbuilt
+from drumline.runtime.shared_arrays import SharedArrays
+
+_PR_SET_PDEATHSIG = 1
+
+
+class ChildContext:
+    """What the worker is handed: the `WorkerContext` of a child process."""
+
+    def __init__(
+        self, board: Board, index: int, shared: Mapping[str, np.ndarray], probe: Probe
+    ) -> None:
+        self.shared = shared
+        self.probe = probe
+        self.row = board.row(index)
+        self.is_withdrawn = board.is_withdrawn
+        self._read = board.slots.read
+
+    def published(self, version: int) -> Mapping[str, np.ndarray]:
+        """Return the arrays of `version`, read in place."""
+        return self._read(version)
+
+    def progress(self, amount: int) -> None:
+        """Show that the worker is alive."""
+        self.row[PROGRESS] += int(amount)
+
+    def withdrawn(self) -> bool:
+        """Return whether the running task was called back."""
+        return self.is_withdrawn(self.row[SERIAL])
+
+
+def main() -> NoReturn:
+    """Become a worker, serve leases until the driver closes its end, and leave."""
+    index, parent, task_fd, result_fd, spec_fd = map(int, sys.argv[1:])
+    _die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
+    faulthandler.enable()
+    spec = _read_spec(spec_fd)
+    for fd in (task_fd, result_fd, spec_fd):
+        os.set_inheritable(fd, False)  # a program that an environment starts must not hold a pipe
+    sys.path[:] = spec.search_path
+    board = Board.attach(spec.board_fd, spec.size, spec.published)
+    with suppress(BrokenPipeError):  # the driver is gone, or has closed the pool
+        try:
+            probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else _no_probe
+            probe("child-started")
+            context = ChildContext(board, index, _attach_shared(spec), probe)
+            worker: Worker = pickle.loads(spec.factory)(context)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
+            _send(result_fd, Unbuilt(_failure(error)), _no_probe)
+            _leave(1)
+        context.row[PHASE] = IDLE
+        _send(result_fd, Ready(time.process_time()), _no_probe)
+        probe("worker-built")
+        _serve(task_fd, result_fd, worker, context)
+    _leave(0)
+
+
+def _serve(task_fd: int, result_fd: int, worker: Worker, context: ChildContext) -> None:
+    probe = context.probe
+    while (frame := read_frame(task_fd)) is not None:
+        probe("lease-received")
+        answer = _run_lease(frame, worker, context)
+        probe("before-result")
+        _send(result_fd, answer, probe)
+        context.row[PHASE] = IDLE
+        probe("result-sent")
+
+
+def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
+    """Run a lease up to its end or its first exception.
+
+    Each result is pickled when its task ends: a worker may reuse its arrays for the next task.
+    """
+    row, probe, is_withdrawn = context.row, context.probe, context.is_withdrawn
+    clock, dumps = time.perf_counter_ns, pickle.dumps
+    results: list[bytes | None] = []
+    failure: Failure | None = None
+    start = time.perf_counter()
+    lease = _read_lease(frame)
+    if isinstance(lease, Failure):
+        return Answer(start, time.perf_counter(), results, lease)
+    for serial, task in zip(lease.serials, lease.tasks, strict=True):
+        if is_withdrawn(serial):
+            results.append(None)
+            continue
+        row[SERIAL] = serial
+        row[PHASE] = RUNNING
+        probe("before-task")
+        begin = clock()
+        try:
+            results.append(dumps(worker(task), 5))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
+            if not is_withdrawn(serial):
+                failure = _failure(error)
+                break
+            results.append(dumps(None))  # the caller has given up this task, so nobody is told
+        finally:
+            row[BUSY_NS] += clock() - begin
+            row[TASKS] += 1
+        probe("after-task")
+    row[PHASE] = ANSWERING
+    return Answer(start, time.perf_counter(), results, failure)
+
+
+def _read_lease(frame: bytes) -> Lease | Failure:
+    try:
+        return pickle.loads(frame)
+    except Exception as error:  # noqa: BLE001 - a task's class may run any code when it is read
+        return _failure(error)
+
+
+def _failure(error: BaseException) -> Failure:
+    text = "".join(traceback.format_exception(error))
+    try:
+        exception = pickle.dumps(error, protocol=5)
+    except Exception:  # noqa: BLE001 - an exception may hold anything; its text is enough
+        exception = None
+    return Failure(f"{type(error).__name__}: {error}", text, exception)
+
+
+def _send(fd: int, message: object, probe: Probe) -> None:
+    write_frame(fd, pickle.dumps(message, protocol=5), lambda: probe("half-result"))
+
+
+def _read_spec(fd: int) -> ChildSpec:
+    return pickle.loads(os.pread(fd, os.fstat(fd).st_size, 0))
+
+
+def _attach_shared(spec: ChildSpec) -> Mapping[str, np.ndarray]:
+    if spec.shared is None or spec.shared_fd is None:
+        return {}
+    return SharedArrays.attach(spec.shared_fd, spec.shared).arrays
+
+
+def _die_with_parent(parent: int) -> None:
+    """Ask the kernel for a SIGKILL when the thread that started this process ends.
+
+    The driver may have died before the request: then this process has another parent already.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _no_probe(point: str) -> None:
+    """Do nothing; tests hand in another one."""
+
+
+def _leave(code: int) -> NoReturn:
+    """End without the interpreter's tear-down: native libraries are slow or crash there."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""The processes of a pool: starting, waiting, finding the dead and the hung, ending.
+
+It does not know its pool, so that an abandoned pool can be collected and its processes ended.
+"""
+
+import os
+import pickle
+import selectors
+import sys
+import time
+
+from drumline.protocols import PublishedLayout
+from drumline.runtime.board import CREATING, Board, Status
+from drumline.runtime.messages import ChildSpec, Lease
+from drumline.runtime.portable import quickly
+from drumline.runtime.shared_arrays import SharedArrays, anonymous_file
+from drumline.runtime.worker_process import WorkerProcess
+
+_LEAVE_SECONDS = 0.3
+_LONGEST_TICK = 1.0
+
+
+class Fleet:
+    """`size` children, one per index; a dead one is replaced under its index."""
+
+    def __init__(
+        self,
+        factory: bytes,
+        probe_factory: bytes | None,
+        *,
+        size: int,
+        published: PublishedLayout,
+        shared: SharedArrays | None,
+        hang_seconds: float,
+        creation_seconds: float,
+    ):
+        self.workers: list[WorkerProcess] = []
+        self.tick = min(_LONGEST_TICK, hang_seconds / 4, creation_seconds / 4)
+        self._hang_seconds = hang_seconds
+        self._creation_seconds = creation_seconds
+        self._owner = os.getpid()
+        self._last_watch = time.perf_counter()
+        self._final: list[Status] | None = None
+        self._shared = shared
+        self.board = Board.create(size, published)
+        self._selector = selectors.DefaultSelector()
+        self._memory_fds = [self.board.memory.fd] + ([] if shared is None else [shared.fd])
+        self._spec_fd = anonymous_file("drumline-spec")
+        spec = ChildSpec(
+            search_path=list(sys.path),
+            size=size,
+            published=published,
+            board_fd=self.board.memory.fd,
+            shared=None if shared is None else shared.layout,
+            shared_fd=None if shared is None else shared.fd,
+            factory=factory,
+            probe_factory=probe_factory,
+        )
+        # A file, not a pipe: it takes a spec of any size at once, and every child reads the same.
+        with open(self._spec_fd, "wb", closefd=False) as file:
+            file.write(pickle.dumps(spec, protocol=5))
+        try:
+            for index in range(size):
+                self._start(index, restarts=0)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        """Whether every process has been ended."""
+        return self._final is not None
+
+    def status(self, index: int) -> Status:
+        """Return what a child has written about itself; after `close` its last words."""
+        return self.board.status(index) if self._final is None else self._final[index]
+
+    def send(self, worker: WorkerProcess, lease: Lease) -> None:
+        """Give a worker a lease; what does not fit into the pipe follows while `wait` waits."""
+        payload = quickly(lease)
+        worker.leases.append(lease)
+        worker.tasks.send(payload)
+        if worker.tasks.waiting and worker.tasks.fd not in self._selector.get_map():
+            self._selector.register(worker.tasks.fd, selectors.EVENT_WRITE, worker)
+
+    def wait(self, seconds: float) -> list[WorkerProcess]:
+        """Return the workers that have sent something or are gone, waiting for the first."""
+        speaking: list[WorkerProcess] = []
+        for key, _ in self._selector.select(seconds):
+            worker: WorkerProcess = key.data
+            if key.fd == worker.results.fd:
+                speaking.append(worker)
+            else:
+                worker.tasks.flush()
+                if not worker.tasks.waiting:
+                    self._selector.unregister(key.fd)
+        return speaking
+
+    def fallen(self) -> list[WorkerProcess]:
+        """Return the workers that are dead without a word, or hung and now marked as such.
+
+        Only time that the driver spends here counts: what it did elsewhere in between, or a
+        machine that slept, makes no worker hang.
+        """
+        now = time.perf_counter()
+        elapsed = now - self._last_watch
+        if elapsed < self.tick:
+            return []
+        self._last_watch = now
+        elapsed = min(elapsed, 2 * self.tick)
+        return [worker for worker in self.workers if self._has_fallen(worker, elapsed)]
+
+    def replace(self, worker: WorkerProcess) -> WorkerProcess:
+        """Start a new process in the place of one that has ended."""
+        self.retire(worker)
+        self.board.reset(worker.index)
+        return self._start(worker.index, worker.restarts + 1)
+
+    def retire(self, worker: WorkerProcess) -> None:
+        """Forget the links of a process that has ended."""
+        for fd in (worker.results.fd, worker.tasks.fd):
+            if fd in self._selector.get_map():
+                self._selector.unregister(fd)
+        worker.close()
+
+    def close(self) -> None:
+        """End every process and free the memory; goes on where an interrupted call stopped.
+
+        In a copy of the driver made by fork it does nothing: the processes are not its own.
+        """
+        if self.closed or os.getpid() != self._owner:
+            return
+        self.board.withdraw(sys.maxsize)
+        for worker in self.workers:
+            worker.hang_up()
+        deadline = time.perf_counter() + _LEAVE_SECONDS
+        for worker in self.workers:
+            worker.end(grace_seconds=deadline - time.perf_counter())
+            worker.close()
+        self._selector.close()
+        self._final = [self.board.status(worker.index) for worker in self.workers]
+        self.board.close()
+        os.close(self._spec_fd)
+
+    def _start(self, index: int, restarts: int) -> WorkerProcess:
+        worker = WorkerProcess(index, restarts)
+        if index < len(self.workers):
+            self.workers[index] = worker
+        else:
+            self.workers.append(worker)
+        worker.start(self._spec_fd, self._memory_fds)
+        self._selector.register(worker.results.fd, selectors.EVENT_READ, worker)
+        return worker
+
+    def _has_fallen(self, worker: WorkerProcess, elapsed: float) -> bool:
+        if worker.exited():
+            return not worker.results.ended  # one that has ended was buried when its pipe did
+        status = self.board.status(worker.index)
+        if status.phase == CREATING:
+            limit = self._creation_seconds
+        elif worker.leases:
+            limit = self._hang_seconds
+        else:
+            limit = float("inf")
+        mark = (status.phase, status.serial, status.progress, worker.results.received_bytes)
+        worker.hung = worker.still_seconds(mark, elapsed) >= limit
+        if worker.hung:
+            worker.kill()
+        return worker.hung

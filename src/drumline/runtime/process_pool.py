@@ -1,0 +1,282 @@
+"""A worker pool of processes: leases out, results in, the dead replaced.
+
+The main thread makes the pool and calls `completed`: children end with the thread that started
+them, and `completed` is where the dead are replaced.
+"""
+
+import logging
+import pickle
+import time
+import traceback
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from drumline.protocols import Completed, Probe, PublishedLayout, WorkerError, WorkerFactory
+from drumline.runtime.fleet import Fleet
+from drumline.runtime.leases import TaskQueue, lease_size, may_wait
+from drumline.runtime.losses import Losses
+from drumline.runtime.messages import Answer, Failure, Ready, Unbuilt
+from drumline.runtime.portable import by_reference, quickly
+from drumline.runtime.shared_arrays import SharedArrays
+from drumline.runtime.worker_process import WorkerProcess
+from drumline.types import ProcessActivity, Span
+
+_LOGGER = logging.getLogger("drumline")
+_SPANS_KEPT = 50_000
+
+
+class ProcessPool:
+    """A `WorkerPool` whose workers are child processes; the constructor waits for none of them."""
+
+    def __init__(
+        self,
+        factory: WorkerFactory,
+        *,
+        size: int,
+        published: PublishedLayout,
+        shared: SharedArrays | None = None,
+        hang_seconds: float = 60.0,
+        creation_seconds: float = 300.0,
+        probe_factory: Callable[[], Probe] | None = None,
+        role: str = "worker",
+        log: Callable[[str], None] = _LOGGER.warning,
+    ):
+        if size < 1:
+            raise ValueError(f"a pool needs a size of at least 1, got {size}")
+        self.size = size
+        self.outstanding = 0
+        """Tasks submitted, not withdrawn and not returned."""
+        self._factory = factory
+        self._role = role
+        self._log = log
+        self._queue = TaskQueue()
+        self._withdrawn_below = 0
+        self._finished: list[Completed] = []
+        self._errors: deque[Exception] = deque()
+        self._broken: Exception | None = None
+        self._losses = Losses(role)
+        self._ended: list[ProcessActivity] = []
+        self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
+        self._fleet = Fleet(
+            by_reference(factory, "the worker factory"),
+            None if probe_factory is None else by_reference(probe_factory, "the probe factory"),
+            size=size,
+            published=published,
+            shared=shared,
+            hang_seconds=hang_seconds,
+            creation_seconds=creation_seconds,
+        )
+        self._finalizer = weakref.finalize(self, self._fleet.close)
+
+    @property
+    def ready_seconds(self) -> list[float | None]:
+        """CPU seconds each living process took until its worker was built; None before."""
+        return [worker.ready_seconds for worker in self._fleet.workers]
+
+    def submit(self, tasks: Sequence[Any]) -> None:
+        """Queue tasks, and send them at once to workers that have nothing to do."""
+        self._refuse_if_closed()
+        self._queue.push(tasks)
+        self.outstanding += len(tasks)
+        self._dispatch()
+
+    def completed(self, timeout: float | None = None) -> list[Completed]:
+        """Return what has finished, waiting for at least one; [] if nothing can come any more.
+
+        Tasks that were called back while they ran come too, marked as withdrawn, and are waited
+        for. Results that came before an exception are returned before it is raised.
+        """
+        self._refuse_if_closed()
+        deadline = None if timeout is None else time.perf_counter() + timeout
+        seconds = 0.0  # first without waiting: notices the ready and the dead of an idle pool
+        while True:
+            self._take_in(seconds)
+            self._dispatch()
+            if self._finished:
+                finished, self._finished = self._finished, []
+                return finished
+            if self._errors:
+                _raise(self._errors.popleft())
+            if self._broken is not None:
+                _raise(self._broken)
+            remaining = self._fleet.tick if deadline is None else deadline - time.perf_counter()
+            if remaining <= 0 or not self._expecting():
+                return []
+            seconds = min(remaining, self._fleet.tick)
+
+    def withdraw(self) -> None:
+        """Call back every task submitted so far.
+
+        What still comes back of them, finished or stopped early, is marked as withdrawn.
+        """
+        self._refuse_if_closed()
+        self._withdrawn_below = self._queue.next_serial
+        self._fleet.board.withdraw(self._withdrawn_below)
+        self._queue.clear()
+        self._errors.clear()
+        self._finished = [done._replace(withdrawn=True) for done in self._finished]
+        self.outstanding = 0
+
+    def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make `version` visible to every task submitted from now on; the latest three are kept."""
+        self._refuse_if_closed()
+        self._fleet.board.slots.publish(version, arrays)
+
+    def activity(self) -> list[ProcessActivity]:
+        """Return one row per process, dead ones included; also after `close`."""
+        rows = [*self._ended, *(self._activity(worker) for worker in self._fleet.workers)]
+        return sorted(rows, key=lambda row: (row.index, row.restarts))
+
+    def timeline(self) -> list[Span]:
+        """Return the latest leases in the order of their answers."""
+        return list(self._spans)
+
+    def close(self) -> None:
+        """End every process and free the memory; an abandoned pool does so when it is collected."""
+        self._fleet.close()
+        self._finalizer.detach()
+
+    def _refuse_if_closed(self) -> None:
+        if self._fleet.closed:
+            raise RuntimeError("this pool is closed")
+
+    def _expecting(self) -> bool:
+        return self.outstanding > 0 or any(worker.leases for worker in self._fleet.workers)
+
+    def _dispatch(self) -> None:
+        """Give leases to the idle first; then, while the queue is long, one in reserve each."""
+        if not self._queue:
+            return
+        for held in (0, 1):
+            for worker in self._fleet.workers:
+                if worker.usable and len(worker.leases) == held:
+                    queued = len(self._queue)
+                    size = lease_size(queued, self.size, worker.pace)
+                    if queued and (held == 0 or may_wait(size, queued, self.size)):
+                        self._send(worker, size)
+
+    def _send(self, worker: WorkerProcess, size: int) -> None:
+        lease = self._queue.take(size)
+        try:
+            self._fleet.send(worker, lease)
+        except Exception as error:  # a task does not pickle: refuse that one, keep the others
+            bad = next((k for k, task in enumerate(lease.tasks) if not _travels(task)), 0)
+            numbered = list(zip(lease.serials, lease.tasks, strict=True))
+            self._queue.push_front(numbered[:bad] + numbered[bad + 1 :])
+            self.outstanding -= 1
+            raise ValueError(f"{lease.tasks[bad]!r} cannot be sent to a worker: {error}") from error
+
+    def _take_in(self, seconds: float) -> None:
+        for worker in self._fleet.wait(seconds):
+            self._listen(worker)
+        for worker in self._fleet.fallen():
+            self._bury(worker)
+
+    def _listen(self, worker: WorkerProcess) -> None:
+        self._read(worker)
+        if worker.results.ended:
+            self._bury(worker)
+
+    def _read(self, worker: WorkerProcess) -> None:
+        for frame in worker.results.receive():
+            message: Answer | Ready | Unbuilt = pickle.loads(frame)
+            if isinstance(message, Answer):
+                self._settle(worker, message)
+            elif isinstance(message, Ready):
+                worker.ready_seconds = message.cpu_seconds
+            else:
+                self._broken = _worker_error(self._factory, message.failure)
+
+    def _settle(self, worker: WorkerProcess, answer: Answer) -> None:
+        """Take the results of one lease; what an exception has cut off is queued again."""
+        lease = worker.leases.popleft()
+        serials, tasks, results = lease.serials, lease.tasks, answer.results
+        below, loads, ran = self._withdrawn_below, pickle.loads, len(results)
+        before = len(self._finished)
+        for serial, task, result in zip(serials, tasks, results, strict=False):
+            if result is not None:
+                try:
+                    self._finished.append(Completed(task, loads(result), serial < below))
+                except Exception as error:  # noqa: BLE001 - a result's class may run any code
+                    self._errors.append(_unreadable(task, error))
+        self.outstanding -= sum(serial >= below for serial in serials[:ran])
+        if answer.failure is not None:
+            self._settle_failure(serials[ran], tasks[ran], answer.failure)
+            rest = zip(serials[ran + 1 :], tasks[ran + 1 :], strict=True)
+            self._queue.push_front(pair for pair in rest if pair[0] >= below)
+        count = len(self._finished) - before
+        if count:
+            worker.pace.observe(count, answer.end - answer.start)
+        self._losses.worked(worker.index)
+        self._spans.append(Span(self._role, worker.index, answer.start, answer.end, count))
+
+    def _settle_failure(self, serial: int, task: Any, failure: Failure) -> None:
+        if serial < self._withdrawn_below:
+            self._finished.append(Completed(task, None, True))
+        else:
+            self.outstanding -= 1
+            self._errors.append(_worker_error(task, failure))
+
+    def _bury(self, worker: WorkerProcess) -> None:
+        """Reap a process, issue its unfinished tasks again and start another in its place."""
+        cause = worker.end()
+        self._read(worker)  # what it had sent before it died is finished
+        status = self._fleet.status(worker.index)
+        loss = self._losses.judge(worker, cause, status, self._withdrawn_below)
+        worker.leases.clear()
+        self._queue.push_front(loss.again)
+        if loss.condemned is not None:
+            self.outstanding -= 1
+            self._errors.append(loss.condemned)
+        self._broken = self._broken or loss.hopeless
+        if self._broken is not None:
+            self._fleet.retire(worker)
+            self._log(loss.line)
+        else:
+            self._ended.append(self._activity(worker))
+            successor = self._fleet.replace(worker)
+            self._log(f"{loss.line}; replaced by pid {successor.pid}")
+
+    def _activity(self, worker: WorkerProcess) -> ProcessActivity:
+        status = self._fleet.status(worker.index)
+        return ProcessActivity(
+            role=self._role,
+            index=worker.index,
+            pid=worker.pid,
+            tasks=status.tasks,
+            progress=status.progress,
+            busy_seconds=status.busy_seconds,
+            restarts=worker.restarts,
+        )
+
+
+def _worker_error(task: Any, failure: Failure) -> WorkerError:
+    cause: BaseException | None = None
+    if failure.exception is not None:
+        try:
+            cause = pickle.loads(failure.exception)
+        except Exception:  # noqa: BLE001 - many exceptions pickle but do not unpickle; the text remains
+            cause = None
+    return WorkerError(task, failure.error, failure.traceback, cause)
+
+
+def _unreadable(task: Any, error: Exception) -> WorkerError:
+    name = f"its result cannot be read: {type(error).__name__}: {error}"
+    return WorkerError(task, name, "".join(traceback.format_exception(error)), error)
+
+
+def _travels(task: Any) -> bool:
+    try:
+        quickly(task)
+    except Exception:  # noqa: BLE001 - a task's class may run any code when it is pickled
+        return False
+    return True
+
+
+def _raise(error: Exception) -> NoReturn:
+    """Raise as the driver's error; the worker's own exception stays visible as its cause."""
+    raise error from getattr(error, "cause", None)

@@ -1,0 +1,106 @@
+"""However the driver ends, no child stays behind; each case runs in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import doubles
+import pytest
+
+SCRIPT = """
+import sys, doubles
+from drumline.protocols import PublishedLayout
+from drumline.runtime.process_pool import ProcessPool
+
+pool = ProcessPool(doubles.{factory}, size=2, published=PublishedLayout({{}}))
+doubles.wait_ready(pool)
+print(*doubles.living(pool), flush=True)
+{rest}
+"""
+WORK_FOR_EVER = """
+pool.publish(0, {})
+pool.submit([doubles.Digest(number, seconds=1000.0) for number in range(8)])
+print("working", flush=True)
+pool.completed()
+"""
+
+
+def start(rest: str, factory: str = "digest_worker") -> subprocess.Popen[str]:
+    tests = str(Path(doubles.__file__).parent)
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(factory=factory, rest=rest)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": tests},
+        start_new_session=True,
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # nobody may be there to reap an orphan
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_no_child_outlives_a_driver_that_a_signal_ends(number: signal.Signals):
+    driver = start(WORK_FOR_EVER)
+    assert driver.stdout is not None
+    pids = [int(word) for word in driver.stdout.readline().split()]
+    assert driver.stdout.readline() == "working\n"
+    assert len(pids) == 2
+    os.killpg(driver.pid, number)  # as a terminal does with Ctrl-C
+    driver.communicate(timeout=60)
+    assert driver.returncode != 0
+    doubles.wait_until(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_an_interrupted_pool_can_be_closed():
+    rest = f"""
+import os, signal, threading
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    {WORK_FOR_EVER.strip().replace(chr(10), chr(10) + "    ")}
+except KeyboardInterrupt:
+    pool.close()
+    print("closed")
+"""
+    out, err = start(rest).communicate(timeout=60)
+    lines = out.splitlines()
+    assert lines[1:] == ["working", "closed"], err
+    assert not any(alive(int(pid)) for pid in lines[0].split())
+    assert err == ""
+
+
+def test_a_forgotten_pool_ends_with_its_driver():
+    driver = start("")
+    out, err = driver.communicate(timeout=60)
+    assert driver.returncode == 0
+    assert err == ""
+    assert not any(alive(int(pid)) for pid in out.split())
+
+
+def test_what_a_worker_prints_does_not_reach_the_drivers_output():
+    driver = start(
+        "pool.submit([1, 2]); doubles.collect(pool, 2); pool.close(); print('result')",
+        factory="printing_worker",
+    )
+    out, err = driver.communicate(timeout=60)
+    assert out.splitlines()[1:] == ["result"]
+    assert err.count("noise from Python") == err.count("noise from C") == 2
+
+
+def test_a_factory_of_a_bare_script_is_refused_with_one_sentence():
+    driver = start(
+        "def mine(context): return print\n"
+        "try:\n    ProcessPool(mine, size=1, published=PublishedLayout({}))\n"
+        "except ValueError as error:\n    print(error)\n"
+    )
+    out, _ = driver.communicate(timeout=60)
+    assert out.splitlines()[1].startswith("mine lives in __main__")
+    assert 'put it into a module, or use workers="inline"' in out

@@ -1,0 +1,93 @@
+"""Faults are enumerated: a kill at every step of the protocol, once, and the same bytes."""
+
+from pathlib import Path
+from typing import Any
+
+import doubles
+import pytest
+from runtime.contract import NOTHING
+
+from drumline.runtime.inline_pool import InlinePool
+from drumline.runtime.process_pool import ProcessPool
+
+POINTS = [
+    "child-started",
+    "worker-built",
+    "lease-received",
+    "before-task",
+    "after-task",
+    "before-result",
+    "half-result",
+    "result-sent",
+]
+TASKS = [doubles.Digest(number, seconds=0.001) for number in range(24)]
+
+
+@pytest.fixture(scope="module")
+def expected() -> bytes:
+    pool = InlinePool(doubles.digest_worker, published=NOTHING)
+    pool.publish(0, {})
+    pool.submit(TASKS)
+    return doubles.fold(doubles.collect(pool, len(TASKS)))
+
+
+def folded(pool: Any) -> bytes:
+    pool.publish(0, {})
+    pool.submit(TASKS)
+    result = doubles.fold(doubles.collect(pool, len(TASKS)))
+    assert pool.completed() == []
+    return result
+
+
+def faulty_pool(fault: Any, lines: list[str], **options: Any) -> ProcessPool:
+    return ProcessPool(
+        doubles.digest_worker,
+        size=2,
+        published=NOTHING,
+        probe_factory=fault,
+        log=lines.append,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_any_step_changes_no_byte(point: str, expected: bytes, tmp_path: Path):
+    lines: list[str] = []
+    fault = doubles.KillAt(point, tmp_path / "flag")
+    pool = faulty_pool(fault, lines)
+    try:
+        assert folded(pool) == expected
+        doubles.wait_until(lambda: not pool.completed(0.0) and bool(lines))
+    finally:
+        pool.close()
+    assert len(lines) == 1
+    assert "ended by SIGKILL" in lines[0]
+    assert sum(row.restarts for row in pool.activity()) == 1
+
+
+@pytest.mark.parametrize("point", ["child-started", "before-task", "half-result"])
+def test_a_hung_worker_is_found_and_its_tasks_issued_again(
+    point: str, expected: bytes, tmp_path: Path
+):
+    lines: list[str] = []
+    fault = doubles.HangAt(point, tmp_path / "flag")
+    pool = faulty_pool(fault, lines, hang_seconds=1.0, creation_seconds=3.0)
+    try:
+        assert folded(pool) == expected
+        doubles.wait_until(lambda: not pool.completed(0.0) and bool(lines))
+    finally:
+        pool.close()
+    assert any("ended by hung" in line for line in lines)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kills_at_random_moments_change_no_byte(seed: int, expected: bytes):
+    lines: list[str] = []
+    fault = doubles.SleepAt(longest=0.003)
+    pool = doubles.FlakyPool(faulty_pool(fault, lines), seed, every=4, deaths=4)
+    try:
+        for _ in range(3):
+            assert folded(pool) == expected
+    finally:
+        pool.close()
+    assert pool.deaths > 0

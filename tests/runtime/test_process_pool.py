@@ -1,0 +1,219 @@
+import gc
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import doubles
+import numpy as np
+import pytest
+from runtime.contract import NOTHING, MakePool, PoolContract
+
+from drumline.protocols import PublishedLayout, TaskKilledWorkers, WorkerError
+from drumline.runtime.process_pool import ProcessPool
+from drumline.runtime.shared_arrays import SharedArrays
+
+
+@pytest.fixture
+def make_pool() -> Iterator[MakePool]:
+    """Makes pools and closes them, whatever the test does."""
+    pools: list[ProcessPool] = []
+
+    def make(factory: Any, **options: Any) -> ProcessPool:
+        pools.append(ProcessPool(factory, **{"size": 2, "published": NOTHING, **options}))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+class TestProcessPool(PoolContract):
+    pass
+
+
+def test_any_number_of_processes_gives_the_same_bytes(make_pool: MakePool):
+    folded = set()
+    for size in (1, 2, 3, 7):
+        pool = make_pool(
+            doubles.digest_worker, size=size, probe_factory=doubles.SleepAt(longest=0.002)
+        )
+        pool.publish(0, {})
+        pool.submit([doubles.Digest(number) for number in range(40)])
+        folded.add(doubles.fold(doubles.collect(pool, 40)))
+        pool.close()
+    assert len(folded) == 1
+
+
+def test_every_process_does_its_share(make_pool: MakePool):
+    pool = make_pool(doubles.digest_worker, size=3)
+    pool.publish(0, {})
+    doubles.wait_ready(pool)
+    pool.submit([doubles.Digest(number, seconds=0.005) for number in range(30)])
+    doubles.collect(pool, 30)
+    assert [row.index for row in pool.activity() if row.tasks] == [0, 1, 2]
+
+
+def test_thousands_of_tiny_tasks_travel_in_few_messages(make_pool: MakePool):
+    pool = make_pool(doubles.echo_worker)
+    pool.submit(list(range(20_000)))
+    results = doubles.collect(pool, 20_000)
+    assert sorted(done.result for done in results) == list(range(20_000))
+    assert len(pool.timeline()) < 2_000
+
+
+def test_tasks_and_results_may_be_larger_than_a_pipe(make_pool: MakePool):
+    pool = make_pool(doubles.large_worker)
+    pool.submit([1_000_000 + k for k in range(6)])
+    assert all(done.result.size == done.task for done in doubles.collect(pool, 6))
+    echo = make_pool(doubles.echo_worker)
+    echo.submit([np.full(500_000, k) for k in range(6)])
+    assert sorted(int(done.result[0]) for done in doubles.collect(echo, 6)) == list(range(6))
+
+
+def test_a_worker_may_reuse_its_arrays_for_the_next_task(make_pool: MakePool):
+    pool = make_pool(doubles.reusing_worker)
+    pool.submit(list(range(200)))
+    assert all(done.result[0] == done.task for done in doubles.collect(pool, 200))
+
+
+def test_a_result_that_cannot_travel_is_an_error_of_its_task(make_pool: MakePool):
+    pool = make_pool(doubles.function_worker)
+    pool.submit([5])
+    with pytest.raises(WorkerError, match=r"(?i)can't pickle|cannot pickle|can't get") as caught:
+        pool.completed()
+    assert caught.value.task == 5
+
+
+def test_a_task_that_cannot_travel_is_refused_alone(make_pool: MakePool):
+    pool = make_pool(doubles.echo_worker, size=1)
+    doubles.wait_ready(pool)
+    with pytest.raises(ValueError, match=r"<lambda>.* cannot be sent to a worker"):
+        pool.submit([lambda: 0, 1, 2])
+    assert pool.outstanding == 2
+    assert sorted(done.result for done in doubles.collect(pool, 2)) == [1, 2]
+
+
+def test_a_pool_of_no_processes_is_refused():
+    with pytest.raises(ValueError, match="size of at least 1, got 0"):
+        ProcessPool(doubles.echo_worker, size=0, published=NOTHING)
+
+
+def test_a_light_worker_is_ready_soon_and_imports_nothing_heavy(make_pool: MakePool):
+    pool = make_pool(doubles.module_worker, size=1)
+    pool.submit([["torch", "gymnasium", "scipy", "multiprocessing"]])
+    assert pool.completed()[0].result == []
+    assert pool.ready_seconds[0] < 0.6
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"])
+def test_a_worker_has_one_thread_for_linear_algebra(make_pool: MakePool, name: str):
+    pool = make_pool(doubles.environment_worker, size=1)
+    pool.submit([name])
+    assert pool.completed()[0].result == "1"
+
+
+def test_a_running_task_learns_that_it_was_called_back(make_pool: MakePool):
+    shared = SharedArrays.create(PublishedLayout({"started": ((1,), "<i8")}))
+    pool = make_pool(doubles.patient_worker, size=1, shared=shared)
+    pool.submit(["wait", *range(50)])
+    doubles.wait_until(lambda: not pool.completed(0.01) and shared.arrays["started"][0] == 1)
+    pool.withdraw()
+    assert pool.outstanding == 0
+    assert [tuple(done) for done in pool.completed()] == [("wait", True, True)]
+    assert pool.completed() == []
+    pool.submit(["next"])
+    assert [tuple(done) for done in pool.completed()] == [("next", False, False)]
+    pool.close()
+    shared.close()
+
+
+def test_the_death_of_a_worker_with_withdrawn_tasks_issues_nothing_again(
+    make_pool: MakePool, tmp_path: Path
+):
+    lines: list[str] = []
+    hang = doubles.HangAt("before-task", tmp_path / "flag")
+    pool = make_pool(doubles.echo_worker, size=1, probe_factory=hang, log=lines.append)
+    pool.submit(list(range(20)))
+    doubles.wait_until(lambda: not pool.completed(0.01) and hang.flag.exists())
+    pool.withdraw()
+    os.kill(doubles.living(pool)[0], signal.SIGKILL)
+    assert pool.completed() == []
+    assert len(lines) == 1
+    assert "0 tasks issued again" in lines[0]
+    pool.submit(["next"])
+    assert [done.result for done in pool.completed()] == ["next"]
+
+
+def test_a_task_that_kills_three_workers_fails_the_run_with_its_own_name(make_pool: MakePool):
+    lines: list[str] = []
+    pool = make_pool(doubles.deadly_worker, log=lines.append)
+    pool.submit([doubles.Deadly(number, number == 3) for number in range(12)])
+    survivors: list[int] = []
+    errors: list[TaskKilledWorkers] = []
+    while len(survivors) < 11 or not errors:
+        try:
+            survivors += [done.result for done in doubles.collect(pool, 1)]
+        except TaskKilledWorkers as error:
+            errors.append(error)
+    assert errors[0].task == doubles.Deadly(3, True)
+    assert errors[0].causes == ("SIGKILL",) * 3
+    assert "Deadly(number=3, kills=True) ended its worker 3 times" in str(errors[0])
+    assert len(lines) == 3
+    assert pool.completed() == []
+    assert sorted(survivors) == [number for number in range(12) if number != 3]
+
+
+def test_a_worker_that_always_dies_while_it_is_built_fails_the_run(make_pool: MakePool):
+    lines: list[str] = []
+    pool = make_pool(doubles.suicidal_factory, log=lines.append)
+    pool.submit([1])
+    with pytest.raises(RuntimeError, match=r"3 times in a row .* SIGKILL while building"):
+        pool.completed()
+    assert len(lines) >= 3
+
+
+def test_progress_keeps_a_long_task_from_being_taken_for_hung(make_pool: MakePool):
+    worker = make_pool(doubles.echo_worker, size=1)._fleet.workers[0]
+    assert worker.still_seconds(("running", 1), 30.0) == 0.0
+    assert worker.still_seconds(("running", 1), 30.0) == 30.0
+    assert worker.still_seconds(("running", 2), 30.0) == 0.0
+    assert worker.still_seconds(("running", 2), 30.0) == 30.0
+
+
+def test_closing_leaves_no_process_and_no_descriptor(make_pool: MakePool):
+    make_pool(doubles.echo_worker, size=1).close()
+    before = len(os.listdir("/proc/self/fd"))
+    pool = make_pool(doubles.digest_worker, size=3)
+    pool.publish(0, {})
+    pool.submit([doubles.Digest(number, seconds=30.0) for number in range(9)])
+    pool.completed(0.3)
+    pids = doubles.living(pool)
+    pool.close()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert not list(Path("/dev/shm").glob("*drumline*"))
+    assert [row.pid for row in pool.activity()] == pids
+
+
+def test_an_abandoned_pool_leaves_no_process():
+    pool = ProcessPool(doubles.echo_worker, size=2, published=NOTHING)
+    pids = doubles.living(pool)
+    del pool
+    gc.collect()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_the_search_path_of_the_driver_is_the_workers_too(
+    make_pool: MakePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "far_away.py").write_text("def factory(context):\n    return lambda task: -task\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from far_away import factory  # type: ignore[import-not-found]
+
+    pool = make_pool(factory, size=1)
+    pool.submit([4])
+    assert pool.completed()[0].result == -4
+    del sys.modules["far_away"]
