@@ -1,0 +1,117 @@
+"""The rows of the live dashboard: a state and a size in, labelled lines out."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from drumline.display.glyphs import bar, count, duration, score, sparkline
+from drumline.display.state import DisplayState
+
+LABEL_WIDTH = 10
+_NARROW = 48
+_MOST_WORKER_LINES = 6
+
+
+class Row(NamedTuple):
+    """One line: a dim label, what is drawn in colour, and the words after it."""
+
+    label: str
+    drawing: str
+    words: str
+
+
+def rows(state: DisplayState, width: int, height: int, *, unicode: bool = True) -> list[Row]:
+    """Return the lines of one moment; nothing is wider than `width` (labels excluded)."""
+    lines = [
+        *_returns(state, width, unicode),
+        *_progress(state, width, unicode),
+        *_speed(state, width, unicode),
+    ]
+    room = min(_MOST_WORKER_LINES, height - len(lines))
+    lines += _workers(state, width, max(1, room), unicode)
+    return [
+        Row(label, drawing[:width], words[: max(0, width - len(drawing))])
+        for label, drawing, words in lines
+    ]
+
+
+def _returns(state: DisplayState, width: int, unicode: bool) -> list[Row]:
+    newest = score(state.return_curve[-1] if state.return_curve else None)
+    words = f"  {newest}" if state.return_curve else "waiting for the first update"
+    curve = sparkline(state.return_curve, max(8, width - len(words) - 4), unicode=unicode)
+    lines = [Row("return", curve, words)]
+    if state.evaluation_mean is not None:
+        mean, best = score(state.evaluation_mean), score(state.evaluation_best)
+        lines.append(Row("evaluation", "", f"{mean}   best {best}"))
+    return lines
+
+
+def _progress(state: DisplayState, width: int, unicode: bool) -> list[Row]:
+    steps = count(state.env_steps)
+    drawing, words = "", steps
+    if state.total_steps:
+        share = min(1.0, state.env_steps / state.total_steps)
+        words = f"  {share:>4.0%}  {steps} / {count(state.total_steps)}"
+        drawing = bar(share, min(width - len(words), 40), unicode=unicode)
+    lines = [Row("env steps", drawing, words)]
+    elapsed = duration(state.wall_seconds)
+    lines.append(Row("time", "", f"{elapsed}   ETA {duration(state.eta_seconds)}"))
+    done = f"{state.update:,}   episodes {state.episodes:,}"
+    skipped = f"   skipped {state.update_skipped:,}" if state.update_skipped else ""
+    if skipped and len(done + skipped) > width:
+        lines += [Row("updates", "", done), Row("", "", skipped.strip())]
+    else:
+        lines.append(Row("updates", "", done + skipped))
+    return lines
+
+
+def _speed(state: DisplayState, width: int, unicode: bool) -> list[Row]:
+    recent, whole = state.env_steps_per_second_10s, state.env_steps_per_second_run
+    update = f"{state.update_share:.1%} of the time"
+    if width < _NARROW:
+        return [
+            Row("steps/s", "", f"{count(recent)}   run {count(whole)}"),
+            Row("in update", "", update),
+        ]
+    separator = "·" if unicode else "-"
+    both = f"{count(recent)} env steps/s last 10 s {separator} {count(whole)} whole run"
+    return [Row("speed", "", both), Row("in update", "", update)]
+
+
+def _workers(state: DisplayState, width: int, room: int, unicode: bool) -> list[Row]:
+    shares = state.busy_shares
+    died = f"{state.restarts} restarted" if state.restarts else ""
+    if not shares:
+        return [Row("workers", "", died)] if died else []
+    digits = len(str(len(shares) - 1))
+    columns = min(len(shares), max(1, (width + 2) // (digits + 16)))
+    if math.ceil(len(shares) / columns) > room - bool(died):
+        lines = _folded(shares, width, unicode)
+    else:
+        size = min(20, (width + 2) // columns - digits - 8)
+        cells = [
+            f"{i:>{digits}} {bar(share, size, unicode=unicode)} {_percent(share):>4}"
+            for i, share in enumerate(shares)
+        ]
+        lines = [
+            Row("" if i else "busy", "  ".join(cells[i : i + columns]), "")
+            for i in range(0, len(cells), columns)
+        ]
+    if died:
+        lines.append(Row("", "", died))
+    return lines
+
+
+def _folded(shares: Sequence[float], width: int, unicode: bool) -> list[Row]:
+    least, middle, most = min(shares), statistics.median(shares), max(shares)
+    strip = sparkline(shares, width, unicode=unicode, low=0.0, high=1.0)
+    words = f"{len(shares)} workers: min {_percent(least)} median {_percent(middle)}"
+    words += f" max {_percent(most)}"
+    if len(words) > width:
+        words = f"{_percent(least)} / {_percent(middle)} / {_percent(most)} of {len(shares)}"
+    return [Row("busy", strip, ""), Row("", "", words)]
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if math.isfinite(share) else "-"

@@ -1,0 +1,135 @@
+"""Displays without cursor movement: plain lines, JSON lines, and none."""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from drumline.display.glyphs import count, duration, score
+from drumline.display.state import DisplayState, RunTitle
+
+
+class PlainLines:
+    """One line every few seconds: for files, pipes, NO_COLOR and dumb terminals."""
+
+    def __init__(self, stream: TextIO, interval_seconds: float = 5.0):
+        self._stream = stream
+        self._interval_seconds = interval_seconds
+        self._next_line = -math.inf
+        self._pending: DisplayState | None = None
+
+    def start(self, title: RunTitle) -> None:
+        """Say what runs, and where its folder is."""
+        self._print(f"{title.method} on {title.env_id}, seed {title.seed}, {title.layout}")
+        self._print(f"run folder: {title.folder}")
+
+    def due(self) -> bool:
+        """Return whether `update` would print now; the state need not be built before."""
+        return time.perf_counter() >= self._next_line
+
+    def update(self, state: DisplayState) -> None:
+        """Print a line if the last one is old enough."""
+        self._pending = state
+        if self.due():
+            self._line(state)
+
+    def message(self, text: str) -> None:
+        """Print a line that must not be missed."""
+        self._print(text)
+
+    def close(self, summary: Sequence[str] = ()) -> None:
+        """Print the last state, if it is not out yet, and the summary."""
+        if self._pending is not None:
+            self._line(self._pending)
+        for line in summary:
+            self._print(line)
+
+    def _line(self, state: DisplayState) -> None:
+        self._print(plain_line(state))
+        self._pending = None
+        self._next_line = time.perf_counter() + self._interval_seconds
+
+    def _print(self, text: str) -> None:
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        text = text.encode(encoding, errors="replace").decode(encoding)
+        print(text, file=self._stream, flush=True)
+
+
+class JsonLines:
+    """One JSON object per update on the stream and nothing else; what is not finite is null."""
+
+    def __init__(self, stream: TextIO, others: TextIO | None = None):
+        self._stream = stream
+        self._others = PlainLines(others if others is not None else sys.stderr)
+
+    def start(self, title: RunTitle) -> None:
+        """Print nothing: every object stands for an update."""
+
+    def due(self) -> bool:
+        """Return True: a reader gets every update."""
+        return True
+
+    def update(self, state: DisplayState) -> None:
+        """Print one object; of the return curve only its newest value."""
+        row = {name: value for name, value in vars(state).items() if name != "return_curve"}
+        row["episode_return_mean"] = state.return_curve[-1] if state.return_curve else None
+        row["busy_shares"] = list(state.busy_shares)
+        print(json.dumps(_finite(row), allow_nan=False), file=self._stream, flush=True)
+
+    def message(self, text: str) -> None:
+        """Print to the other stream, which is standard error."""
+        self._others.message(text)
+
+    def close(self, summary: Sequence[str] = ()) -> None:
+        """Print the summary to the other stream."""
+        self._others.close(summary)
+
+
+class Silent:
+    """Shows nothing; errors reach the caller as exceptions."""
+
+    def start(self, title: RunTitle) -> None:
+        """Do nothing."""
+
+    def due(self) -> bool:
+        """Return False: no state need ever be built."""
+        return False
+
+    def update(self, state: DisplayState) -> None:
+        """Do nothing."""
+
+    def message(self, text: str) -> None:
+        """Do nothing."""
+
+    def close(self, summary: Sequence[str] = ()) -> None:
+        """Do nothing."""
+
+
+def plain_line(state: DisplayState) -> str:
+    """Return one moment of a run as one line."""
+    steps = count(state.env_steps)
+    if state.total_steps:
+        share = min(1.0, state.env_steps / state.total_steps)
+        steps += f" of {count(state.total_steps)} ({share:.0%})"
+    newest = state.return_curve[-1] if state.return_curve else None
+    parts = [f"update {state.update}", f"env steps {steps}", f"return {score(newest)}"]
+    if state.evaluation_mean is not None:
+        best = score(state.evaluation_best)
+        parts.append(f"evaluation {score(state.evaluation_mean)} (best {best})")
+    parts.append(f"{count(state.env_steps_per_second_10s)} env steps/s")
+    if state.eta_seconds is not None:
+        parts.append(f"ETA {duration(state.eta_seconds)}")
+    if state.restarts:
+        parts.append(f"{state.restarts} restarts")
+    return "  ".join(parts)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    value = value.item() if hasattr(value, "item") else value  # NumPy's scalars are no JSON
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,89 @@
+"""What a display shows, and how speeds are computed from what was counted."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RunTitle:
+    """What stays the same while a run is shown."""
+
+    method: str
+    env_id: str
+    seed: int
+    layout: str
+    """Who works, in words: `2 workers`."""
+    folder: str
+
+
+@dataclass(frozen=True)
+class DisplayState:
+    """Everything that a display shows about one moment of a run.
+
+    Sequences may be the driver's own lists: a display reads them during `update` only.
+    """
+
+    method: str
+    env_id: str
+    update: int
+    env_steps: int
+    """Agent decisions in training."""
+    total_steps: int | None
+    episodes: int
+    wall_seconds: float
+    return_curve: Sequence[float]
+    """Mean episode return of each update so far, newest last."""
+    evaluation_mean: float | None
+    evaluation_best: float | None
+    env_steps_per_second_10s: float
+    env_steps_per_second_run: float
+    eta_seconds: float | None
+    busy_shares: Sequence[float]
+    """For each worker the share of its time spent in tasks, 0 to 1."""
+    restarts: int
+    update_share: float
+    """Share of a generation's time spent in the update, 0 to 1."""
+    update_skipped: int
+    """Updates that took no step because all returns were equal."""
+
+
+class Throughput:
+    """Speeds and remaining time from samples of (env_steps, perf_counter).
+
+    The first sample is the start, so a resumed run counts only the steps of its own process.
+    """
+
+    def __init__(self, window_seconds: float = 10.0):
+        self._window_seconds = window_seconds
+        self._samples: deque[tuple[float, int]] = deque()
+        self._first: tuple[float, int] | None = None
+
+    def add(self, env_steps: int, seconds: float) -> None:
+        """Take a sample; one just outside the window is kept, so that long updates have a rate."""
+        if self._first is None:
+            self._first = (seconds, env_steps)
+        samples = self._samples
+        samples.append((seconds, env_steps))
+        while len(samples) > 2 and seconds - samples[1][0] >= self._window_seconds:
+            samples.popleft()
+
+    def recent(self) -> float:
+        """Return env steps per second over the window; 0 before the second sample."""
+        return _rate(self._samples[0], self._samples[-1]) if self._samples else 0.0
+
+    def whole_run(self) -> float:
+        """Return env steps per second since the first sample; 0 before the second one."""
+        return _rate(self._first, self._samples[-1]) if self._first else 0.0
+
+    def eta_seconds(self, total_steps: int | None) -> float | None:
+        """Return the seconds to `total_steps` at the whole run's speed, which jumps about less."""
+        rate = self.whole_run()
+        if total_steps is None or rate <= 0:
+            return None
+        return max(0, total_steps - self._samples[-1][1]) / rate
+
+
+def _rate(start: tuple[float, int], end: tuple[float, int]) -> float:
+    seconds = end[0] - start[0]
+    return (end[1] - start[1]) / seconds if seconds > 0 else 0.0

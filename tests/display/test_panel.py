@@ -1,0 +1,97 @@
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumline.display.glyphs import BLOCKS, bar, sparkline
+from drumline.display.panel import rows
+from drumline.display.state import DisplayState
+
+STATE = DisplayState(
+    method="es",
+    env_id="HalfCheetah-v5",
+    update=1_234,
+    env_steps=1_440_000,
+    total_steps=2_880_000,
+    episodes=49_360,
+    wall_seconds=31.0,
+    return_curve=[float(i) for i in range(500)],
+    evaluation_mean=2386.1,
+    evaluation_best=2411.9,
+    env_steps_per_second_10s=45_912.0,
+    env_steps_per_second_run=44_100.0,
+    eta_seconds=32.0,
+    busy_shares=[0.97, 0.5],
+    restarts=0,
+    update_share=0.023,
+    update_skipped=0,
+)
+
+
+def text(state: DisplayState = STATE, width: int = 65, **changes) -> str:
+    lines = rows(dataclasses.replace(state, **changes), width, 20)
+    return "\n".join(f"{line.label}: {line.drawing}{line.words}" for line in lines)
+
+
+def test_everything_of_interest_is_shown():
+    shown = text(restarts=2, update_skipped=3)
+    for part in (
+        "499.0", "2386.1   best 2411.9", "50%  1.44M / 2.88M", "0:31   ETA 0:32",
+        "1,234   episodes 49,360   skipped 3", "45.9k env steps/s last 10 s", "44.1k whole run",
+        "2.3% of the time", "97%", "2 restarted",
+    ):  # fmt: skip
+        assert part in shown
+
+
+@given(
+    width=st.integers(20, 120),
+    workers=st.integers(0, 80),
+    updates=st.integers(0, 300),
+    unicode=st.booleans(),
+)
+def test_no_line_is_wider_than_asked(width, workers, updates, unicode):
+    state = dataclasses.replace(
+        STATE, busy_shares=[0.5] * workers, return_curve=[1.0] * updates, update_skipped=9
+    )
+    lines = rows(state, width, 20, unicode=unicode)
+    assert max(len(line.drawing) + len(line.words) for line in lines) <= width
+    assert len(lines) <= 20
+    if not unicode:
+        assert all((line.drawing + line.words).isascii() for line in lines)
+
+
+def test_each_of_a_few_workers_has_its_bar():
+    shown = text(busy_shares=[0.1, 0.2, 0.3])
+    assert all(percent in shown for percent in ("10%", "20%", "30%"))
+
+
+def test_many_workers_are_folded_into_one_strip_and_its_extremes():
+    shown = text(busy_shares=[0.1] + [0.9] * 62 + [1.0])
+    assert "64 workers: min 10% median 90% max 100%" in shown
+    assert "▂" + "▇" * 62 + "█" in shown
+
+
+def test_a_run_that_has_just_begun_shows_no_numbers_that_it_lacks():
+    shown = text(return_curve=[], evaluation_mean=None, eta_seconds=None, total_steps=None)
+    assert "waiting for the first update" in shown
+    assert "evaluation" not in shown
+    assert "ETA -" in shown
+
+
+def test_sparkline_keeps_the_whole_run_in_view():
+    assert sparkline([0.0] * 50 + [1.0] * 50, 10) == BLOCKS[0] * 5 + BLOCKS[-1] * 5
+
+
+def test_sparkline_of_equal_values_is_flat_and_of_missing_ones_has_gaps():
+    assert sparkline([3.0, 3.0, 3.0], 8) == BLOCKS[0] * 3
+    assert sparkline([0.0, math.nan, 1.0], 8) == BLOCKS[0] + " " + BLOCKS[-1]
+    assert sparkline([math.nan] * 3, 8) == "   "
+    assert sparkline([], 8) == ""
+
+
+@pytest.mark.parametrize(("share", "full"), [(-1, 0), (0, 0), (0.5, 4), (1, 8), (3, 8)])
+def test_a_bar_is_full_to_its_share(share, full):
+    assert bar(share, 8).count("█") == full
+    assert len(bar(share, 8)) == 8

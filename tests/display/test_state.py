@@ -1,0 +1,51 @@
+import pytest
+
+from drumline.display.state import Throughput
+
+
+def test_rates_are_those_of_the_window_and_of_the_whole_run():
+    throughput = Throughput()
+    for second in range(21):  # 100 steps/s for 10 s, then 300 steps/s
+        throughput.add(100 * min(second, 10) + 300 * max(0, second - 10), 50.0 + second)
+    assert throughput.recent() == pytest.approx(300)
+    assert throughput.whole_run() == pytest.approx(200)
+
+
+def test_updates_longer_than_the_window_still_have_a_rate():
+    throughput = Throughput()
+    throughput.add(0, 0.0)
+    throughput.add(3_000, 30.0)
+    throughput.add(9_000, 60.0)
+    assert throughput.recent() == pytest.approx(200)
+
+
+def test_a_resumed_run_counts_only_its_own_steps():
+    throughput = Throughput()
+    throughput.add(1_000_000, 5.0)
+    throughput.add(1_000_500, 6.0)
+    assert throughput.whole_run() == throughput.recent() == pytest.approx(500)
+    assert throughput.eta_seconds(1_001_500) == pytest.approx(2.0)
+
+
+def test_no_rate_is_claimed_before_two_samples():
+    throughput = Throughput()
+    assert throughput.recent() == throughput.whole_run() == 0.0
+    assert throughput.eta_seconds(100) is None
+    throughput.add(10, 1.0)
+    assert throughput.recent() == throughput.whole_run() == 0.0
+    assert throughput.eta_seconds(100) is None
+
+
+def test_eta_is_never_negative_and_unknown_without_a_goal():
+    throughput = Throughput()
+    throughput.add(0, 0.0)
+    throughput.add(100, 1.0)
+    assert throughput.eta_seconds(50) == 0.0
+    assert throughput.eta_seconds(None) is None
+
+
+def test_many_fast_updates_keep_only_the_window():
+    throughput = Throughput(window_seconds=1.0)
+    for sample in range(5_000):
+        throughput.add(sample, sample / 100)
+    assert len(throughput._samples) <= 103
