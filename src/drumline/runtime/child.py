@@ -14,7 +14,6 @@ import pickle
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NoReturn
@@ -33,6 +32,7 @@ from drumline.runtime.board import (
     TASKS,
     Board,
 )
+from drumline.runtime.failures import packed
 from drumline.runtime.links import read_frame, write_frame
 from drumline.runtime.messages import Answer, ChildSpec, Failure, Lease, Ready, Unbuilt
 from drumline.runtime.shared_arrays import SharedArrays
@@ -83,7 +83,7 @@ def main() -> NoReturn:
             context = ChildContext(board, index, _attach_shared(spec), probe)
             worker: Worker = pickle.loads(spec.factory)(context)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
-            _send(result_fd, Unbuilt(_failure(error)), _no_probe)
+            _send(result_fd, Unbuilt(packed(error)), _no_probe)
             _leave(1)
         context.row[PHASE] = IDLE
         _send(result_fd, Ready(time.process_time()), _no_probe)
@@ -128,7 +128,7 @@ def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
             results.append(dumps(worker(task), 5))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
             if not is_withdrawn(serial):
-                failure = _failure(error)
+                failure = packed(error)
                 break
             results.append(dumps(None))  # the caller has given up this task, so nobody is told
         finally:
@@ -143,16 +143,7 @@ def _read_lease(frame: bytes) -> Lease | Failure:
     try:
         return pickle.loads(frame)
     except Exception as error:  # noqa: BLE001 - a task's class may run any code when it is read
-        return _failure(error)
-
-
-def _failure(error: BaseException) -> Failure:
-    text = "".join(traceback.format_exception(error))
-    try:
-        exception = pickle.dumps(error, protocol=5)
-    except Exception:  # noqa: BLE001 - an exception may hold anything; its text is enough
-        exception = None
-    return Failure(f"{type(error).__name__}: {error}", text, exception)
+        return packed(error)
 
 
 def _send(fd: int, message: object, probe: Probe) -> None:

@@ -1,21 +1,22 @@
 """A worker pool of processes: leases out, results in, the dead replaced.
 
 The main thread makes the pool and calls `completed`: children end with the thread that started
-them, and `completed` is where the dead are replaced.
+them, and `completed` is where the dead are replaced. A signal handler may raise out of `completed`:
+then the pool can be closed, but what was just being received may be lost.
 """
 
 import logging
 import pickle
 import time
-import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from drumline.protocols import Completed, Probe, PublishedLayout, WorkerError, WorkerFactory
+from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
+from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.fleet import Fleet
 from drumline.runtime.leases import TaskQueue, lease_size, may_wait
 from drumline.runtime.losses import Losses
@@ -100,9 +101,9 @@ class ProcessPool:
                 finished, self._finished = self._finished, []
                 return finished
             if self._errors:
-                _raise(self._errors.popleft())
+                raised(self._errors.popleft())
             if self._broken is not None:
-                _raise(self._broken)
+                raised(self._broken)
             remaining = self._fleet.tick if deadline is None else deadline - time.perf_counter()
             if remaining <= 0 or not self._expecting():
                 return []
@@ -189,7 +190,7 @@ class ProcessPool:
             elif isinstance(message, Ready):
                 worker.ready_seconds = message.cpu_seconds
             else:
-                self._broken = _worker_error(self._factory, message.failure)
+                self._broken = unpacked(self._factory, message.failure)
 
     def _settle(self, worker: WorkerProcess, answer: Answer) -> None:
         """Take the results of one lease; what an exception has cut off is queued again."""
@@ -202,7 +203,7 @@ class ProcessPool:
                 try:
                     self._finished.append(Completed(task, loads(result), serial < below))
                 except Exception as error:  # noqa: BLE001 - a result's class may run any code
-                    self._errors.append(_unreadable(task, error))
+                    self._errors.append(unreadable(task, error))
         self.outstanding -= sum(serial >= below for serial in serials[:ran])
         if answer.failure is not None:
             self._settle_failure(serials[ran], tasks[ran], answer.failure)
@@ -219,7 +220,7 @@ class ProcessPool:
             self._finished.append(Completed(task, None, True))
         else:
             self.outstanding -= 1
-            self._errors.append(_worker_error(task, failure))
+            self._errors.append(unpacked(task, failure))
 
     def _bury(self, worker: WorkerProcess) -> None:
         """Reap a process, issue its unfinished tasks again and start another in its place."""
@@ -254,29 +255,9 @@ class ProcessPool:
         )
 
 
-def _worker_error(task: Any, failure: Failure) -> WorkerError:
-    cause: BaseException | None = None
-    if failure.exception is not None:
-        try:
-            cause = pickle.loads(failure.exception)
-        except Exception:  # noqa: BLE001 - many exceptions pickle but do not unpickle; the text remains
-            cause = None
-    return WorkerError(task, failure.error, failure.traceback, cause)
-
-
-def _unreadable(task: Any, error: Exception) -> WorkerError:
-    name = f"its result cannot be read: {type(error).__name__}: {error}"
-    return WorkerError(task, name, "".join(traceback.format_exception(error)), error)
-
-
 def _travels(task: Any) -> bool:
     try:
         quickly(task)
     except Exception:  # noqa: BLE001 - a task's class may run any code when it is pickled
         return False
     return True
-
-
-def _raise(error: Exception) -> NoReturn:
-    """Raise as the driver's error; the worker's own exception stays visible as its cause."""
-    raise error from getattr(error, "cause", None)

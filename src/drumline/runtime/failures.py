@@ -1,0 +1,40 @@
+"""An exception on its way from a worker to the caller of `completed`."""
+
+import pickle
+import traceback
+from typing import Any, NoReturn
+
+from drumline.protocols import WorkerError
+from drumline.runtime.messages import Failure
+
+
+def packed(error: BaseException) -> Failure:
+    """Return what of an exception travels: its text always, itself if it pickles."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        exception = pickle.dumps(error, protocol=5)
+    except Exception:  # noqa: BLE001 - an exception may hold anything; its text is enough
+        exception = None
+    return Failure(f"{type(error).__name__}: {error}", text, exception)
+
+
+def unpacked(task: Any, failure: Failure) -> WorkerError:
+    """Return what the caller sees."""
+    cause: BaseException | None = None
+    if failure.exception is not None:
+        try:
+            cause = pickle.loads(failure.exception)
+        except Exception:  # noqa: BLE001 - many exceptions pickle but do not unpickle; the text remains
+            cause = None
+    return WorkerError(task, failure.error, failure.traceback, cause)
+
+
+def unreadable(task: Any, error: Exception) -> WorkerError:
+    """Return what the caller sees if a result came whole but does not unpickle here."""
+    name = f"its result cannot be read: {type(error).__name__}: {error}"
+    return WorkerError(task, name, "".join(traceback.format_exception(error)), error)
+
+
+def raised(error: Exception) -> NoReturn:
+    """Raise as the driver's error; the worker's own exception stays visible as its cause."""
+    raise error from getattr(error, "cause", None)
