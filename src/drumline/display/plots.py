@@ -1,0 +1,136 @@
+"""Learning curves as a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from drumline.display.run_data import RunCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, told apart with every kind of colour blindness; its yellow is too pale.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_GRAY = "#555555"
+Clock = Literal["env_steps", "wall_seconds"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A published score to compare with; with `env_steps` a point, without a line."""
+
+    label: str
+    score: float
+    env_steps: float | None = None
+
+
+def plot_runs(
+    runs: Sequence[RunCurve],
+    out: Path,
+    *,
+    x: Clock = "env_steps",
+    title: str = "",
+    references: Sequence[Reference] = (),
+) -> None:
+    """Draw training (thin) and evaluations (marked, ± one standard error) of runs as a PNG.
+
+    Figures are made without pyplot, whose global state would leak into a user's notebook.
+    """
+    if not runs:
+        raise ValueError("no runs to plot")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for i, run in enumerate(runs):
+        _draw_run(axes, run, x, PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)])
+    for reference in references:
+        _draw_reference(axes, reference, x)
+    _dress(axes, x, title or runs[0].label)
+    _legend(figure, axes, any(run.evaluation_mean.size for run in runs))
+    figure.savefig(out, format="png")
+
+
+def _draw_run(axes: "Axes", run: RunCurve, x: Clock, color: str, marker: str) -> None:
+    clock = run.env_steps if x == "env_steps" else run.wall_seconds
+    if run.env_steps.size == 0:
+        raise ValueError(f"{run.label} has no updates yet: nothing to plot")
+    evaluated = run.evaluation_mean.size > 0
+    axes.plot(
+        clock,
+        run.episode_return_mean,
+        color=color,
+        linewidth=0.8,
+        alpha=0.5,
+        marker="." if run.env_steps.size == 1 else "",  # a line of one point is invisible
+        label=None if evaluated else run.label,
+    )
+    if not evaluated:
+        return
+    points = run.evaluation_env_steps if x == "env_steps" else run.evaluation_wall_seconds
+    mean, error = run.evaluation_mean, np.nan_to_num(run.evaluation_standard_error)
+    axes.fill_between(points, mean - error, mean + error, color=color, alpha=0.2, linewidth=0)
+    # Above the training of every run, drawn before it or after.
+    axes.plot(
+        points,
+        mean,
+        color=color,
+        marker=marker,
+        markersize=5,
+        linewidth=1.8,
+        label=run.label,
+        zorder=3,
+    )
+
+
+def _draw_reference(axes: "Axes", reference: Reference, x: Clock) -> None:
+    if reference.env_steps is None or x == "wall_seconds":
+        axes.axhline(reference.score, color=_GRAY, linestyle="--", label=reference.label)
+    else:
+        axes.plot(
+            [reference.env_steps],
+            [reference.score],
+            color=_GRAY,
+            linestyle="none",
+            marker="*",
+            markersize=14,
+            label=reference.label,
+        )
+
+
+def _legend(figure: "Figure", axes: "Axes", evaluated: bool) -> None:
+    """One entry a run, and what the two kinds of line mean; below the axes, never on the data."""
+    from matplotlib.lines import Line2D
+
+    handles, labels = axes.get_legend_handles_labels()
+    training = Line2D([], [], color=_GRAY, linewidth=0.8, alpha=0.7)
+    handles, labels = [*handles, training], [*labels, "thin: training, mean of each update"]
+    if evaluated:
+        handles.append(Line2D([], [], color=_GRAY, linewidth=1.8, marker="o", markersize=5))
+        labels.append("marked: evaluation ± standard error")
+    labels = [text if len(text) <= 60 else f"{text[:59]}…" for text in labels]
+    columns = max(1, min(3, 120 // (max(map(len, labels)) + 6)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def _dress(axes: "Axes", x: Clock, title: str) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    labels = {"env_steps": "env steps (agent decisions in training)", "wall_seconds": "time (s)"}
+    axes.set_xlabel(labels[x])
+    axes.set_ylabel("episode return")
+    axes.set_title(title, loc="left", fontweight="bold")
+    if x == "env_steps":
+        # "2.5M", not "2.5" with "1e6" in a corner.
+        formatter: Any = EngFormatter(sep="")
+        axes.xaxis.set_major_formatter(formatter)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.02)

@@ -1,0 +1,78 @@
+"""The curves of a run folder, read from its CSV files."""
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+_METRICS = ("env_steps", "wall_seconds", "episode_return_mean")
+_EVALUATIONS = ("env_steps", "mean", "standard_error")
+
+
+@dataclass(frozen=True)
+class RunCurve:
+    """One run as a plot sees it: training `[N]` and evaluation `[M]` against two clocks."""
+
+    label: str
+    env_steps: np.ndarray
+    wall_seconds: np.ndarray
+    episode_return_mean: np.ndarray
+    evaluation_env_steps: np.ndarray
+    evaluation_wall_seconds: np.ndarray
+    evaluation_mean: np.ndarray
+    evaluation_standard_error: np.ndarray
+
+
+def read_run(folder: Path, label: str | None = None) -> RunCurve:
+    """Read metrics.csv and, if it is there, evaluations.csv; a torn last row is left out.
+
+    Evaluations carry no clock of their own: theirs is the training's at the same env steps.
+    """
+    metrics = _columns(folder / "metrics.csv", _METRICS)
+    env_steps, wall_seconds, returns = (metrics[name] for name in _METRICS)
+    if env_steps.size == 0:
+        raise ValueError(f"{folder / 'metrics.csv'} has no updates yet: nothing to plot")
+    path = folder / "evaluations.csv"
+    none = {name: np.zeros(0) for name in _EVALUATIONS}
+    evaluations = _columns(path, _EVALUATIONS) if path.is_file() else none
+    return RunCurve(
+        label=label or folder.name,
+        env_steps=env_steps,
+        wall_seconds=wall_seconds,
+        episode_return_mean=returns,
+        evaluation_env_steps=evaluations["env_steps"],
+        evaluation_wall_seconds=np.interp(evaluations["env_steps"], env_steps, wall_seconds),
+        evaluation_mean=evaluations["mean"],
+        evaluation_standard_error=evaluations["standard_error"],
+    )
+
+
+def _columns(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            rows = list(reader)
+            columns = reader.fieldnames or ()
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from error
+    missing = [name for name in names if name not in columns]
+    if missing and columns:
+        raise ValueError(f"{path} lacks the columns {', '.join(missing)}")
+    # A run that is being written may end in half a row.
+    if rows and any(value is None for value in rows[-1].values()):
+        rows.pop()
+    return {
+        name: np.array([_number(row[name], path, i) for i, row in enumerate(rows)], dtype=float)
+        for name in names
+    }
+
+
+def _number(text: str | None, path: Path, row: int) -> float:
+    if not text:
+        return math.nan
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{path}, row {row + 2}: {text!r} is not a number") from None

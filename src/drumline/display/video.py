@@ -1,0 +1,129 @@
+"""An episode as a film, also on a machine without a display."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_BACKENDS = ("egl", "osmesa")
+_PACKAGES = "Debian and Ubuntu: apt install libegl1 for egl, libosmesa6 for osmesa"
+
+
+class VideoError(RuntimeError):
+    """Frames could not be drawn or written: one sentence that says what to set or install."""
+
+
+class Film(NamedTuple):
+    """What was recorded."""
+
+    frames: int
+    episode_return: float
+    length: int
+    """Agent decisions."""
+
+
+def display_available(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
+    """Return whether a window can be opened here, as far as the environment tells."""
+    if platform.startswith(("win", "darwin")):
+        return True
+    return bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+
+
+def choose_offscreen_backend(environ: MutableMapping[str, str]) -> str | None:
+    """Set MUJOCO_GL to a backend that works and return it; to be called before MuJoCo is imported.
+
+    None where there is a display, the user has chosen, or none works. Each backend is tried in a
+    process of its own: the first one that is imported bars the way to the next, even if it fails.
+    """
+    if display_available(environ):
+        return None
+    environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame complains about the missing display
+    environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    if environ.get("MUJOCO_GL"):
+        return None
+    for backend in _BACKENDS:
+        if _backend_works(backend, environ):
+            environ["MUJOCO_GL"] = backend
+            return backend
+    return None
+
+
+def record_episode(
+    env: Any,
+    act: Callable[[Any], Any],
+    seed: int,
+    out: Path,
+    *,
+    max_steps: int | None = None,
+) -> Film:
+    """Write one episode of a Gymnasium environment with `render_mode="rgb_array"` as an mp4."""
+    if env.render_mode != "rgb_array":
+        raise VideoError(f'the environment must be made with render_mode="rgb_array": {env}')
+    observation, _ = env.reset(seed=seed)
+    frame = _frame(env)
+    episode_return, length, over = 0.0, 0, False
+    with _writer(out, env.metadata.get("render_fps", 30)) as writer:
+        writer.append_data(frame)
+        while not over and (max_steps is None or length < max_steps):
+            observation, reward, terminated, truncated, _ = env.step(act(observation))
+            episode_return += float(reward)
+            length += 1
+            over = bool(terminated or truncated)
+            writer.append_data(_frame(env))
+    return Film(frames=length + 1, episode_return=episode_return, length=length)
+
+
+def _writer(out: Path, fps: float) -> Any:
+    from imageio import v2 as imageio
+
+    if out.suffix != ".mp4":
+        raise VideoError(f"a film is an .mp4 file, got {out}")
+    if not os.access(out.parent, os.W_OK):
+        raise VideoError(f"cannot write {out}: its folder does not exist or is read-only")
+    # Frames are made even below; blocks of 16, imageio's default, would rescale them and warn.
+    return imageio.get_writer(
+        out, format="FFMPEG", mode="I", fps=fps, codec="libx264", quality=8, macro_block_size=1
+    )
+
+
+def _frame(env: Any) -> np.ndarray:
+    """Draw one frame, with even sides, which the codec needs."""
+    try:
+        frame = env.render()
+    except Exception as error:  # OpenGL fails with whatever type its binding has
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise VideoError(
+            f"{env.unwrapped.__class__.__name__} cannot draw ({reason}); without a display set "
+            f"MUJOCO_GL=egl or MUJOCO_GL=osmesa and install its library ({_PACKAGES})"
+        ) from error
+    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+        raise VideoError(f"{env} drew no picture: render() returned {type(frame).__name__}")
+    height, width = frame.shape[:2]
+    frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    return np.ascontiguousarray(frame, dtype=np.uint8)
+
+
+def _backend_works(backend: str, environ: Mapping[str, str]) -> bool:
+    # What Gymnasium does, too: MuJoCo's context, made current and drawn into.
+    code = (
+        f"from mujoco.{backend} import GLContext; import mujoco as m; "
+        "context = GLContext(64, 64); context.make_current(); "
+        "m.MjrContext(m.MjModel.from_xml_string('<mujoco/>'), m.mjtFontScale.mjFONTSCALE_100); "
+        "import os; os._exit(0)"
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**environ, "MUJOCO_GL": backend},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -1,0 +1,132 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from imageio import v2 as imageio
+
+from drumline.display import video
+from drumline.display.video import (
+    VideoError,
+    choose_offscreen_backend,
+    display_available,
+    record_episode,
+)
+
+
+class Painting(gymnasium.Env):
+    """Returns 1 a step, for `length` steps; its frames have the odd sides 65 × 49."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 25}  # noqa: RUF012
+    render_mode = "rgb_array"
+    observation_space = gymnasium.spaces.Box(0, 100, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length: int = 12):
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.time += 1
+        return np.full(1, self.time, np.float32), 1.0, self.time >= self.length, False, {}
+
+    def render(self):
+        return np.full((49, 65, 3), 10 * self.time, np.uint8)
+
+
+def frames_of(path: Path) -> list[np.ndarray]:
+    with imageio.get_reader(path) as reader:
+        return [np.asarray(frame) for frame in reader]  # list() asks for its length: infinite
+
+
+def test_a_film_has_a_frame_for_every_observation_at_the_environments_speed(tmp_path):
+    film = record_episode(Painting(12), lambda observation: 0, 0, tmp_path / "film.mp4")
+    assert film == (13, 12.0, 12)
+    frames = frames_of(tmp_path / "film.mp4")
+    assert len(frames) == 13
+    assert frames[0].shape == (50, 66, 3)
+    assert frames[12].mean() - frames[0].mean() == pytest.approx(120, abs=15)
+    with imageio.get_reader(tmp_path / "film.mp4") as reader:
+        assert reader.get_meta_data()["fps"] == 25
+
+
+def test_a_film_ends_after_max_steps(tmp_path):
+    film = record_episode(Painting(90), lambda _: 0, 0, tmp_path / "film.mp4", max_steps=4)
+    assert film.length == 4
+
+
+def test_a_real_environment_without_opengl_is_filmed(tmp_path, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    env = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    film = record_episode(env, lambda _: 1, 3, tmp_path / "film.mp4")
+    env.close()
+    frames = frames_of(tmp_path / "film.mp4")
+    assert len(frames) == film.frames > 5
+    assert np.ptp(frames[0]) > 100
+
+
+def test_missing_opengl_is_one_sentence_that_says_what_to_do(tmp_path, monkeypatch):
+    def render(self):
+        raise ImportError("no libEGL\nanywhere")
+
+    monkeypatch.setattr(Painting, "render", render)
+    with pytest.raises(VideoError, match=r"no libEGL anywhere.*MUJOCO_GL=egl.*libosmesa6") as error:
+        record_episode(Painting(), lambda _: 0, 0, tmp_path / "film.mp4")
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_use_is_named(tmp_path):
+    with pytest.raises(VideoError, match="rgb_array"):
+        record_episode(gymnasium.make("CartPole-v1"), lambda _: 0, 0, tmp_path / "film.mp4")
+    with pytest.raises(VideoError, match=r"film\.gif"):
+        record_episode(Painting(), lambda _: 0, 0, tmp_path / "film.gif")
+    with pytest.raises(VideoError, match="does not exist"):
+        record_episode(Painting(), lambda _: 0, 0, tmp_path / "nowhere" / "film.mp4")
+
+
+def test_a_display_is_what_the_environment_names():
+    assert display_available({"DISPLAY": ":0"}, "linux")
+    assert display_available({"WAYLAND_DISPLAY": "wayland-0"}, "linux")
+    assert not display_available({"DISPLAY": ""}, "linux")
+    assert display_available({}, "darwin")
+
+
+def test_osmesa_is_chosen_where_egl_fails_and_a_users_choice_stands(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(video, "_backend_works", lambda backend, environ: backend == "osmesa")
+    environ: dict[str, str] = {}
+    assert choose_offscreen_backend(environ) == environ["MUJOCO_GL"] == "osmesa"
+    for environ in ({"MUJOCO_GL": "glfw"}, {"DISPLAY": ":0"}):
+        before = environ.get("MUJOCO_GL")
+        assert choose_offscreen_backend(environ) is None
+        assert environ.get("MUJOCO_GL") == before
+    monkeypatch.setattr(video, "_backend_works", lambda backend, environ: False)
+    environ = {}
+    assert choose_offscreen_backend(environ) is None
+    assert "MUJOCO_GL" not in environ
+
+
+@pytest.mark.slow
+def test_mujoco_is_filmed_without_a_display(tmp_path):
+    environ = {name: value for name, value in os.environ.items() if name != "DISPLAY"}
+    if choose_offscreen_backend(environ) is None and "MUJOCO_GL" not in environ:
+        pytest.skip("neither EGL nor OSMesa is installed here")
+    code = (
+        "import sys, pathlib, gymnasium; from drumline.display.video import record_episode\n"
+        "env = gymnasium.make('HalfCheetah-v5', render_mode='rgb_array')\n"
+        "record_episode(env, lambda _: env.action_space.sample(), 0, pathlib.Path(sys.argv[1]),"
+        " max_steps=5)\nenv.close()"
+    )
+    out = tmp_path / "film.mp4"
+    subprocess.run([sys.executable, "-c", code, str(out)], env=environ, check=True)
+    frames = frames_of(out)
+    assert len(frames) == 6
+    assert np.ptp(frames[0]) > 100
