@@ -49,9 +49,21 @@ class Policy(Protocol):
     """A policy whose parameters are one flat float32 vector `[P]`."""
 
     parameter_count: int
+    vector: np.ndarray
+    """The parameters `[P]` in place: writing here sets them without a copy."""
+    to_action: Callable[[np.ndarray, np.ndarray | None], Any]
+    """(raw output, action noise or None) → action; may overwrite the output."""
 
     def load_vector(self, parameters: np.ndarray) -> None:
         """Take the parameters `[P]`; the caller may overwrite its array afterwards."""
+        ...
+
+    def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
+        """Take the observation moments `[D]` that normalise what `output` sees."""
+        ...
+
+    def output(self, observation: np.ndarray) -> np.ndarray:
+        """Return the raw output `[O]` for one observation, valid until the next call."""
         ...
 
     def act(self, observation: np.ndarray) -> Any:

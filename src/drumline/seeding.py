@@ -31,14 +31,18 @@ def generator(root_seed: int, role: str, *names: int | str) -> np.random.Generat
     return np.random.Generator(np.random.Philox(key=key(root_seed, role, *names)))
 
 
+def raw(root_seed: int, count: int, role: str, *names: int | str) -> np.ndarray:
+    """Return the first `count` raw uint64 words of a named stream."""
+    return np.random.Philox(key=key(root_seed, role, *names)).random_raw(count)
+
+
 def seeds(root_seed: int, count: int, role: str, *names: int | str) -> list[int]:
     """Return `count` seeds in [0, 2³¹); a longer list begins with the shorter one.
 
     >>> seeds(7, 4, "episode", 0)[:2] == seeds(7, 2, "episode", 0)
     True
     """
-    raw = np.random.Philox(key=key(root_seed, role, *names)).random_raw(count)
-    return (raw & np.uint64(0x7FFFFFFF)).tolist()
+    return (raw(root_seed, count, role, *names) & np.uint64(0x7FFFFFFF)).tolist()
 
 
 def counter_generator(stream_key: int, *counter: int) -> np.random.Generator:

@@ -1,0 +1,80 @@
+"""Episode caps: a few long episodes must not keep every worker waiting (spec §1.13)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class EpisodeCap(Protocol):
+    """The rule for the next generation's cap, from this generation's cap and lengths."""
+
+    initial: int
+    """Cap of the first generation in env steps; 0 for none."""
+
+    def following(self, cap: int, lengths: Sequence[int]) -> int:
+        """Return the next cap; 0 for none."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoCap:
+    """Only the environment's own time limit."""
+
+    initial: int = 0
+
+    def following(self, cap: int, lengths: Sequence[int]) -> int:
+        """Return 0: no cap."""
+        return 0
+
+
+@dataclass(frozen=True)
+class MeanMultipleCap:
+    """m = factor × mean length (paper: 2, hence CPU utilisation ≥ 50 % at worst)."""
+
+    factor: float
+    initial: int = 0
+
+    def following(self, cap: int, lengths: Sequence[int]) -> int:
+        """Return ⌊factor · (mean + 1)⌋; the 1 lets one-step episodes grow."""
+        return int(self.factor * (sum(lengths) / len(lengths) + 1.0))
+
+
+@dataclass(frozen=True)
+class AdaptiveCap:
+    """The reference's schedule: grow by `ratio` when a `fraction` of episodes hit the cap."""
+
+    initial: int
+    fraction: float
+    ratio: float
+
+    def following(self, cap: int, lengths: Sequence[int]) -> int:
+        """Return the cap, longer if enough episodes were cut; it never shrinks."""
+        hits = sum(length >= cap for length in lengths)
+        return int(self.ratio * cap) if hits >= self.fraction * len(lengths) else cap
+
+
+def parse_episode_cap(text: str) -> EpisodeCap:
+    """Parse `none`, `mean:F` or `adaptive:L0,FRACTION,RATIO`.
+
+    >>> parse_episode_cap("mean:2").following(0, [9, 9])
+    20
+    """
+    kind, _, rest = text.partition(":")
+    try:
+        if kind == "none" and not rest:
+            return NoCap()
+        if kind == "mean":
+            factor = float(rest)
+            if factor >= 1.0:
+                return MeanMultipleCap(factor)
+        if kind == "adaptive":
+            first, fraction, ratio = rest.split(",")
+            cap = AdaptiveCap(int(first), float(fraction), float(ratio))
+            if cap.initial > 0 and 0.0 < cap.fraction <= 1.0 and cap.ratio > 1.0:
+                return cap
+    except ValueError:
+        pass
+    raise ValueError(
+        f"--episode-cap {text!r} is none of none, mean:F (F ≥ 1; the paper's is mean:2) and "
+        "adaptive:L0,FRACTION,RATIO (as in adaptive:100,0.5,1.5)"
+    )

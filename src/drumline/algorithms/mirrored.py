@@ -1,0 +1,106 @@
+"""Mirrored sampling: the tasks of a generation, and its results put back in order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+import numpy as np
+
+from drumline import seeding
+from drumline.functional.perturbation import Noise
+from drumline.types import Evaluate, Evaluation
+
+
+@dataclass(frozen=True)
+class MirroredSampler:
+    """Pairs ±ε: members 2i and 2i + 1 share the noise key of pair i (spec §1.4).
+
+    Everything follows from (seed, generation, member): nothing is drawn by a worker.
+    """
+
+    seed: int
+    noise: Noise
+    common_seeds: bool = False
+    """Whether both halves of a pair run on the same environment seed."""
+    obs_stat_probability: float = 0.0
+    """Probability that a rollout's observations enter the running moments."""
+
+    def tasks(
+        self, generation: int, first: int, count: int, *, std: float, episode_cap: int
+    ) -> list[Evaluate]:
+        """Return the tasks of members first … first + count − 1."""
+        if first % 2 or count % 2 or count <= 0:
+            raise ValueError(f"mirrored pairs need an even population_size, got {count}")
+        keys = self.noise.keys(generation, first // 2, count // 2)
+        members = range(first, first + count)
+        seeds = seeding.seeds(self.seed, first + count, "episode", generation)
+        contributes = self._contributors(generation, first + count)
+        return [
+            Evaluate(
+                version=generation,
+                member=member,
+                sign=-1 if member % 2 else 1,
+                noise_key=keys[(member - first) // 2],
+                seed=seeds[member - member % 2 if self.common_seeds else member],
+                std=std,
+                episode_cap=episode_cap,
+                contributes=contributes[member],
+                training=True,
+            )
+            for member in members
+        ]
+
+    def _contributors(self, generation: int, count: int) -> list[bool]:
+        if self.obs_stat_probability in (0.0, 1.0):
+            return [self.obs_stat_probability == 1.0] * count
+        words = seeding.raw(self.seed, count, "observation-moments", generation)
+        return (words < np.uint64(int(self.obs_stat_probability * 2.0**64))).tolist()
+
+
+def in_member_order(results: Sequence[Evaluation], generation: int) -> list[Evaluation]:
+    """Return the results by member; a generation is members 0 … N − 1, each exactly once."""
+    ordered = sorted(results, key=attrgetter("member"))
+    for place, result in enumerate(ordered):
+        if result.version != generation:
+            raise ValueError(
+                f"told a result of generation {result.version} in generation {generation}"
+            )
+        if result.member != place:
+            raise ValueError(
+                f"generation {generation} needs members 0 to {len(ordered) - 1} once each; "
+                f"member {min(place, result.member)} is missing or told twice"
+            )
+    if len(ordered) < 2 or len(ordered) % 2:
+        raise ValueError(f"mirrored pairs need an even number of results, got {len(ordered)}")
+    return ordered
+
+
+def evaluation_tasks(seed: int, version: int, count: int) -> list[Evaluate]:
+    """Return noiseless, uncapped episodes of θ itself; they never enter learning (DESIGN §9)."""
+    seeds = seeding.seeds(seed, count, "evaluation", version)
+    return [
+        Evaluate(version, member, 0, 0, episode_seed, 0.0, 0, False, False)
+        for member, episode_seed in enumerate(seeds)
+    ]
+
+
+
+def answer(task: Evaluate, fitness: float, length: int = 1) -> Evaluation:
+    """Return the result of a task that was evaluated outside Drumline's runtime.
+
+    >>> task = Evaluate(0, 3, -1, 64, 7, 0.1, 0, False, True)
+    >>> answer(task, 2.5).fitness
+    2.5
+    """
+    return Evaluation(
+        version=task.version,
+        member=task.member,
+        sign=task.sign,
+        noise_key=task.noise_key,
+        std=task.std,
+        fitness=float(fitness),
+        episode_return=float(fitness),
+        length=length,
+        moments=None,
+        digest=b"",
+    )

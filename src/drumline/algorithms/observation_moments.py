@@ -1,0 +1,52 @@
+"""Running moments of observations: what they are, what is published, what is saved."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from drumline.algorithms.optimizers import counter, like
+from drumline.functional.moments import fold, initial_moments, inverse_std
+from drumline.types import Evaluation, Moments, State
+
+
+class ObservationMoments:
+    """Folds what chosen rollouts saw, by member index, in float64; never decays (spec §1.8)."""
+
+    def __init__(self, size: int, variance_floor: float = 1e-2):
+        self._moments = initial_moments(size)
+        self._variance_floor = variance_floor
+
+    @property
+    def count(self) -> float:
+        """Return how many observations have been folded, the initial weight included."""
+        return self._moments.count
+
+    def fold(self, results: Iterable[Evaluation]) -> None:
+        """Fold the results' moments in the order given: by member."""
+        parts = [result.moments for result in results if result.moments is not None]
+        self._moments = fold(self._moments, parts)
+
+    def published(self) -> dict[str, np.ndarray]:
+        """Return what a policy needs to normalise."""
+        return {
+            "observation_mean": self._moments.mean.copy(),
+            "observation_inverse_std": inverse_std(self._moments, self._variance_floor),
+        }
+
+    def state(self) -> State:
+        """Return mean, squares and count."""
+        return State(
+            {
+                "observation_mean": self._moments.mean.copy(),
+                "observation_squares": self._moments.squares.copy(),
+            },
+            {"observation_count": self._moments.count},
+        )
+
+    def load(self, state: State) -> None:
+        """Take over mean, squares and count."""
+        self._moments = Moments(
+            float(counter(state, "observation_count")),
+            like(self._moments.mean, state, "observation_mean"),
+            like(self._moments.squares, state, "observation_squares"),
+        )

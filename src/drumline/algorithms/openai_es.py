@@ -1,0 +1,151 @@
+"""OpenAI-ES (Salimans, Ho, Chen, Sidor & Sutskever 2017, arXiv 1703.03864)."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float, Float32
+
+from drumline.algorithms.episode_cap import EpisodeCap
+from drumline.algorithms.mirrored import MirroredSampler, answer  # noqa: F401  (doctest)
+from drumline.algorithms.observation_moments import ObservationMoments
+from drumline.algorithms.optimizers import Adam, Optimizer
+from drumline.algorithms.search_state import SearchState, StdSchedule, constant_std
+from drumline.functional.perturbation import counter_noise, subset_range, weighted_noise_sum
+from drumline.functional.ranking import centered_ranks
+from drumline.types import Evaluate, Evaluation, Metrics, State
+
+Shaping = Callable[[Float[np.ndarray, "N"]], Float[np.ndarray, "N"]]
+
+
+class OpenAIES:
+    """Algorithm 1 with mirrored sampling: g = (1/N) Σᵢ (uᵢ⁺ − uᵢ⁻) εᵢ, then one optimiser step.
+
+    As in the reference, g is divided by N = 2n and not by σ. Ask and tell need no runtime:
+
+    >>> strategy = OpenAIES.simple(np.zeros(3), std=0.1, learning_rate=0.1)
+    >>> for _ in range(100):
+    ...     tasks = strategy.ask(20)
+    ...     told = [answer(t, -np.square(strategy.candidate(t) - 1).sum()) for t in tasks]
+    ...     metrics = strategy.tell(told[::-1])
+    >>> bool(np.abs(strategy.parameters - 1).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        parameters: Float32[np.ndarray, "P"],
+        sampler: MirroredSampler,
+        optimizer: Optimizer,
+        std: StdSchedule,
+        *,
+        shaping: Shaping = centered_ranks,
+        moments: ObservationMoments | None = None,
+        episode_cap: EpisodeCap | None = None,
+        perturb_fraction: float | None = None,
+        use_fraction: float | None = None,
+        update_threads: int = 1,
+    ):
+        if perturb_fraction is not None and use_fraction is not None:
+            raise ValueError("perturb_fraction and use_fraction are two variants: give one")
+        self._search = SearchState(
+            parameters,
+            sampler,
+            std,
+            moments=moments,
+            episode_cap=episode_cap,
+            subset_fraction=perturb_fraction,
+        )
+        self._optimizer = optimizer
+        self._shaping = shaping
+        self._fraction = perturb_fraction if perturb_fraction is not None else use_fraction
+        self._threads = update_threads
+
+    @staticmethod
+    def simple(
+        parameters: Float[np.ndarray, "P"],
+        *,
+        std: float = 0.02,
+        learning_rate: float = 0.01,
+        weight_decay: float = 0.0,
+        seed: int = 0,
+    ) -> "OpenAIES":
+        """Return a strategy with counter noise and Adam, for a user's own loop."""
+        start = np.asarray(parameters, dtype=np.float32)
+        adam = Adam(start.size, learning_rate=learning_rate, weight_decay=weight_decay)
+        return OpenAIES(start, MirroredSampler(seed, counter_noise(seed)), adam, constant_std(std))
+
+    @property
+    def parameters(self) -> Float32[np.ndarray, "P"]:
+        """Return θ."""
+        return self._search.parameters
+
+    @property
+    def generation(self) -> int:
+        """Return how many generations have been told."""
+        return self._search.generation
+
+    def ask(self, count: int) -> list[Evaluate]:
+        """Return the tasks of the next `count` members of this generation."""
+        return self._search.ask(count)
+
+    def candidate(self, task: Evaluate) -> Float32[np.ndarray, "P"]:
+        """Return the perturbed parameters of a task."""
+        return self._search.candidate(task)
+
+    def tell(self, results: Sequence[Evaluation]) -> Metrics:
+        """Take one step from a whole generation, in whatever order its results are given.
+
+        A generation whose returns are all equal says nothing: no step, no decay, no momentum
+        (docs/adr/0004), so that a solved task keeps its weights.
+        """
+        ordered = self._search.accept(results)
+        fitness = np.array([result.fitness for result in ordered])
+        if not np.isfinite(fitness).all():
+            member = int(np.flatnonzero(~np.isfinite(fitness))[0])
+            raise ValueError(f"fitness of member {member} is {fitness[member]}")
+        skipped = bool(np.all(fitness == fitness[0]))
+        metrics: Metrics = {"update_skipped": float(skipped), "gradient_norm": 0.0}
+        metrics["update_ratio"] = 0.0
+        if not skipped:
+            gradient = self._gradient(ordered, self._shaping(fitness))
+            before = self._search.parameters
+            self._search.parameters = after = self._optimizer.step(before, gradient)
+            metrics["gradient_norm"] = float(np.linalg.norm(gradient))
+            length = float(np.linalg.norm(before))
+            metrics["update_ratio"] = float(np.linalg.norm(after - before)) / max(length, 1e-12)
+        return {**self._search.advance(ordered), **metrics}
+
+    def published(self) -> dict[str, np.ndarray]:
+        """Return what workers need."""
+        return self._search.published()
+
+    def state(self) -> State:
+        """Return all learned state."""
+        search, optimizer = self._search.state(), self._optimizer.state()
+        return State(
+            {**search.tensors, **optimizer.tensors}, {**search.counters, **optimizer.counters}
+        )
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        self._search.load(state)
+        self._optimizer.load(state)
+
+    def _gradient(
+        self, ordered: Sequence[Evaluation], weights: Float[np.ndarray, "N"]
+    ) -> Float32[np.ndarray, "P"]:
+        """(1/N) Σ (u⁺ − u⁻) ε; with subsets, coordinate j is divided by 2·#{i : j in subset i}."""
+        size = self._search.parameters.size
+        pairs = (weights[0::2] - weights[1::2]) / len(ordered)
+        keys = [result.noise_key for result in ordered[::2]]
+        read = self._search.sampler.noise.read
+        if self._fraction is None:
+            return weighted_noise_sum(read, keys, pairs.tolist(), size, threads=self._threads)
+        ranges = [subset_range(key, size, self._fraction) for key in keys]
+        total = weighted_noise_sum(
+            read, keys, pairs.tolist(), size, ranges=ranges, threads=self._threads
+        )
+        counts = np.zeros(size, dtype=np.float32)
+        for start, stop in ranges:
+            counts[start:stop] += 1.0
+        return total * (np.float32(len(keys)) / np.maximum(counts, np.float32(1.0)))

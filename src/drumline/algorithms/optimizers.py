@@ -1,0 +1,126 @@
+"""Optimisers with state: each one step a generation, upwards."""
+
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float32
+
+from drumline.functional.gradient_steps import adam_step, momentum_step
+from drumline.types import State
+
+
+class Optimizer(Protocol):
+    """Turns an ascent direction into new parameters; its state is part of the checkpoint."""
+
+    def step(
+        self, parameters: Float32[np.ndarray, "P"], ascent: Float32[np.ndarray, "P"]
+    ) -> Float32[np.ndarray, "P"]:
+        """Return the new parameters."""
+        ...
+
+    def state(self) -> State:
+        """Return copies of all state."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        ...
+
+
+class Adam:
+    """Adam with coupled L2 (spec §1.6)."""
+
+    def __init__(self, parameter_count: int, *, learning_rate: float, weight_decay: float):
+        self._first = np.zeros(parameter_count, dtype=np.float32)
+        self._second = np.zeros(parameter_count, dtype=np.float32)
+        self._count = 0
+        self._learning_rate = learning_rate
+        self._weight_decay = weight_decay
+
+    def step(
+        self, parameters: Float32[np.ndarray, "P"], ascent: Float32[np.ndarray, "P"]
+    ) -> Float32[np.ndarray, "P"]:
+        """Return θ after one Adam step on −g + λθ."""
+        self._count += 1
+        parameters, self._first, self._second = adam_step(
+            parameters,
+            ascent,
+            self._first,
+            self._second,
+            self._count,
+            learning_rate=self._learning_rate,
+            weight_decay=self._weight_decay,
+        )
+        return parameters
+
+    def state(self) -> State:
+        """Return both moment estimates and the step count."""
+        return State(
+            {"adam_first": self._first.copy(), "adam_second": self._second.copy()},
+            {"adam_count": self._count},
+        )
+
+    def load(self, state: State) -> None:
+        """Take over both moment estimates and the step count."""
+        self._first = like(self._first, state, "adam_first")
+        self._second = like(self._second, state, "adam_second")
+        self._count = int(counter(state, "adam_count"))
+
+
+class SGD:
+    """Gradient ascent with momentum (spec §1.6)."""
+
+    def __init__(
+        self,
+        parameter_count: int,
+        *,
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.9,
+    ):
+        self._velocity = np.zeros(parameter_count, dtype=np.float32)
+        self._learning_rate = learning_rate
+        self._weight_decay = weight_decay
+        self._momentum = momentum
+
+    def step(
+        self, parameters: Float32[np.ndarray, "P"], ascent: Float32[np.ndarray, "P"]
+    ) -> Float32[np.ndarray, "P"]:
+        """Return θ after one step with momentum on −g + λθ."""
+        parameters, self._velocity = momentum_step(
+            parameters,
+            ascent,
+            self._velocity,
+            learning_rate=self._learning_rate,
+            weight_decay=self._weight_decay,
+            momentum=self._momentum,
+        )
+        return parameters
+
+    def state(self) -> State:
+        """Return the velocity."""
+        return State({"velocity": self._velocity.copy()})
+
+    def load(self, state: State) -> None:
+        """Take over the velocity."""
+        self._velocity = like(self._velocity, state, "velocity")
+
+
+def like(present: np.ndarray, state: State, name: str) -> np.ndarray:
+    """Return a copy of a tensor of the state, which must exist and have the present one's form."""
+    if name not in state.tensors:
+        raise ValueError(f"the state has no tensor {name!r}")
+    tensor = state.tensors[name]
+    if tensor.shape != present.shape or tensor.dtype != present.dtype:
+        raise ValueError(
+            f"tensor {name!r} is {tensor.dtype}{list(tensor.shape)}, "
+            f"expected {present.dtype}{list(present.shape)}"
+        )
+    return tensor.copy()
+
+
+def counter(state: State, name: str) -> int | float:
+    """Return a counter of the state, which must exist."""
+    if name not in state.counters:
+        raise ValueError(f"the state has no counter {name!r}")
+    return state.counters[name]

@@ -1,0 +1,105 @@
+"""One episode: the hot loop of every method that evaluates whole episodes."""
+
+import hashlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from drumline.envs.make import Environment
+from drumline.protocols import Policy
+
+NOISE_BLOCK = 128
+"""Steps of action noise drawn at once: short episodes must not pay for long ones."""
+WITHDRAWN_EVERY = 64
+
+
+class NonFinite(RuntimeError):
+    """An environment or policy put out NaN; says where, so that it can be reproduced alone."""
+
+
+class Episode(NamedTuple):
+    """What an episode returned; `length` counts agent decisions."""
+
+    episode_return: float
+    sign_return: float
+    length: int
+    observations: np.ndarray | None
+    """The observations `[T, D]` that actions were chosen from, if asked for."""
+    digest: bytes
+
+
+class EpisodeLoop:
+    """Runs episodes of one environment with one policy; its buffers are made once."""
+
+    def __init__(self, environment: Environment, policy: Policy, where: str):
+        self._environment = environment
+        self._output = policy.output
+        self._to_action = policy.to_action
+        self._where = where
+        size = int(np.prod(environment.observation_space.shape))
+        self._rows = np.empty((256, size))
+
+    def run(
+        self,
+        seed: int,
+        limit: int,
+        *,
+        noise: Callable[[], np.ndarray] | None = None,
+        count_signs: bool = False,
+        keep_observations: bool = False,
+        digest: bool = False,
+        progress: Callable[[int], None],
+        withdrawn: Callable[[], bool],
+    ) -> Episode:
+        """Run from `reset(seed)` to the end, to `limit` decisions, or until withdrawn.
+
+        `noise` draws a block `[128, A]` of action noise, a row a step.
+        """
+        step, output, to_action = self._environment.step, self._output, self._to_action
+        observation, _ = self._environment.reset(seed=seed)
+        hasher = hashlib.sha256() if digest else None
+        block = np.empty((0, 0))
+        total, signs, length = 0.0, 0.0, 0
+        while True:
+            if keep_observations:
+                self._keep(length, observation)
+            out = output(observation)
+            if out[0] != out[0]:
+                raise NonFinite(self._blame(observation, seed, length))
+            if noise is not None:
+                row = length % NOISE_BLOCK
+                if row == 0:
+                    block = noise()
+                action = to_action(out, block[row])
+            else:
+                action = to_action(out, None)
+            observation, reward, terminated, truncated, _ = step(action)
+            total += reward
+            if count_signs:
+                signs += float(np.sign(reward))
+            length += 1
+            progress(1)
+            if hasher is not None:
+                hasher.update(np.ascontiguousarray(observation).tobytes())
+                hasher.update(np.float64(reward).tobytes())
+            if terminated or truncated or length == limit:
+                break
+            if length % WITHDRAWN_EVERY == 0 and withdrawn():
+                break
+        total = float(total)
+        if total != total:
+            raise NonFinite(f"the return is NaN in {self._where}, episode seed {seed}")
+        rows = self._rows[:length] if keep_observations else None
+        return Episode(total, signs, length, rows, hasher.digest() if hasher else b"")
+
+    def _keep(self, length: int, observation: np.ndarray) -> None:
+        if length == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[length] = observation.reshape(-1)
+
+    def _blame(self, observation: np.ndarray, seed: int, length: int) -> str:
+        place = f"{self._where}, episode seed {seed}, step {length}"
+        if np.isnan(np.asarray(observation, dtype=np.float64)).any():
+            return f"the observation is NaN in {place}"
+        return f"the policy's output is NaN in {place}; its observation is finite"

@@ -1,0 +1,195 @@
+"""The only place where environments are made and wrappers are chosen and ordered."""
+
+import dataclasses
+import difflib
+import importlib
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+
+class EnvironmentProblem(ValueError):
+    """An environment that cannot be made or used: one sentence, with the flag to change."""
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """What is needed to make the same environment in any process."""
+
+    id: str
+    engine: Literal["gymnasium", "envpool"] = "gymnasium"
+    frame_skip: int = 1
+    """How often each action is repeated; rewards add up, `env_steps` counts decisions."""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class Environment(Protocol):
+    """What the episode loop needs: Gymnasium's single environment, without its time limit."""
+
+    observation_space: Any
+    action_space: Any
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
+        """Start an episode that is a function of the seed."""
+        ...
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Return observation, reward, terminated, truncated, info."""
+        ...
+
+    def close(self) -> None:
+        """Free what the environment holds."""
+        ...
+
+
+@dataclass(frozen=True)
+class MadeEnvironment:
+    """An environment and its own time limit in agent decisions (0: none known)."""
+
+    environment: Environment
+    limit: int
+
+
+def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:
+    """Make the environment; time limits are counted by the episode loop, which saves a wrapper."""
+    if spec.engine == "envpool":
+        from drumline.envs.engines import EnvPoolEnvironment
+
+        made = EnvPoolEnvironment(spec.id, spec.options)
+        environment, limit = made, made.limit
+    else:
+        environment, limit = _make_gymnasium(spec, render_mode)
+    if spec.frame_skip > 1:
+        from drumline.envs.frame_skip import FrameSkip
+
+        environment = FrameSkip(environment, spec.frame_skip)
+        limit = -(-limit // spec.frame_skip)
+    return MadeEnvironment(environment, limit)
+
+
+def check_spaces(environment: Environment, env_id: str) -> None:
+    """Refuse spaces that no policy of ours can serve, and say what would help."""
+    import gymnasium
+
+    spaces = gymnasium.spaces
+    space = environment.observation_space
+    if not isinstance(space, spaces.Box):
+        raise EnvironmentProblem(
+            f"{env_id} has {type(space).__name__} observations and policies here take Box: wrap it "
+            "in gymnasium.wrappers.FlattenObservation and name your factory as module:factory"
+        )
+    action = environment.action_space
+    if isinstance(action, spaces.Discrete):
+        return
+    if isinstance(action, spaces.Box) and np.issubdtype(action.dtype, np.floating):
+        return
+    raise EnvironmentProblem(
+        f"{env_id} has {type(action).__name__} actions ({action}); this method serves Discrete "
+        "and Box of floats: wrap the environment and name your factory as module:factory"
+    )
+
+
+def resolve_engine(env_id: str, engine: str) -> Literal["gymnasium", "envpool"]:
+    """Return the engine of a pool method: Gymnasium if it has the id, else EnvPool (DESIGN §2)."""
+    if engine in ("gymnasium", "envpool"):
+        return engine  # pyright: ignore[reportReturnType]
+    import gymnasium
+
+    if ":" in env_id or env_id in gymnasium.registry:
+        return "gymnasium"
+    if _envpool_ids() is not None and env_id in (_envpool_ids() or ()):
+        return "envpool"
+    return "gymnasium"
+
+
+def load_factory(path: str) -> Any:
+    """Return what `module:name` names, or None if the module has no such attribute."""
+    module_name, _, name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise EnvironmentProblem(
+            f"environment {path!r}: module {module_name!r} cannot be imported ({error}); "
+            "the current directory is importable"
+        ) from error
+    return getattr(module, name, None)
+
+
+def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Environment, int]:
+    import gymnasium
+
+    options = dict(spec.options)
+    if render_mode is not None:
+        options["render_mode"] = render_mode
+    env_id = spec.id
+    if ":" in env_id:
+        factory = load_factory(env_id)
+        if factory is not None:
+            return _call_factory(env_id, factory, options)
+        env_id = env_id.partition(":")[2]
+    if env_id.startswith("ALE/"):
+        _register_atari()
+    try:
+        known = gymnasium.spec(env_id)
+    except gymnasium.error.Error as error:
+        raise EnvironmentProblem(_unknown(env_id, str(error))) from error
+    known = dataclasses.replace(known, order_enforce=False)
+    try:
+        made = gymnasium.make(known, max_episode_steps=-1, disable_env_checker=True, **options)
+    except Exception as error:  # noqa: BLE001  (a constructor may raise anything)
+        raise EnvironmentProblem(
+            f"environment {spec.id!r} cannot be made: {type(error).__name__}: {error}"
+        ) from error
+    return made, known.max_episode_steps or 0
+
+
+def _call_factory(path: str, factory: Any, options: dict[str, Any]) -> tuple[Environment, int]:
+    """Call a user's factory and lift its outermost TimeLimit off, as for registered ids."""
+    import gymnasium
+
+    try:
+        made = factory(**options)
+    except Exception as error:  # noqa: BLE001  (a factory may raise anything)
+        raise EnvironmentProblem(
+            f"environment {path!r} cannot be made: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(made, gymnasium.Env):
+        raise EnvironmentProblem(
+            f"environment {path!r} made a {type(made).__name__}, not a gymnasium.Env"
+        )
+    return made, 0
+
+
+def _register_atari() -> None:
+    import gymnasium
+
+    try:
+        ale_py = importlib.import_module("ale_py")
+    except ImportError as error:
+        raise EnvironmentProblem(
+            "ALE/… environments need the extra `ale-py` (GPL-2.0): pip install ale-py"
+        ) from error
+    gymnasium.register_envs(ale_py)
+
+
+def _envpool_ids() -> tuple[str, ...] | None:
+    try:
+        envpool = importlib.import_module("envpool")
+    except ImportError:
+        return None
+    return tuple(envpool.list_all_envs())
+
+
+def _unknown(env_id: str, reason: str) -> str:
+    import gymnasium
+
+    close = difflib.get_close_matches(env_id, list(gymnasium.registry), n=3, cutoff=0.6)
+    if not close:
+        lowered = {name.lower(): name for name in gymnasium.registry}
+        close = [
+            lowered[n] for n in difflib.get_close_matches(env_id.lower(), lowered, n=3, cutoff=0.6)
+        ]
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    first = reason.strip().splitlines()[0].rstrip(".") if reason.strip() else "not registered"
+    return f"unknown environment {env_id!r} ({first}){hint}"

@@ -1,0 +1,45 @@
+"""Moments of vectors by Chan's parallel algorithm, in float64, folded by index."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from jaxtyping import Float, Float64
+
+from drumline.types import Moments
+
+
+def initial_moments(size: int, pseudo_count: float = 1e-2) -> Moments:
+    """Mean 0 and variance 1 with the weight of `pseudo_count` observations (spec §1.8)."""
+    return Moments(pseudo_count, np.zeros(size), np.full(size, pseudo_count))
+
+
+def moments_of(rows: Float[np.ndarray, "T D"]) -> Moments:
+    """Count, mean and centred sum of squares of the rows."""
+    rows = rows.astype(np.float64, copy=False)
+    mean = rows.mean(axis=0)
+    return Moments(float(len(rows)), mean, np.square(rows - mean).sum(axis=0))
+
+
+def merge(left: Moments, right: Moments) -> Moments:
+    """Moments of the concatenation (Chan, Golub & LeVeque 1983, eq. 2.1); order matters in bits."""
+    count = left.count + right.count
+    if count == 0:
+        return left
+    delta = right.mean - left.mean
+    return Moments(
+        count,
+        left.mean + delta * (right.count / count),
+        left.squares + right.squares + np.square(delta) * (left.count * right.count / count),
+    )
+
+
+def fold(start: Moments, parts: Iterable[Moments]) -> Moments:
+    """Merge `parts` into `start` in the order given: the caller's index order, never arrival's."""
+    for part in parts:
+        start = merge(start, part)
+    return start
+
+
+def inverse_std(moments: Moments, variance_floor: float = 1e-2) -> Float64[np.ndarray, "D"]:
+    """1 / sqrt(max(variance, floor)); the reference floors the variance at 1e-2."""
+    return 1.0 / np.sqrt(np.maximum(moments.squares / moments.count, variance_floor))

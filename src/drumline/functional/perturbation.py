@@ -1,0 +1,173 @@
+"""Noise that is named, not sent: two sources behind one interface, and the sums over it.
+
+A perturbation ε of P parameters is named by an integer key. Whoever knows the key reads any slice
+of ε: from a table that every process of a machine shares, or from a counter-based generator.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32
+
+from drumline import seeding
+
+TILE = 65_536
+"""Parameters per tile: two float32 tiles fill a 512 KiB second-level cache. Part of the answer
+only for counter noise, which restarts its stream at every tile."""
+
+TABLE_BLOCK = 1 << 20
+ALIGNMENT = 16
+"""Offsets into the table are multiples of 16 floats: one cache line."""
+
+ReadNoise = Callable[[int, int, int, np.ndarray], np.ndarray]
+"""(key, start, stop, scratch) → ε[start:stop]; may return a view of the table or of `scratch`."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A noise source: how to read a perturbation, and the keys of each generation's pairs."""
+
+    read: ReadNoise
+    keys: Callable[[int, int, int], list[int]]
+    """(generation, first pair, count) → keys."""
+
+
+def fill_table(table: Float32[np.ndarray, "L"], seed: int, threads: int = 1) -> None:
+    """Fill with standard normals in fixed blocks, so that content does not depend on who fills."""
+    stream = seeding.key(seed, "noise-table")
+
+    def fill(block: int) -> None:
+        piece = table[block * TABLE_BLOCK : (block + 1) * TABLE_BLOCK]
+        seeding.counter_generator(stream, block).standard_normal(dtype=np.float32, out=piece)
+
+    _spread(fill, range(-(-table.size // TABLE_BLOCK)), threads)
+
+
+def table_noise(table: Float32[np.ndarray, "L"], parameter_count: int, seed: int) -> Noise:
+    """Noise from slices of a shared table at aligned offsets (the reference's table, spec §1.3)."""
+    if table.size < parameter_count:
+        raise ValueError(
+            f"a noise table of {table.size} floats is smaller than the {parameter_count} "
+            "parameters: raise --noise-table-size or use --noise counter"
+        )
+    places = (table.size - parameter_count) // ALIGNMENT + 1
+
+    def keys(generation: int, first: int, count: int) -> list[int]:
+        raw = seeding.raw(seed, first + count, "noise", generation)[first:]
+        return ((raw % np.uint64(places)) * np.uint64(ALIGNMENT)).tolist()
+
+    return Noise(read=table_reader(table), keys=keys)
+
+
+def table_reader(table: Float32[np.ndarray, "L"]) -> ReadNoise:
+    """Read slices of the table in place."""
+
+    def read(key: int, start: int, stop: int, scratch: np.ndarray) -> np.ndarray:
+        return table[key + start : key + stop]
+
+    return read
+
+
+def counter_noise(seed: int) -> Noise:
+    """Noise from Philox at counter (tile, pair, generation): any P, no table, 10–16× slower."""
+
+    def keys(generation: int, first: int, count: int) -> list[int]:
+        return [generation << 32 | pair for pair in range(first, first + count)]
+
+    return Noise(read=counter_reader(seed), keys=keys)
+
+
+def counter_reader(seed: int) -> ReadNoise:
+    """Draw whole tiles and cut them: start and stop need not lie on a tile's edge."""
+    stream = seeding.key(seed, "noise")
+
+    def read(key: int, start: int, stop: int, scratch: np.ndarray) -> np.ndarray:
+        out = scratch[: stop - start]
+        for tile in range(start // TILE, -(-stop // TILE)):
+            low, high = max(start, tile * TILE), min(stop, (tile + 1) * TILE)
+            draw = seeding.counter_generator(stream, tile, key & 0xFFFFFFFF, key >> 32)
+            if low == tile * TILE:
+                draw.standard_normal(dtype=np.float32, out=out[low - start : high - start])
+            else:
+                whole = draw.standard_normal(high - tile * TILE, dtype=np.float32)
+                out[low - start : high - start] = whole[low - tile * TILE :]
+        return out
+
+    return read
+
+
+def subset_range(key: int, parameter_count: int, fraction: float) -> tuple[int, int]:
+    """Return the contiguous block of parameters that the pair named `key` perturbs or uses.
+
+    Spec §1.14: P is cut into blocks of `fraction`·P; the block follows from the key alone.
+    """
+    size = max(1, int(round(fraction * parameter_count)))
+    blocks = -(-parameter_count // size)
+    # SplitMix64's finaliser: neighbouring keys must not choose neighbouring blocks.
+    mixed = (key + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    start = ((mixed ^ (mixed >> 31)) % blocks) * size
+    return start, min(start + size, parameter_count)
+
+
+def perturb(
+    parameters: Float32[np.ndarray, "P"],
+    read: ReadNoise,
+    key: int,
+    scale: float,
+    out: Float32[np.ndarray, "P"],
+    within: tuple[int, int] | None = None,
+) -> None:
+    """Write θ + scale · ε into `out`; `within` limits ε to one block of parameters."""
+    start, stop = within or (0, parameters.size)
+    if (start, stop) != (0, parameters.size):
+        np.copyto(out, parameters)
+    piece = out[start:stop]
+    np.multiply(read(key, start, stop, piece), np.float32(scale), out=piece)
+    np.add(piece, parameters[start:stop], out=piece)
+
+
+def weighted_noise_sum(
+    read: ReadNoise,
+    keys: Sequence[int],
+    weights: Sequence[float],
+    parameter_count: int,
+    *,
+    ranges: Sequence[tuple[int, int]] | None = None,
+    threads: int = 1,
+) -> Float32[np.ndarray, "P"]:
+    """Σᵢ wᵢ εᵢ, in index order within fixed tiles: the same bits on any number of threads.
+
+    Copies of the noise are never stacked: one pass over it, one tile of scratch per thread.
+    """
+    total = np.zeros(parameter_count, dtype=np.float32)
+    chosen = [i for i, weight in enumerate(weights) if weight != 0.0]
+
+    def add_tile(tile: int) -> None:
+        start, stop = tile * TILE, min((tile + 1) * TILE, parameter_count)
+        product = np.empty(stop - start, dtype=np.float32)
+        for i in chosen:
+            low, high = start, stop
+            if ranges is not None:
+                low, high = max(start, ranges[i][0]), min(stop, ranges[i][1])
+                if low >= high:
+                    continue
+            piece = product[: high - low]
+            np.multiply(read(keys[i], low, high, piece), np.float32(weights[i]), out=piece)
+            np.add(total[low:high], piece, out=total[low:high])
+
+    _spread(add_tile, range(-(-parameter_count // TILE)), threads)
+    return total
+
+
+def _spread(work: Callable[[int], None], items: range, threads: int) -> None:
+    """Run `work` on every item; which thread takes which item must not matter."""
+    if threads <= 1 or len(items) <= 1:
+        for item in items:
+            work(item)
+        return
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        list(pool.map(work, items))

@@ -1,0 +1,33 @@
+"""Fitness shaping: returns of a generation to weights of its members."""
+
+import numpy as np
+from jaxtyping import Float
+
+
+def centered_ranks(fitness: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+    """u = rank / (N − 1) − ½, ranks joint over both signs; ties share the mean of their ranks.
+
+    Salimans et al. 2017, §2.1; the reference breaks ties arbitrarily, so that equal returns move
+    its parameters (docs/adr/0003). All weights are exactly 0 when all returns are equal.
+    """
+    count = fitness.size
+    if count < 2:
+        return np.zeros(count)
+    _, inverse, sizes = np.unique(fitness, return_inverse=True, return_counts=True)
+    first = np.cumsum(sizes) - sizes
+    # Twice the mean rank is an integer, so tied members get identical bits and constant fitness 0.
+    doubled = 2 * first + sizes - 1
+    return (doubled[inverse] - (count - 1)) / (2.0 * (count - 1))
+
+
+def z_scores(fitness: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+    """(F − mean) / std; zeros when all returns are equal."""
+    if np.all(fitness == fitness[0]):
+        return np.zeros(fitness.size)
+    centered = fitness - fitness.mean()
+    return centered / centered.std()
+
+
+def unshaped(fitness: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+    """F itself: the plain estimator of Algorithm 1."""
+    return fitness.astype(np.float64)

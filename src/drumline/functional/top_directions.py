@@ -1,0 +1,22 @@
+"""ARS's weights: the best directions, scaled by the spread of their returns."""
+
+import numpy as np
+from jaxtyping import Float
+
+
+def top_direction_weights(
+    plus: Float[np.ndarray, "N"], minus: Float[np.ndarray, "N"], top: int
+) -> Float[np.ndarray, "N"]:
+    """(r⁺ − r⁻) / (b σ_R) on the b directions with the largest max(r⁺, r⁻), 0 elsewhere.
+
+    Mania et al. 2018, Algorithm 2, lines 5–7; ties keep the lower index; all 0 when σ_R is 0.
+    """
+    if not 1 <= top <= plus.size:
+        raise ValueError(f"top_directions must be 1 to {plus.size}, got {top}")
+    best = np.argsort(-np.maximum(plus, minus), kind="stable")[:top]
+    used = np.concatenate([plus[best], minus[best]])
+    weights = np.zeros(plus.size)
+    if np.all(used == used[0]):
+        return weights
+    weights[best] = (plus[best] - minus[best]) / (top * used.std())
+    return weights

@@ -1,0 +1,101 @@
+"""Heads: from a policy's raw output to an action of the environment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+ToAction = Callable[[np.ndarray, np.ndarray | None], Any]
+"""(raw output, action noise or None) → action; may overwrite the output, a policy's own buffer."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """How raw outputs become an action; plain tuples, so that it pickles small."""
+
+    kind: Literal["continuous", "bins", "discrete"]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    shape: tuple[int, ...] = ()
+    dtype: str = "<f4"
+    bins: tuple[float, ...] = ()
+    """Places of the bins in [−1, 1], first −1 and last +1, scaled to [low, high]."""
+    choices: int = 0
+    start: int = 0
+
+    @property
+    def output_size(self) -> int:
+        """Return how many numbers the network must put out."""
+        if self.kind == "discrete":
+            return self.choices
+        components = len(self.low)
+        return components * len(self.bins) if self.kind == "bins" else components
+
+    @property
+    def action_size(self) -> int:
+        """Return how many numbers an action has."""
+        return 1 if self.kind == "discrete" else len(self.low)
+
+
+def parse_bins(text: str) -> tuple[float, ...]:
+    """Parse `uniform:K` or `custom:v0,v1,…` (spec §1.10); empty for `continuous`.
+
+    >>> parse_bins("uniform:3")
+    (-1.0, 0.0, 1.0)
+    """
+    kind, _, rest = text.partition(":")
+    if kind == "continuous" and not rest:
+        return ()
+    if kind == "uniform" and rest.isdigit() and int(rest) >= 2:
+        count = int(rest)
+        return tuple(-1.0 + 2.0 * i / (count - 1) for i in range(count))
+    if kind == "custom" and rest:
+        try:
+            values = tuple(float(value) for value in rest.split(","))
+        except ValueError:
+            values = ()
+        ordered = len(values) >= 2 and all(a < b for a, b in zip(values, values[1:], strict=False))
+        if ordered and values[0] == -1.0 and values[-1] == 1.0:
+            return values
+        raise ValueError(
+            f"--action-bins {text!r}: custom bins ascend from -1 to 1, as in custom:-1,-0.5,0,0.5,1"
+        )
+    raise ValueError(
+        f"--action-bins {text!r} is none of continuous, uniform:K (K ≥ 2) and custom:v0,v1,…"
+    )
+
+
+def action_function(head: Head) -> ToAction:
+    """Return the pure function from raw outputs to the environment's action."""
+    if head.kind == "discrete":
+        start = head.start
+        return lambda output, noise: int(output.argmax()) + start
+    low, high = np.array(head.low, np.float32), np.array(head.high, np.float32)
+    dtype, shape = np.dtype(head.dtype), head.shape
+    bounded = bool(np.any(np.isfinite(low)) or np.any(np.isfinite(high)))
+    plain = dtype == np.float32 and shape == (len(head.low),)
+    if head.kind == "bins":
+        places = np.array(head.bins, np.float32)
+        values = low[:, None] + (places + 1.0) * 0.5 * (high - low)[:, None]
+        rows = np.arange(len(head.low))
+
+        def pick(output: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+            chosen = output.reshape(len(rows), -1).argmax(axis=1)
+            action = values[rows, chosen]
+            if noise is not None:
+                action = np.minimum(np.maximum(action + noise, low), high)
+            return action if plain else action.astype(dtype).reshape(shape)
+
+        return pick
+
+    def bound(output: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+        if noise is not None:
+            output += noise
+        if bounded:
+            np.maximum(output, low, out=output)
+            np.minimum(output, high, out=output)
+        # The environment may keep what it is given, so the buffer itself never leaves.
+        return output.copy() if plain else output.astype(dtype).reshape(shape)
+
+    return bound

@@ -1,0 +1,109 @@
+"""Tanh multilayer perceptrons in NumPy: torch's per-call overhead is what a worker cannot afford.
+
+Parameters are flat, layer by layer: weights `[inputs, outputs]` row by row, then biases, so that
+one layer is one contiguous matrix `[inputs + 1, outputs]` that takes the input with a 1 appended.
+"""
+
+import numpy as np
+
+from drumline.policies.heads import action_function
+from drumline.policies.spec import PolicySpec
+
+OBSERVATION_CLIP = 5.0
+
+
+def layer_shapes(spec: PolicySpec) -> list[tuple[int, int]]:
+    """Return (rows, columns) of each layer's matrix, the bias row included."""
+    sizes = [spec.observation_size, *spec.hidden, spec.head.output_size]
+    extra = 1 if spec.bias else 0
+    return [(sizes[i] + extra, sizes[i + 1]) for i in range(len(sizes) - 1)]
+
+
+def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
+    """Columns of norm 1 (hidden) and 0.01 (output), biases 0 (spec §1.11); or all zeros (ARS)."""
+    layers: list[np.ndarray] = []
+    shapes = layer_shapes(spec)
+    for number, (rows, columns) in enumerate(shapes):
+        inputs = rows - 1 if spec.bias else rows
+        weights = np.zeros((rows, columns), dtype=np.float32)
+        if not spec.zero_init:
+            drawn = rng.standard_normal((inputs, columns))
+            scale = 0.01 if number == len(shapes) - 1 else 1.0
+            weights[:inputs] = drawn * (scale / np.sqrt(np.square(drawn).sum(axis=0)))
+        layers.append(weights.ravel())
+    return np.concatenate(layers)
+
+
+class MLPPolicy:
+    """A policy on one observation at a time; every buffer is made once."""
+
+    def __init__(self, spec: PolicySpec):
+        shapes = layer_shapes(spec)
+        self.parameter_count = sum(rows * columns for rows, columns in shapes)
+        self._vector = aligned_zeros(self.parameter_count)
+        self._matrices: list[np.ndarray] = []
+        start = 0
+        for rows, columns in shapes:
+            piece = self._vector[start : start + rows * columns]
+            self._matrices.append(piece.reshape(rows, columns))
+            start += rows * columns
+        # Each layer's input has a constant 1 behind it, which multiplies the bias row.
+        self._inputs = [aligned_zeros(rows) for rows, _ in shapes]
+        sizes = [rows - 1 if spec.bias else rows for rows, _ in shapes]
+        if spec.bias:
+            for values in self._inputs:
+                values[-1] = 1.0
+        self._values = [values[:n] for values, n in zip(self._inputs, sizes, strict=True)]
+        self._output = aligned_zeros(shapes[-1][1])
+        self._steps = list(
+            zip(self._inputs, self._matrices, [*self._values[1:], self._output], strict=True)
+        )
+        self._normalize = spec.normalize
+        self._mean = np.zeros(spec.observation_size)
+        self._inverse_std = np.ones(spec.observation_size)
+        self._low = np.full(spec.observation_size, -OBSERVATION_CLIP, np.float32)
+        self._high = -self._low
+        self._difference = np.zeros(spec.observation_size)
+        self.to_action = action_function(spec.head)
+
+    @property
+    def vector(self) -> np.ndarray:
+        """Return the parameters `[P]` in place: writing here sets them without a copy."""
+        return self._vector
+
+    def load_vector(self, parameters: np.ndarray) -> None:
+        """Take the parameters `[P]`."""
+        self._vector[:] = parameters
+
+    def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
+        """Take the observation moments `[D]` of a version."""
+        self._mean[:] = mean
+        self._inverse_std[:] = inverse_std
+
+    def output(self, observation: np.ndarray) -> np.ndarray:
+        """Return the raw output `[O]`, valid until the next call."""
+        first = self._values[0]
+        if self._normalize:
+            np.subtract(observation.reshape(-1), self._mean, out=self._difference)
+            np.multiply(self._difference, self._inverse_std, out=first, casting="same_kind")
+            np.maximum(first, self._low, out=first)
+            np.minimum(first, self._high, out=first)
+        else:
+            first[:] = observation.reshape(-1)
+        out = self._output
+        for inputs, matrix, outputs in self._steps:
+            np.dot(inputs, matrix, out=outputs)
+            if outputs is not out:
+                np.tanh(outputs, out=outputs)
+        return out
+
+    def act(self, observation: np.ndarray) -> object:
+        """Return the noiseless action."""
+        return self.to_action(self.output(observation), None)
+
+
+def aligned_zeros(size: int) -> np.ndarray:
+    """Return float32 zeros on a 64-byte boundary, so that every process computes alike."""
+    memory = np.zeros(size * 4 + 64, dtype=np.uint8)
+    offset = -memory.ctypes.data % 64
+    return memory[offset : offset + size * 4].view(np.float32)

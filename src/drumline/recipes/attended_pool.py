@@ -1,0 +1,109 @@
+"""A pool that is attended: signals stop the run only where it waits, and the display ticks."""
+
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from drumline.protocols import Completed, WorkerPool
+from drumline.types import ProcessActivity, Span
+
+TICK_SECONDS = 0.25
+
+
+class Stopped(BaseException):
+    """A signal asked the run to stop; not an Exception, so that nothing swallows it."""
+
+    def __init__(self, signal_number: int):
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal_number = signal_number
+
+
+class StopSignals:
+    """Turns SIGINT and SIGTERM into `Stopped`, raised only while the run waits for results.
+
+    Between two waits the strategy, the recorded rows and the counters change together; a signal
+    that arrives there is kept until the next wait. A second one is raised at once.
+    """
+
+    def __init__(self) -> None:
+        self._armed = False
+        self._pending: int | None = None
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def arm(self) -> None:
+        """Let signals raise from here on."""
+        self._armed = True
+        if self._pending is not None:
+            self.disarm()
+            raise Stopped(self._pending)
+
+    def disarm(self) -> None:
+        """Keep signals back from here on."""
+        self._armed = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        again = self._pending is not None
+        self._pending = number
+        if self._armed or again:
+            self._armed = False
+            raise Stopped(number)
+
+
+class AttendedPool:
+    """Wraps a pool's `completed`; everything else is handed on."""
+
+    def __init__(self, pool: WorkerPool, signals: StopSignals, tick: Callable[[], None]):
+        self._pool = pool
+        self._signals = signals
+        self._tick = tick
+        self.size = pool.size
+
+    def submit(self, tasks: Sequence[Any]) -> None:
+        """Queue tasks."""
+        self._pool.submit(tasks)
+
+    def completed(self, timeout: float | None = None) -> list[Completed]:
+        """Return what has finished; may raise `Stopped` while it waits."""
+        while True:
+            self._signals.arm()
+            try:
+                done = self._pool.completed(TICK_SECONDS if timeout is None else timeout)
+            finally:
+                self._signals.disarm()
+            self._tick()
+            if done or timeout is not None:
+                return done
+
+    def withdraw(self) -> None:
+        """Call back every task submitted so far."""
+        self._pool.withdraw()
+
+    def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make the arrays of `version` visible."""
+        self._pool.publish(version, arrays)
+
+    def activity(self) -> list[ProcessActivity]:
+        """Return one row per process."""
+        return self._pool.activity()
+
+    def timeline(self) -> list[Span]:
+        """Return the latest stretches of work."""
+        return self._pool.timeline()
+
+    def close(self) -> None:
+        """Close the pool."""
+        self._pool.close()

@@ -1,0 +1,48 @@
+"""Layout: where and how work runs. None of it is an argument of a result."""
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Flags that change speed and never a bit of the result."""
+
+    workers: int = 0
+    """Processes that do work; 0 for one per available core."""
+    pool: Literal["process", "inline"] = "process"
+    """Run tasks in worker processes, or in this one."""
+    update_threads: int = 0
+    """Threads that the update's parameter tiles are spread over; 0 for one per core."""
+    hang_seconds: float = 60.0
+    """A worker whose progress counter stands still this long is killed and replaced."""
+    checkpoint_minutes: float = 2.0
+    """Time between checkpoints; one is always written at the start and at the end."""
+    tensorboard: bool = True
+    """Write TensorBoard events beside the CSV files."""
+
+    def __post_init__(self) -> None:
+        if self.workers < 0:
+            raise ValueError(f"--workers must be 1 or more (0: one per core), got {self.workers}")
+        if self.update_threads < 0:
+            raise ValueError(f"--update-threads must be 0 or more, got {self.update_threads}")
+        if self.hang_seconds <= 0 or self.checkpoint_minutes <= 0:
+            raise ValueError("--hang-seconds and --checkpoint-minutes must be above 0")
+
+    @property
+    def worker_count(self) -> int:
+        """Return the number of workers, resolved."""
+        return 1 if self.pool == "inline" else self.workers or available_cores()
+
+    @property
+    def update_thread_count(self) -> int:
+        """Return the number of update threads, resolved."""
+        return self.update_threads or available_cores()
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

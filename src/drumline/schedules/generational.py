@@ -1,0 +1,221 @@
+"""Generations: a fixed set of members is asked, evaluated anywhere, folded by index and told.
+
+    publish θ_g ─ submit generation g (and the evaluation of version g) ─ record generation g − 1
+    while the workers run ─ collect ─ tell ─ publish θ_{g+1} …
+
+Nobody waits for the recording: it is done between submitting and collecting.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from drumline.protocols import Completed, Strategy, WorkerPool
+from drumline.types import Evaluate, Evaluation, Metrics, Rehearsal, RehearseTwice
+
+
+class ImpureEnvironment(RuntimeError):
+    """The same task gave other bits the second time: the environment has hidden state."""
+
+
+@dataclass(frozen=True)
+class GenerationPlan:
+    """What is fixed for all generations of a run."""
+
+    population_size: int
+    minimum_env_steps: int = 0
+    """Take further blocks of `population_size` members until they make this many env steps."""
+    rehearse: bool = True
+    """Run the first task again, twice, on other history and stop if its bits differ."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One finished generation; `update` counts the tells, this one included."""
+
+    update: int
+    members: Sequence[Evaluation]
+    """By member; those past the last block are not here."""
+    evaluated: Sequence[Evaluation]
+    """The scheduled evaluation of version `update − 1`, by episode; empty if none was due."""
+    metrics: Metrics
+    env_steps: int
+    env_steps_discarded: int
+    """Members past the last block, and rehearsals: a layout figure like wall time."""
+    generation_seconds: float
+    update_seconds: float
+    update_core_seconds: float
+
+
+def generational(
+    strategy: Strategy,
+    pool: WorkerPool,
+    plan: GenerationPlan,
+    *,
+    first_version: int,
+    evaluation: Callable[[int], Sequence[Evaluate]],
+    finished: Callable[[int, int], bool],
+    before_tell: Callable[[Sequence[Evaluation]], None] = lambda evaluated: None,
+    env_steps: int = 0,
+) -> Iterator[Generation]:
+    """Yield generations until `finished(update, env_steps)`; the consumer may stop at any yield.
+
+    At a yield the strategy's learned state is that after `update` tells, while workers already
+    run the next generation: what is in flight is pure and can be done again. `before_tell` sees
+    an evaluation while the strategy still holds the version that was evaluated.
+    """
+    version, previous = first_version, None
+    rehearse = plan.rehearse
+    while not finished(version, env_steps):
+        began = time.perf_counter()
+        pool.publish(version, strategy.published())
+        collector = _Collector(strategy, pool, plan, version)
+        collector.begin(evaluation(version), rehearse=rehearse)
+        rehearse = False
+        if previous is not None:
+            yield previous
+        collector.collect()
+        before_tell(collector.evaluated())
+        tell_began, cpu_began = time.perf_counter(), time.process_time()
+        members = collector.members()
+        metrics = strategy.tell(members)
+        tell_seconds = time.perf_counter() - tell_began
+        version += 1
+        steps = sum(member.length for member in members)
+        env_steps += steps
+        previous = Generation(
+            update=version,
+            members=members,
+            evaluated=collector.evaluated(),
+            metrics=metrics,
+            env_steps=steps,
+            env_steps_discarded=collector.steps_seen - steps,
+            generation_seconds=time.perf_counter() - began,
+            update_seconds=tell_seconds,
+            update_core_seconds=time.process_time() - cpu_began,
+        )
+    if previous is not None:
+        yield previous
+
+
+def evaluate_now(
+    strategy: Strategy, pool: WorkerPool, version: int, tasks: Sequence[Evaluate]
+) -> list[Evaluation]:
+    """Evaluate the current version outside any generation; results by episode."""
+    pool.publish(version, strategy.published())
+    pool.submit(tasks)
+    results: list[Evaluation] = []
+    while len(results) < len(tasks):
+        done = [item for item in pool.completed() if not item.withdrawn]
+        results += [item.result for item in done if item.task.version == version]
+    return sorted(results, key=lambda result: result.member)
+
+
+class _Collector:
+    """Collects one generation: which blocks are in, which further block to begin ahead of time."""
+
+    def __init__(
+        self, strategy: Strategy, pool: WorkerPool, plan: GenerationPlan, version: int
+    ):
+        self._strategy = strategy
+        self._pool = pool
+        self._plan = plan
+        self._version = version
+        self._training: dict[int, Evaluation] = {}
+        self._evaluated: dict[int, Evaluation] = {}
+        self._asked = 0
+        self._waiting_evaluations = 0
+        self._waiting_rehearsals = 0
+        self._rehearsed: list[Evaluation] = []
+        self._blocks_counted = 0
+        self._steps_counted = 0
+        self._steps_known = 0
+        self.steps_seen = 0
+
+    def begin(self, evaluation: Sequence[Evaluate], *, rehearse: bool) -> None:
+        """Submit the first block, then evaluation: its episodes are long and the tail is shared."""
+        self._waiting_evaluations = len(evaluation)
+        self._pool.submit(evaluation)
+        first = self._ask_block()
+        if rehearse:
+            twice = [RehearseTwice(first[0], first[1])] * 2
+            self._waiting_rehearsals = len(twice)
+            self._pool.submit(twice)
+
+    def collect(self) -> None:
+        """Wait until the generation and all that was submitted beside it are in."""
+        while not self._complete():
+            if self._hungry():
+                self._ask_block()
+            for done in self._pool.completed():
+                self._take(done)
+        if self._asked > self._blocks_counted * self._plan.population_size:
+            self._pool.withdraw()
+
+    def members(self) -> list[Evaluation]:
+        """Return the members of the counted blocks, by index."""
+        count = self._blocks_counted * self._plan.population_size
+        return [self._training[member] for member in range(count)]
+
+    def evaluated(self) -> list[Evaluation]:
+        """Return the evaluation's episodes, by index."""
+        return [self._evaluated[episode] for episode in range(len(self._evaluated))]
+
+    def _ask_block(self) -> Sequence[Evaluate]:
+        tasks = self._strategy.ask(self._plan.population_size)
+        self._asked += len(tasks)
+        self._pool.submit(tasks)
+        return tasks
+
+    def _take(self, done: Completed) -> None:
+        result = done.result
+        if isinstance(result, Rehearsal):
+            self._waiting_rehearsals -= 1
+            self.steps_seen += result.first.length + result.second.length
+            self._rehearsed += [result.first, result.second]
+            for again in self._rehearsed[1:]:
+                _check_pure(self._rehearsed[0], again)
+            return
+        if not isinstance(result, Evaluation):
+            return
+        if done.withdrawn or done.task.version != self._version:
+            self.steps_seen += result.length
+            return
+        if not done.task.training:
+            self._evaluated[result.member] = result
+            return
+        self.steps_seen += result.length
+        self._steps_known += result.length
+        self._training[result.member] = result
+
+    def _complete(self) -> bool:
+        """Count whole blocks in index order up to the first that reaches the minimum."""
+        size = self._plan.population_size
+        while not self._enough():
+            block = range(self._blocks_counted * size, (self._blocks_counted + 1) * size)
+            if any(member not in self._training for member in block):
+                return False
+            self._blocks_counted += 1
+            self._steps_counted += sum(self._training[member].length for member in block)
+        return (
+            len(self._evaluated) == self._waiting_evaluations and self._waiting_rehearsals == 0
+        )
+
+    def _enough(self) -> bool:
+        return self._blocks_counted > 0 and self._steps_counted >= self._plan.minimum_env_steps
+
+    def _hungry(self) -> bool:
+        """Whether workers would idle although the blocks asked for may not be enough."""
+        missing = self._steps_known < self._plan.minimum_env_steps
+        return missing and self._asked - len(self._training) < 2 * self._pool.size
+
+
+def _check_pure(first: Evaluation, second: Evaluation) -> None:
+    if first.digest != second.digest or first.fitness != second.fitness:
+        raise ImpureEnvironment(
+            "the first episode, run again with the same seed and parameters, gave "
+            f"{second.length} steps and return {second.episode_return!r} instead of "
+            f"{first.length} and {first.episode_return!r}: the environment has hidden state that "
+            "reset(seed=…) does not reset, so no result could be repeated. Mend the environment, "
+            "or train without the promise with --no-promise"
+        )

@@ -1,0 +1,128 @@
+"""The far side of evolution: perturb the published parameters and run one episode."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from drumline import seeding
+from drumline.envs.episode import NOISE_BLOCK, EpisodeLoop
+from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.functional import moments, perturbation
+from drumline.policies.spec import PolicySpec, build_policy
+from drumline.protocols import WorkerContext
+from drumline.types import Evaluate, Evaluation, Rehearsal, RehearseTwice
+
+
+@dataclass(frozen=True)
+class EvaluatorSpec:
+    """Everything that an evaluator needs besides tasks; called by a pool to build one."""
+
+    environment: EnvironmentSpec
+    policy: PolicySpec
+    noise_seed: int | None
+    """Seed of counter noise; None when the pool shares a noise table."""
+    subset_fraction: float | None = None
+    """Perturb only this share of the parameters (spec §1.14, variant B)."""
+    action_noise_std: float = 0.0
+    reward_shift: float = 0.0
+    """Taken off every reward in training: a survival bonus that ARS removes."""
+    sign_fitness: bool = False
+    """Whether fitness is the sum of the rewards' signs."""
+
+    def __call__(self, context: WorkerContext) -> "Evaluator":
+        return Evaluator(self, context)
+
+
+class Evaluator:
+    """Runs `Evaluate` tasks; a pure function of the task and the published arrays."""
+
+    def __init__(self, spec: EvaluatorSpec, context: WorkerContext):
+        self._spec = spec
+        self._context = context
+        made = make_environment(spec.environment)
+        self._environment = made.environment
+        self._limit = made.limit
+        self._policy = build_policy(spec.policy)
+        self._loop = EpisodeLoop(made.environment, self._policy, spec.environment.id)
+        if spec.noise_seed is None:
+            self._read = perturbation.table_reader(context.shared["noise"])
+        else:
+            self._read = perturbation.counter_reader(spec.noise_seed)
+
+    def __call__(self, task: Evaluate | RehearseTwice) -> Evaluation | Rehearsal:
+        """Run one task."""
+        if isinstance(task, RehearseTwice):
+            first = self._evaluate(task.task, digest=True)
+            self._evaluate(task.between, digest=False)
+            return Rehearsal(first, self._evaluate(task.task, digest=True))
+        return self._evaluate(task, digest=False)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._environment.close()
+
+    def _evaluate(self, task: Evaluate, *, digest: bool) -> Evaluation:
+        self._load(task)
+        seeding.seed_globals(task.seed)
+        self._context.probe("episode-begun")
+        limits = [limit for limit in (self._limit, task.episode_cap) if limit]
+        episode = self._loop.run(
+            task.seed,
+            min(limits, default=0),
+            noise=self._action_noise(task),
+            count_signs=self._spec.sign_fitness,
+            keep_observations=task.contributes,
+            digest=digest,
+            progress=self._context.progress,
+            withdrawn=self._context.withdrawn,
+        )
+        self._context.probe("episode-ended")
+        fitness = episode.sign_return if self._spec.sign_fitness else episode.episode_return
+        if task.training:
+            fitness -= self._spec.reward_shift * episode.length
+        rows = episode.observations
+        return Evaluation(
+            version=task.version,
+            member=task.member,
+            sign=task.sign,
+            noise_key=task.noise_key,
+            std=task.std,
+            fitness=fitness,
+            episode_return=episode.episode_return,
+            length=episode.length,
+            moments=None if rows is None else moments.moments_of(rows),
+            digest=episode.digest,
+        )
+
+    def _load(self, task: Evaluate) -> None:
+        published = self._context.published(task.version)
+        parameters, policy = published["parameters"], self._policy
+        if task.sign == 0:
+            policy.load_vector(parameters)
+        else:
+            within = None
+            if self._spec.subset_fraction is not None:
+                within = perturbation.subset_range(
+                    task.noise_key, parameters.size, self._spec.subset_fraction
+                )
+            perturbation.perturb(
+                parameters, self._read, task.noise_key, task.sign * task.std, policy.vector, within
+            )
+        if "observation_mean" in published:
+            policy.load_moments(
+                published["observation_mean"], published["observation_inverse_std"]
+            )
+
+    def _action_noise(self, task: Evaluate) -> Callable[[], np.ndarray] | None:
+        std = self._spec.action_noise_std
+        if not std or not task.training or self._spec.policy.head.kind == "discrete":
+            return None
+        rng: Any = seeding.generator(task.seed, "action-noise")
+        return partial(_scaled_block, rng, self._spec.policy.head.action_size, np.float32(std))
+
+
+def _scaled_block(rng: np.random.Generator, size: int, std: np.float32) -> np.ndarray:
+    return rng.standard_normal((NOISE_BLOCK, size), dtype=np.float32) * std
