@@ -1,1 +1,34 @@
 """Parallel policy search with the same bits for any number of workers."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drumline.algorithms.ars import ARS as ARSStrategy
+    from drumline.algorithms.mirrored import answer
+    from drumline.algorithms.openai_es import OpenAIES
+    from drumline.commands.run import Run, load, train
+    from drumline.recipes.ars import ARS
+    from drumline.recipes.es import ES
+
+_PLACES = {
+    "ARS": ("drumline.recipes.ars", "ARS"),
+    "ARSStrategy": ("drumline.algorithms.ars", "ARS"),
+    "ES": ("drumline.recipes.es", "ES"),
+    "OpenAIES": ("drumline.algorithms.openai_es", "OpenAIES"),
+    "Run": ("drumline.commands.run", "Run"),
+    "answer": ("drumline.algorithms.mirrored", "answer"),
+    "load": ("drumline.commands.run", "load"),
+    "train": ("drumline.commands.run", "train"),
+}
+
+__all__ = ["ARS", "ES", "ARSStrategy", "OpenAIES", "Run", "answer", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: importing drumline imports nothing heavy."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'drumline' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, attribute = _PLACES[name]
+    return getattr(import_module(module), attribute)

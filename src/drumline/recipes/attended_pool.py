@@ -66,7 +66,7 @@ class StopSignals:
 class AttendedPool:
     """Wraps a pool's `completed`; everything else is handed on."""
 
-    def __init__(self, pool: WorkerPool, signals: StopSignals, tick: Callable[[], None]):
+    def __init__(self, pool: WorkerPool, signals: StopSignals, tick: Callable[[WorkerPool], None]):
         self._pool = pool
         self._signals = signals
         self._tick = tick
@@ -84,7 +84,7 @@ class AttendedPool:
                 done = self._pool.completed(TICK_SECONDS if timeout is None else timeout)
             finally:
                 self._signals.disarm()
-            self._tick()
+            self._tick(self._pool)
             if done or timeout is not None:
                 return done
 

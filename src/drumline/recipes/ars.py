@@ -1,0 +1,136 @@
+"""ARS as a recipe: V1, V2, V1-t, V2-t on the same schedule as OpenAI-ES."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from drumline.algorithms.ars import ARS as Strategy
+from drumline.algorithms.episode_cap import parse_episode_cap
+from drumline.algorithms.mirrored import MirroredSampler
+from drumline.algorithms.observation_moments import ObservationMoments
+from drumline.algorithms.search_state import decaying_std
+from drumline.policies.spec import initial_parameters
+from drumline.recipes.layout import Layout
+from drumline.recipes.population import PopulationRecipe
+from drumline.recipes.searched_policy import (
+    environment_and_policy,
+    make_noise,
+    refuse_nonpositive,
+)
+from drumline.schedules.generational import GenerationPlan
+from drumline.workers.evaluator import EvaluatorSpec
+
+METHOD = "ars"
+
+
+@dataclass(frozen=True)
+class ARS:
+    """ARS (Mania et al. 2018): linear policy from zero. V1: --no-normalize; "-t": --top-directions."""
+
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
+    total_steps: int = 1_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: Gymnasium if it has the id, else EnvPool."""
+    population_size: int = 16
+    """Episodes per generation: twice the directions N."""
+    top_directions: int = 0
+    """b, the directions used; 0: all of them (V1, V2)."""
+    std: float = 0.03
+    """ν, the std of the exploration noise."""
+    learning_rate: float = 0.02
+    """α, the step size."""
+    normalize: bool = True
+    """V2: normalise observations by moments of all training states."""
+    reward_shift: float = 0.0
+    """Taken off every reward in training: the survival bonus."""
+    noise: Literal["table", "counter"] = "table"
+    """Shared table, or counter-based Philox."""
+    noise_table_size: int = 1 << 25
+    """Floats in the shared noise table (128 MiB)."""
+    action_bins: str = "continuous"
+    """continuous, uniform:K, or custom:v0,v1,… from -1 to 1."""
+    episode_cap: str = "none"
+    """none, mean:F, or adaptive:L0,FRACTION,RATIO."""
+    frame_skip: int = 1
+    """How often each action is repeated."""
+    evaluate_every: int = 250
+    """Updates between evaluations; 0: only at the end."""
+    evaluate_episodes: int = 20
+    """Episodes of each evaluation."""
+    promise: bool = True
+    """Run the first task again and stop if its bits differ."""
+
+    def __post_init__(self) -> None:
+        if self.population_size < 2 or self.population_size % 2:
+            raise ValueError(
+                f"--population-size must be even and at least 2 (mirrored pairs), "
+                f"got {self.population_size}"
+            )
+        refuse_nonpositive(
+            self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
+        )
+        if not 0 <= self.top_directions <= self.population_size // 2:
+            raise ValueError(
+                f"--top-directions must be 0 to {self.population_size // 2}, "
+                f"got {self.top_directions}"
+            )
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "Hopper-v5": {"reward_shift": 1.0},
+    "Walker2d-v5": {"reward_shift": 1.0},
+    "Ant-v5": {"reward_shift": 1.0},
+    "Humanoid-v5": {
+        "reward_shift": 5.0,
+        "population_size": 460,
+        "top_directions": 230,
+        "std": 0.0075,
+        "total_steps": 50_000_000,
+    },
+}
+
+
+def preset(env_id: str) -> dict[str, Any]:
+    """Return the fields in which the preset of (ars, env_id) differs from the defaults."""
+    return dict(PRESETS.get(env_id, {}))
+
+
+def build(config: ARS, layout: Layout) -> PopulationRecipe:
+    """Put the parts together."""
+    environment, policy = environment_and_policy(config, "linear", (), bias=False, zero=True)
+    parameters = initial_parameters(policy, np.random.default_rng(0))
+    noise, shared = make_noise(config, parameters.size, layout.update_thread_count)
+    strategy = Strategy(
+        parameters,
+        MirroredSampler(config.seed, noise, obs_stat_probability=float(config.normalize)),
+        decaying_std(config.std, 1.0, 0.0),
+        learning_rate=config.learning_rate,
+        top_directions=config.top_directions or None,
+        moments=ObservationMoments(policy.observation_size) if config.normalize else None,
+        episode_cap=parse_episode_cap(config.episode_cap),
+        update_threads=layout.update_thread_count,
+    )
+    worker = EvaluatorSpec(
+        environment=environment,
+        policy=policy,
+        noise_seed=None if shared is not None else config.seed,
+        reward_shift=config.reward_shift,
+    )
+    return PopulationRecipe(
+        method=METHOD,
+        env_id=config.env,
+        seed=config.seed,
+        total_steps=config.total_steps,
+        strategy=strategy,
+        plan=GenerationPlan(config.population_size, rehearse=config.promise),
+        worker=worker,
+        policy=policy,
+        shared=shared,
+        evaluate_every=config.evaluate_every,
+        evaluate_episodes=config.evaluate_episodes,
+    )

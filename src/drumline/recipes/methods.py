@@ -1,0 +1,54 @@
+"""The table of methods: a name, its config, its presets and how it is built."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from drumline.recipes import ars, es
+from drumline.recipes.layout import Layout
+from drumline.recipes.population import PopulationRecipe
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the table."""
+
+    config: type
+    preset: Callable[[str], dict[str, Any]]
+    build: Callable[[Any, Layout], PopulationRecipe]
+
+
+METHODS: dict[str, Method] = {
+    es.METHOD: Method(es.ES, es.preset, es.build),
+    ars.METHOD: Method(ars.ARS, ars.preset, ars.build),
+}
+
+
+def find_method(name: str) -> Method:
+    """Return the method; raises with the nearest name."""
+    if name not in METHODS:
+        close = difflib.get_close_matches(name, METHODS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"unknown method {name!r}: there are {', '.join(METHODS)}{hint}")
+    return METHODS[name]
+
+
+def method_of(config: Any) -> str:
+    """Return the name of the method whose config this is."""
+    for name, method in METHODS.items():
+        if type(config) is method.config:
+            return name
+    raise ValueError(f"{type(config).__name__} is not a method's config")
+
+
+def config_from(name: str, fields: dict[str, Any]) -> Any:
+    """Return the config that a run folder's document describes."""
+    method = find_method(name)
+    known = set(method.config.__dataclass_fields__)
+    if unknown := sorted(set(fields) - known):
+        raise ValueError(f"config.json has fields that {name} does not know: {', '.join(unknown)}")
+    if missing := sorted(known - set(fields)):
+        raise ValueError(f"config.json lacks fields of {name}: {', '.join(missing)}")
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    return method.config(**values)

@@ -1,0 +1,79 @@
+"""What every search over policy parameters needs: environment, policy and noise from a config."""
+
+from typing import Any
+
+import numpy as np
+
+from drumline.envs.make import EnvironmentSpec, check_spaces, make_environment, resolve_engine
+from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
+from drumline.policies.heads import Head, parse_bins
+from drumline.policies.spec import PolicySpec
+from drumline.protocols import PublishedLayout
+from drumline.runtime.shared_arrays import SharedArrays
+
+
+def refuse_nonpositive(config: Any, *names: str) -> None:
+    """Raise for the first named field that is not above 0."""
+    for name in names:
+        value = getattr(config, name)
+        if not value > 0:
+            raise ValueError(f"--{name.replace('_', '-')} must be above 0, got {value}")
+
+
+def environment_and_policy(
+    config: Any, policy: str, hidden: tuple[int, ...], *, bias: bool = True, zero: bool = False
+) -> tuple[EnvironmentSpec, PolicySpec]:
+    """Make the environment once to learn its spaces, and describe the policy that fits them."""
+    engine = resolve_engine(config.env, config.engine)
+    spec = EnvironmentSpec(config.env, engine, config.frame_skip)
+    environment = make_environment(spec).environment
+    try:
+        check_spaces(environment, config.env)
+        size = int(np.prod(environment.observation_space.shape))
+        head = _head(environment.action_space, config.action_bins)
+    finally:
+        environment.close()
+    if policy not in ("mlp", "linear") and ":" not in policy:
+        raise ValueError(f"--policy {policy!r} is none of mlp, linear and package.module:Class")
+    module = policy if ":" in policy else None
+    layers = tuple(hidden) if policy == "mlp" else ()
+    return spec, PolicySpec(
+        size, head, layers, bias=bias, module=module, normalize=config.normalize, zero_init=zero
+    )
+
+
+def make_noise(
+    config: Any, parameter_count: int, threads: int
+) -> tuple[Noise, SharedArrays | None]:
+    """Return the noise source, and the memory of its table if it has one."""
+    if config.noise == "counter":
+        return counter_noise(config.seed), None
+    if config.noise_table_size < parameter_count:
+        raise ValueError(
+            f"--noise-table-size {config.noise_table_size} is smaller than the policy's "
+            f"{parameter_count} parameters: raise it or use --noise counter"
+        )
+    layout = PublishedLayout({"noise": ((config.noise_table_size,), "<f4")})
+    shared = SharedArrays.create(layout)
+    table = shared.arrays["noise"]
+    fill_table(table, config.seed, threads)
+    return table_noise(table, parameter_count, config.seed), shared
+
+
+def _head(space: Any, action_bins: str) -> Head:
+    bins = parse_bins(action_bins)
+    if hasattr(space, "n"):
+        if bins:
+            raise ValueError(f"--action-bins {action_bins!r}: the actions are discrete already")
+        return Head("discrete", choices=int(space.n), start=int(space.start))
+    low, high = space.low.ravel().tolist(), space.high.ravel().tolist()
+    if bins and not np.all(np.isfinite([low, high])):
+        raise ValueError(f"--action-bins {action_bins!r} needs finite action bounds, got {space}")
+    return Head(
+        "bins" if bins else "continuous",
+        low=tuple(low),
+        high=tuple(high),
+        shape=tuple(space.shape),
+        dtype=space.dtype.str,
+        bins=bins,
+    )
