@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class EpisodeCap(Protocol):
     """The rule for the next generation's cap, from this generation's cap and lengths."""
 

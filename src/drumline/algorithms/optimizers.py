@@ -1,6 +1,6 @@
 """Optimisers with state: each one step a generation, upwards."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
@@ -9,6 +9,7 @@ from drumline.functional.gradient_steps import adam_step, momentum_step
 from drumline.types import State
 
 
+@runtime_checkable
 class Optimizer(Protocol):
     """Turns an ascent direction into new parameters; its state is part of the checkpoint."""
 

@@ -1,0 +1,182 @@
+"""The promise: what must not matter is changed, and bytes are compared."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from doubles import KillAt, SleepAt
+
+from drumline.commands.run import resume, silent, train
+from drumline.commands.verify import verify_again
+from drumline.recipes.es import ES, build
+from drumline.recipes.layout import Layout
+from drumline.recipes.population import PROMISE, PopulationRun, run_document
+from drumline.runs.folder import RunError, RunFolder
+from drumline.schedules.generational import ImpureEnvironment
+
+SMALL = ES(
+    env="InvertedPendulum-v5",
+    total_steps=900,
+    population_size=8,
+    std=0.1,
+    obs_stat_probability=0.5,
+    noise_table_size=1 << 16,
+    hidden=(8,),
+    evaluate_every=3,
+    evaluate_episodes=2,
+)
+LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "policy-last.safetensors")
+
+
+def lasting_bytes(folder: Path) -> dict[str, bytes]:
+    """Everything in a run folder that wall-clock time has no part in."""
+    return {name: (folder / name).read_bytes() for name in LASTING}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("expected") / "run"
+    train(SMALL, workers="inline", out=out)
+    return lasting_bytes(out)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers: int):
+    run = train(SMALL, workers=workers, out=tmp_path / "run")
+    assert lasting_bytes(run.path) == expected
+
+
+def test_update_threads_change_no_byte(tmp_path: Path, expected):
+    layout = Layout(pool="inline", update_threads=3)
+    assert lasting_bytes(train(SMALL, layout=layout, out=tmp_path / "run").path) == expected
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "child-started",
+        "worker-built",
+        "lease-received",
+        "before-task",
+        "episode-begun",
+        "episode-ended",
+        "after-task",
+        "before-result",
+        "half-result",
+        "result-sent",
+    ],
+)
+def test_a_worker_killed_at_any_point_changes_no_byte(tmp_path: Path, expected, point: str):
+    probe = KillAt(point, tmp_path / "flag")
+    folder = run_with_probe(tmp_path / "run", probe)
+    assert (tmp_path / "flag").exists()
+    assert lasting_bytes(folder.path) == expected
+
+
+def test_random_sleeps_change_no_byte(tmp_path: Path, expected):
+    probe = SleepAt(("before-task",), 0.01)
+    assert lasting_bytes(run_with_probe(tmp_path / "run", probe).path) == expected
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected):
+    first = train(replace(SMALL, total_steps=400), workers=2, out=tmp_path / "run")
+    again = resume(first.folder, Layout(pool="inline"), total_steps=SMALL.total_steps)
+    assert lasting_bytes(again.path) == expected
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("delay", [0.0, 0.15])
+def test_a_run_stopped_by_a_signal_goes_on_with_the_same_bits(tmp_path: Path, number, delay):
+    config = replace(SMALL, total_steps=6_000, noise_table_size=1 << 12)
+    whole = train(config, workers="inline", out=tmp_path / "whole")
+    out = tmp_path / "stopped"
+    flags = [
+        f"--total-steps={config.total_steps}",
+        "--population-size=8",
+        "--std=0.1",
+        "--obs-stat-probability=0.5",
+        "--noise-table-size=4096",
+        "--hidden",
+        "8",
+        "--evaluate-every=3",
+        "--evaluate-episodes=2",
+        "--learning-rate=0.01",
+        "--weight-decay=0.005",
+        "--workers=2",
+        "--quiet",
+        f"--out={out}",
+    ]
+    command = [sys.executable, "-m", "drumline", "train", "es", config.env, *flags]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    metrics = out / "metrics.csv"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 3):
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    time.sleep(delay)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    if process.returncode != 0:  # it may have finished before the signal came
+        assert process.returncode == (128 + number if number != signal.SIGKILL else -number), errors
+        resume(RunFolder.open(out), Layout(workers=1))
+    assert lasting_bytes(out) == lasting_bytes(whole.path)
+
+
+def test_an_environment_with_hidden_state_is_caught(tmp_path: Path):
+    config = replace(SMALL, env="impure_environment:HiddenState", total_steps=100)
+    with pytest.raises(ImpureEnvironment, match="hidden state"):
+        train(config, workers=2, out=tmp_path / "run")
+
+
+def test_no_promise_lets_an_impure_environment_train_and_verify_refuses(tmp_path: Path):
+    config = replace(
+        SMALL, env="impure_environment:HiddenState", total_steps=100, promise=False
+    )
+    run = train(config, workers="inline", out=tmp_path / "run")
+    with pytest.raises(RunError, match="no promise"):
+        verify_again(run.folder, None, Layout(pool="inline"))
+
+
+def test_verify_repeats_a_run_and_notices_a_changed_row(tmp_path: Path):
+    run = train(SMALL, workers="inline", out=tmp_path / "run")
+    assert verify_again(run.folder, 4, Layout(workers=2, tensorboard=False)) == (4, None)
+    other = train(replace(SMALL, seed=1), workers="inline", out=tmp_path / "other")
+    path = run.folder.fingerprints_csv
+    path.write_bytes(other.folder.fingerprints_csv.read_bytes())
+    _, difference = verify_again(run.folder, 4, Layout(pool="inline"))
+    assert difference is not None
+    assert difference.update == 1
+
+
+def test_every_process_of_the_layout_works_and_nothing_is_left_behind(tmp_path: Path):
+    before = set(os.listdir("/dev/shm"))
+    run = train(replace(SMALL, total_steps=4_000), workers=2, out=tmp_path / "run")
+    rows = run.folder.processes_csv.read_text().splitlines()[1:]
+    assert len(rows) == 2
+    assert all(int(row.split(",")[3]) > 0 for row in rows)
+    assert set(os.listdir("/dev/shm")) <= before
+    assert not [pid for row in rows if alive(pid := int(row.split(",")[2]))]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def run_with_probe(out: Path, probe) -> RunFolder:
+    layout = Layout(workers=2)
+    document = run_document(SMALL, layout, PROMISE)
+    folder = RunFolder.create(
+        out, method="es", env_id=SMALL.env, seed=SMALL.seed, document=document
+    )
+    PopulationRun(build(SMALL, layout), folder, layout, silent(), probe_factory=probe).run()
+    return folder
