@@ -8,7 +8,8 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 .DEFAULT_GOAL := setup
 
 demo: setup
-	@$(BIN)/python -m drumline demo
+	@$(BIN)/drumline train es HalfCheetah-v5 --total-steps 1000000
+	@$(BIN)/drumline plot last
 
 test: setup
 	@$(BIN)/python -m pytest -m 'not slow'
