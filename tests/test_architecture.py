@@ -35,9 +35,11 @@ TABLE = {
     "protocols": FOUNDATION,
     "seeding": FOUNDATION,
     "functional": Room(names("types seeding"), names("numpy torch scipy jaxtyping")),
-    "policies": Room(names("functional types"), names("numpy torch jaxtyping")),
+    "policies": Room(names("functional types protocols seeding"), names("numpy torch jaxtyping")),
     "buffers": Room(names("functional types"), names("numpy torch jaxtyping")),
-    "envs": Room(names("functional types seeding"), names("gymnasium envpool ale_py numpy")),
+    "envs": Room(
+        names("functional types protocols seeding"), names("gymnasium envpool ale_py numpy")
+    ),
     "algorithms": Room(
         names("functional policies types seeding"),
         names("numpy torch jaxtyping"),
@@ -56,7 +58,7 @@ TABLE = {
 _ROOMS = frozenset(TABLE)
 _OUTSIDE = frozenset().union(*(room.outside for room in TABLE.values()))
 TABLE |= {
-    "recipes": Room(_ROOMS, _OUTSIDE),
+    "recipes": Room(_ROOMS, _OUTSIDE | {"threadpoolctl"}),
     "commands": Room(_ROOMS | {"recipes"}, _OUTSIDE),
     "cli": Room(names("commands recipes"), names("tyro")),
     "__main__": Room(names("cli")),

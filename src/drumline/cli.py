@@ -1,12 +1,8 @@
 """The command line: words to a config, a config to a command. No decisions are made here."""
 
-import dataclasses
 import difflib
-import json
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 COMMANDS = ("train", "resume", "evaluate", "enjoy", "plot", "verify")
@@ -25,10 +21,6 @@ Exit codes: 0, 1 differs, 2 wrong use, 3 failed run, 130 Ctrl-C, 143 SIGTERM (bo
 """
 
 
-class WrongUse(Exception):
-    """One sentence about what was typed."""
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
@@ -40,80 +32,23 @@ def run(arguments: list[str]) -> int:
         print(USAGE, end="")
         return 0 if arguments else 2
     command, rest = arguments[0], arguments[1:]
-    handlers: dict[str, Callable[[list[str]], int]] = {
-        "train": _train,
-        "resume": _resume,
-        "evaluate": _evaluate,
-        "enjoy": _enjoy,
-        "plot": _plot,
-        "verify": _verify,
-    }
-    try:
-        if command == "--version":
-            from importlib.metadata import version
+    if command == "--version":
+        from importlib.metadata import version
 
-            print(version("drumline"))
-            return 0
-        if command not in handlers:
-            close = difflib.get_close_matches(command, COMMANDS, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise WrongUse(f"unknown command {command!r}{hint}")
-        return _guarded(handlers[command], rest)
-    except WrongUse as error:
-        return _complain(str(error), 2)
+        print(version("drumline"))
+        return 0
+    if command not in COMMANDS:
+        close = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        print(f"drumline: unknown command {command!r}{hint}", file=sys.stderr)
+        return 2
+    from drumline.commands.handlers import HANDLERS, guarded
+
+    try:
+        return guarded(HANDLERS[command], rest, _parse)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-
-
-def _guarded(handler: Callable[[list[str]], int], rest: list[str]) -> int:
-    from drumline.protocols import TaskKilledWorkers, WorkerError
-    from drumline.recipes.attended_pool import Stopped
-    from drumline.runs.folder import RunError
-    from drumline.schedules.generational import ImpureEnvironment
-
-    try:
-        return handler(rest)
-    except WorkerError as error:
-        return _complain(f"{error.error} (task: {error.task!r})\n{error.traceback}", 3)
-    except (TaskKilledWorkers, ImpureEnvironment) as error:
-        return _complain(str(error), 3)
-    except (RunError, ValueError) as error:
-        return _complain(str(error), 2)
-    except Stopped as stop:
-        print("stopped; continue with: drumline resume last", file=sys.stderr)
-        return 128 + stop.signal_number
-    except KeyboardInterrupt:
-        return 130
-
-
-def _complain(text: str, code: int) -> int:
-    print(f"drumline: {text}", file=sys.stderr)
-    return code
-
-
-@dataclasses.dataclass(frozen=True)
-class Output:
-    """Where a run goes and what is shown of it."""
-
-    out: str | None = None
-    """The run folder itself; must be empty or not exist."""
-    quiet: bool = False
-    """Show nothing but errors."""
-    json: bool = False
-    """One JSON object per line on stdout and nothing else there."""
-    print_config: bool = False
-    """Print the resolved config as JSON and stop."""
-
-
-def _names(rest: list[str], wanted: int, what: str) -> tuple[list[str], list[str]]:
-    names: list[str] = []
-    while rest and not rest[0].startswith("-") and len(names) < wanted:
-        names.append(rest[0])
-        rest = rest[1:]
-    if len(names) < wanted and not {"-h", "--help"} & set(rest):
-        raise WrongUse(f"give {what}, as in: drumline {what}")
-    return names, rest
 
 
 def _parse(kind: Any, rest: list[str], program: str, default: Any = None) -> Any:
@@ -123,269 +58,3 @@ def _parse(kind: Any, rest: list[str], program: str, default: Any = None) -> Any
     return tyro.cli(
         kind, args=rest, prog=f"drumline {program}", config=(tyro.conf.OmitArgPrefixes,), **options
     )
-
-
-def _train(rest: list[str]) -> int:
-    from drumline.commands.run import importable_cwd, train
-    from drumline.recipes.layout import Layout
-    from drumline.recipes.methods import find_method
-
-    names, rest = _names(rest, 2, "train METHOD ENV")
-    importable_cwd()
-    # Only `--help` comes this far without both names.
-    name, env = [*names, *("es", "ENV")[len(names) :]]
-    method = find_method(name)
-    config = method.config(env=env, **method.preset(env))
-    flags = dataclasses.make_dataclass(
-        "Flags", [("config", method.config), ("layout", Layout), ("output", Output)], frozen=True
-    )
-    chosen = _parse(flags, rest, f"train {name} {env}", flags(config, Layout(), Output()))
-    if chosen.output.print_config:
-        print(json.dumps(dataclasses.asdict(chosen.config), indent=2))
-        return 0
-    out = chosen.output
-    display = _display(out.quiet, out.json)
-    run = train(chosen.config, out=out.out, layout=chosen.layout, display=display)
-    _closing(run, out.quiet or out.json)
-    return 0
-
-
-def _display(quiet: bool, as_json: bool) -> Any:
-    from drumline.display.dashboard import choose_display
-
-    return choose_display(sys.stdout, quiet=quiet, json=as_json, environ=os.environ)
-
-
-def _closing(run: Any, quiet: bool) -> None:
-    if quiet:
-        return
-    result = _last_evaluation(run)
-    print(f"{run.path}")
-    if result:
-        print(result)
-    print("next: drumline plot last · drumline enjoy last · drumline verify last")
-
-
-def _last_evaluation(run: Any) -> str:
-    import csv
-
-    from drumline.functional.statistics import mean_interval
-
-    with open(run.folder.evaluations_csv, newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    if not rows:
-        return ""
-    returns = [float(value) for value in rows[-1]["returns"].split(";")]
-    return _mean_line(returns, mean_interval)
-
-
-def _mean_line(returns: list[float], mean_interval: Callable[..., Any]) -> str:
-    import numpy as np
-
-    mean = sum(returns) / len(returns)
-    interval = mean_interval(np.array(returns))
-    return (
-        f"return {mean:.1f}, 95 % interval {interval.low:.1f} to {interval.high:.1f}, "
-        f"{len(returns)} episodes"
-    )
-
-
-def _open(name: str, trust: bool) -> Any:
-    from drumline.commands.run import importable_cwd
-    from drumline.runs.folder import RunError, RunFolder
-
-    folder = RunFolder.open(name)
-    config = folder.document["config"]
-    named = [str(config.get(field, "")) for field in ("env", "policy")]
-    foreign = [value for value in named if ":" in value]
-    if foreign and not trust:
-        raise RunError(
-            f"{folder.path} names code to import ({', '.join(foreign)}): if you trust it, repeat "
-            f"with --trust-code: drumline {' '.join(sys.argv[1:])} --trust-code"
-        )
-    if foreign:
-        importable_cwd()
-    return folder
-
-
-@dataclasses.dataclass(frozen=True)
-class ResumeFlags:
-    """Flags of `resume`."""
-
-    total_steps: int | None = None
-    """Go on to this many env steps instead (recorded)."""
-    checkpoint: int | None = None
-    """Go on from this checkpoint instead of the newest."""
-    trust_code: bool = False
-    """Import names that the run folder gives."""
-    quiet: bool = False
-    """Show nothing but errors."""
-    json: bool = False
-    """One JSON object per line on stdout and nothing else there."""
-
-
-def _resume(rest: list[str]) -> int:
-    from drumline.commands.run import resume
-    from drumline.recipes.layout import Layout
-
-    names, rest = _names(rest, 1, "resume RUN")
-    flags = dataclasses.make_dataclass(
-        "Flags", [("resume", ResumeFlags), ("layout", Layout)], frozen=True
-    )
-    chosen = _parse(flags, rest, "resume RUN", flags(ResumeFlags(), Layout()))
-    options = chosen.resume
-    folder = _open(names[0], options.trust_code)
-    run = resume(
-        folder,
-        chosen.layout,
-        total_steps=options.total_steps,
-        checkpoint=options.checkpoint,
-        display=_display(options.quiet, options.json),
-    )
-    _closing(run, options.quiet or options.json)
-    return 0
-
-
-@dataclasses.dataclass(frozen=True)
-class EvaluateFlags:
-    """Flags of `evaluate`."""
-
-    policy: str = "best"
-    """best or last."""
-    episodes: int = 20
-    """How many episodes."""
-    seed: int = 0
-    """Root of the episodes' seeds."""
-    json: bool = False
-    """Print one JSON object."""
-    trust_code: bool = False
-    """Import names that the run folder gives."""
-
-
-def _evaluate(rest: list[str]) -> int:
-    from drumline.commands.run import evaluate_policy
-    from drumline.functional.statistics import mean_interval
-
-    names, rest = _names(rest, 1, "evaluate RUN")
-    options = _parse(EvaluateFlags, rest, "evaluate RUN")
-    folder = _open(names[0], options.trust_code)
-    result = evaluate_policy(folder, options.policy, options.episodes, options.seed)
-    if options.json:
-        print(json.dumps({"returns": result.returns, "lengths": result.lengths}))
-    else:
-        print(_mean_line(list(result.returns), mean_interval))
-    return 0
-
-
-@dataclasses.dataclass(frozen=True)
-class EnjoyFlags:
-    """Flags of `enjoy`."""
-
-    policy: str = "best"
-    """best or last."""
-    seed: int = 0
-    """The episode's seed."""
-    max_steps: int = 1000
-    """Stop filming after this many env steps."""
-    out: Path | None = None
-    """The film; by default episode.mp4 in the run folder."""
-    trust_code: bool = False
-    """Import names that the run folder gives."""
-
-
-def _enjoy(rest: list[str]) -> int:
-    from drumline.display.video import choose_offscreen_backend
-
-    choose_offscreen_backend(os.environ)
-    names, rest = _names(rest, 1, "enjoy RUN")
-    options = _parse(EnjoyFlags, rest, "enjoy RUN")
-    folder = _open(names[0], options.trust_code)
-    from drumline.commands.run import load_policy
-    from drumline.display.video import VideoError, record_episode
-    from drumline.envs.make import make_environment
-
-    policy, spec = load_policy(folder, options.policy)
-    made = make_environment(spec, render_mode="rgb_array")
-    out = options.out or folder.path / "episode.mp4"
-    limit = min(n for n in (options.max_steps, made.limit) if n)
-    print(f"filming up to {limit} env steps without a display …", flush=True)
-    try:
-        film = record_episode(
-            made.environment, policy.act, options.seed, out, max_steps=limit
-        )
-    except VideoError as error:
-        raise WrongUse(str(error)) from error
-    finally:
-        made.environment.close()
-    print(f"{out}: {film.frames} frames, return {film.episode_return:.1f}, {film.length} env steps")
-    return 0
-
-
-@dataclasses.dataclass(frozen=True)
-class PlotFlags:
-    """Flags of `plot`."""
-
-    out: Path = Path("curve.png")
-    """The picture."""
-    x: str = "env_steps"
-    """env_steps or wall_seconds."""
-
-
-def _plot(rest: list[str]) -> int:
-    from drumline.display.plots import plot_runs
-    from drumline.display.run_data import read_run
-    from drumline.runs.folder import RunFolder
-
-    names: list[str] = []
-    while rest and not rest[0].startswith("-"):
-        names.append(rest.pop(0))
-    options = _parse(PlotFlags, rest, "plot RUN…")
-    if not names:
-        raise WrongUse("give at least one run, as in: drumline plot last")
-    if options.x not in ("env_steps", "wall_seconds"):
-        raise WrongUse(f"--x {options.x!r} is neither env_steps nor wall_seconds")
-    curves = [read_run(RunFolder.open(name).path) for name in names]
-    plot_runs(curves, options.out, x=options.x)
-    print(options.out)
-    return 0
-
-
-@dataclasses.dataclass(frozen=True)
-class VerifyFlags:
-    """Flags of `verify`."""
-
-    updates: str = ""
-    """How many updates to repeat: a number or all; by default the first minute's."""
-    workers: int = 3
-    """Workers of the repetition."""
-    pool: str = "process"
-    """process or inline."""
-    trust_code: bool = False
-    """Import names that the run folder gives."""
-
-
-def _verify(rest: list[str]) -> int:
-    from drumline.commands.verify import verify_again, verify_two
-    from drumline.recipes.layout import Layout
-
-    names: list[str] = []
-    while rest and not rest[0].startswith("-"):
-        names.append(rest.pop(0))
-    options = _parse(VerifyFlags, rest, "verify RUN | A B")
-    if not 1 <= len(names) <= 2:
-        raise WrongUse("give one run to repeat or two to compare, as in: drumline verify last")
-    folders = [_open(name, options.trust_code) for name in names]
-    if len(folders) == 2:
-        difference, what = verify_two(folders[0], folders[1]), "the updates that both runs have"
-    else:
-        if options.updates and options.updates != "all" and not options.updates.isdigit():
-            raise WrongUse(f"--updates {options.updates!r} is neither a number nor all")
-        count = 10**12 if options.updates == "all" else int(options.updates or 0)
-        layout = Layout(workers=options.workers, pool=options.pool, tensorboard=False)  # pyright: ignore[reportArgumentType]
-        done, difference = verify_again(folders[0], count or None, layout)
-        what = f"{done} updates repeated on {layout.worker_count} workers"
-    if difference is None:
-        print(f"equal: {what}")
-        return 0
-    print(f"differs first at update {difference.update} in {difference.column}")
-    return 1

@@ -15,7 +15,7 @@ import numpy as np
 from drumline.types import Metrics, ProcessActivity, Span, State
 
 Probe = Callable[[str], None]
-"""Called by every role at each step of its protocol; tests use it to kill there. A no-op outside tests."""
+"""Called by every role at each step of its protocol; a no-op outside tests, which kill there."""
 
 
 class Strategy(Protocol):
@@ -72,7 +72,7 @@ class Policy(Protocol):
 
 
 class Completed(NamedTuple):
-    """One finished task; `withdrawn` when it was called back while it ran (its result is partial)."""
+    """One finished task; `withdrawn` when it was called back: its result may be partial."""
 
     task: Any
     result: Any
@@ -98,7 +98,7 @@ class WorkerPool(Protocol):
         ...
 
     def withdraw(self) -> None:
-        """Call back every task submitted so far: the queued never run, the running may stop early."""
+        """Call back all tasks submitted so far: the queued never run, running ones may stop."""
         ...
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
@@ -125,7 +125,7 @@ class WorkerContext(Protocol):
     probe: Probe
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
-        """Return the arrays of `version`, read in place: copy what must outlast the task's start."""
+        """Return the arrays of `version`, in place: copy what must outlast the task's start."""
         ...
 
     def progress(self, amount: int) -> None:

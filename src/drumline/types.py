@@ -12,7 +12,7 @@ Metrics = dict[str, float]
 class Moments(NamedTuple):
     """Count, mean and centred sum of squares of vectors, in float64."""
 
-    count: float
+    count: float  # pyright: ignore[reportIncompatibleMethodOverride]
     mean: np.ndarray
     squares: np.ndarray
 
@@ -82,7 +82,7 @@ class ProcessActivity(NamedTuple):
     """What one process of a layout has done."""
 
     role: str
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     pid: int
     tasks: int
     progress: int
@@ -95,7 +95,7 @@ class Span(NamedTuple):
     """One stretch of work of one process, on the machine-wide monotonic clock (`perf_counter`)."""
 
     role: str
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     start: float
     end: float
     tasks: int

@@ -103,8 +103,9 @@ def test_nan_stops_the_run_with_a_resumable_state(tmp_path: Path, environment: s
 
 def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost(finished: Path):
     drumline("train", "es", "CartPole-v1", *TINY, "--out=damaged", cwd=finished)
-    checkpoints = sorted((finished / "damaged" / "checkpoints").iterdir(), key=lambda p: int(p.name))
-    tensors = next(checkpoints[-1].glob("*.safetensors"))
+    checkpoints = (finished / "damaged" / "checkpoints").iterdir()
+    newest = max(checkpoints, key=lambda place: int(place.name))
+    tensors = next(newest.glob("*.safetensors"))
     content = bytearray(tensors.read_bytes())
     content[-1] ^= 1
     tensors.write_bytes(content)

@@ -135,9 +135,7 @@ def test_an_environment_with_hidden_state_is_caught(tmp_path: Path):
 
 
 def test_no_promise_lets_an_impure_environment_train_and_verify_refuses(tmp_path: Path):
-    config = replace(
-        SMALL, env="impure_environment:HiddenState", total_steps=100, promise=False
-    )
+    config = replace(SMALL, env="impure_environment:HiddenState", total_steps=100, promise=False)
     run = train(config, workers="inline", out=tmp_path / "run")
     with pytest.raises(RunError, match="no promise"):
         verify_again(run.folder, None, Layout(pool="inline"))

@@ -23,7 +23,7 @@ class ARS:
 
     def __init__(
         self,
-        parameters: Float32[np.ndarray, "P"],
+        parameters: Float32[np.ndarray, " P"],
         sampler: MirroredSampler,
         std: StdSchedule,
         *,
@@ -42,7 +42,7 @@ class ARS:
 
     @staticmethod
     def simple(
-        parameters: Float[np.ndarray, "P"],
+        parameters: Float[np.ndarray, " P"],
         *,
         std: float = 0.03,
         learning_rate: float = 0.02,
@@ -61,7 +61,7 @@ class ARS:
         )
 
     @property
-    def parameters(self) -> Float32[np.ndarray, "P"]:
+    def parameters(self) -> Float32[np.ndarray, " P"]:
         """Return θ."""
         return self._search.parameters
 
@@ -74,7 +74,7 @@ class ARS:
         """Return the tasks of the next `count` members of this generation."""
         return self._search.ask(count)
 
-    def candidate(self, task: Evaluate) -> Float32[np.ndarray, "P"]:
+    def candidate(self, task: Evaluate) -> Float32[np.ndarray, " P"]:
         """Return the perturbed parameters of a task."""
         return self._search.candidate(task)
 

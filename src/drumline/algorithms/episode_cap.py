@@ -9,8 +9,10 @@ from typing import Protocol, runtime_checkable
 class EpisodeCap(Protocol):
     """The rule for the next generation's cap, from this generation's cap and lengths."""
 
-    initial: int
-    """Cap of the first generation in env steps; 0 for none."""
+    @property
+    def initial(self) -> int:
+        """Return the cap of the first generation in env steps; 0 for none."""
+        ...
 
     def following(self, cap: int, lengths: Sequence[int]) -> int:
         """Return the next cap; 0 for none."""

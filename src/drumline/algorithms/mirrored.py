@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import SupportsFloat
 
 import numpy as np
 
@@ -84,8 +85,7 @@ def evaluation_tasks(seed: int, version: int, count: int) -> list[Evaluate]:
     ]
 
 
-
-def answer(task: Evaluate, fitness: float, length: int = 1) -> Evaluation:
+def answer(task: Evaluate, fitness: SupportsFloat, length: int = 1) -> Evaluation:
     """Return the result of a task that was evaluated outside Drumline's runtime.
 
     >>> task = Evaluate(0, 3, -1, 64, 7, 0.1, 0, False, True)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from drumline.algorithms.episode_cap import EpisodeCap
-from drumline.algorithms.mirrored import MirroredSampler, answer  # noqa: F401  (doctest)
+from drumline.algorithms.mirrored import MirroredSampler
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.optimizers import Adam, Optimizer
 from drumline.algorithms.search_state import SearchState, StdSchedule, constant_std
@@ -14,7 +14,7 @@ from drumline.functional.perturbation import counter_noise, subset_range, weight
 from drumline.functional.ranking import centered_ranks
 from drumline.types import Evaluate, Evaluation, Metrics, State
 
-Shaping = Callable[[Float[np.ndarray, "N"]], Float[np.ndarray, "N"]]
+Shaping = Callable[[Float[np.ndarray, " N"]], Float[np.ndarray, " N"]]
 
 
 class OpenAIES:
@@ -22,6 +22,7 @@ class OpenAIES:
 
     As in the reference, g is divided by N = 2n and not by σ. Ask and tell need no runtime:
 
+    >>> from drumline import answer
     >>> strategy = OpenAIES.simple(np.zeros(3), std=0.1, learning_rate=0.1)
     >>> for _ in range(100):
     ...     tasks = strategy.ask(20)
@@ -33,7 +34,7 @@ class OpenAIES:
 
     def __init__(
         self,
-        parameters: Float32[np.ndarray, "P"],
+        parameters: Float32[np.ndarray, " P"],
         sampler: MirroredSampler,
         optimizer: Optimizer,
         std: StdSchedule,
@@ -62,7 +63,7 @@ class OpenAIES:
 
     @staticmethod
     def simple(
-        parameters: Float[np.ndarray, "P"],
+        parameters: Float[np.ndarray, " P"],
         *,
         std: float = 0.02,
         learning_rate: float = 0.01,
@@ -75,7 +76,7 @@ class OpenAIES:
         return OpenAIES(start, MirroredSampler(seed, counter_noise(seed)), adam, constant_std(std))
 
     @property
-    def parameters(self) -> Float32[np.ndarray, "P"]:
+    def parameters(self) -> Float32[np.ndarray, " P"]:
         """Return θ."""
         return self._search.parameters
 
@@ -88,7 +89,7 @@ class OpenAIES:
         """Return the tasks of the next `count` members of this generation."""
         return self._search.ask(count)
 
-    def candidate(self, task: Evaluate) -> Float32[np.ndarray, "P"]:
+    def candidate(self, task: Evaluate) -> Float32[np.ndarray, " P"]:
         """Return the perturbed parameters of a task."""
         return self._search.candidate(task)
 
@@ -132,8 +133,8 @@ class OpenAIES:
         self._optimizer.load(state)
 
     def _gradient(
-        self, ordered: Sequence[Evaluation], weights: Float[np.ndarray, "N"]
-    ) -> Float32[np.ndarray, "P"]:
+        self, ordered: Sequence[Evaluation], weights: Float[np.ndarray, " N"]
+    ) -> Float32[np.ndarray, " P"]:
         """(1/N) Σ (u⁺ − u⁻) ε; with subsets, coordinate j is divided by 2·#{i : j in subset i}."""
         size = self._search.parameters.size
         pairs = (weights[0::2] - weights[1::2]) / len(ordered)

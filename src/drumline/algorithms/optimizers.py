@@ -14,8 +14,8 @@ class Optimizer(Protocol):
     """Turns an ascent direction into new parameters; its state is part of the checkpoint."""
 
     def step(
-        self, parameters: Float32[np.ndarray, "P"], ascent: Float32[np.ndarray, "P"]
-    ) -> Float32[np.ndarray, "P"]:
+        self, parameters: Float32[np.ndarray, " P"], ascent: Float32[np.ndarray, " P"]
+    ) -> Float32[np.ndarray, " P"]:
         """Return the new parameters."""
         ...
 
@@ -39,8 +39,8 @@ class Adam:
         self._weight_decay = weight_decay
 
     def step(
-        self, parameters: Float32[np.ndarray, "P"], ascent: Float32[np.ndarray, "P"]
-    ) -> Float32[np.ndarray, "P"]:
+        self, parameters: Float32[np.ndarray, " P"], ascent: Float32[np.ndarray, " P"]
+    ) -> Float32[np.ndarray, " P"]:
         """Return θ after one Adam step on −g + λθ."""
         self._count += 1
         parameters, self._first, self._second = adam_step(
@@ -85,8 +85,8 @@ class SGD:
         self._momentum = momentum
 
     def step(
-        self, parameters: Float32[np.ndarray, "P"], ascent: Float32[np.ndarray, "P"]
-    ) -> Float32[np.ndarray, "P"]:
+        self, parameters: Float32[np.ndarray, " P"], ascent: Float32[np.ndarray, " P"]
+    ) -> Float32[np.ndarray, " P"]:
         """Return θ after one step with momentum on −g + λθ."""
         parameters, self._velocity = momentum_step(
             parameters,

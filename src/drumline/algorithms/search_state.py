@@ -37,7 +37,7 @@ class SearchState:
 
     def __init__(
         self,
-        parameters: Float32[np.ndarray, "P"],
+        parameters: Float32[np.ndarray, " P"],
         sampler: MirroredSampler,
         std: StdSchedule,
         *,
@@ -67,7 +67,7 @@ class SearchState:
         self._asked += count
         return tasks
 
-    def candidate(self, task: Evaluate) -> Float32[np.ndarray, "P"]:
+    def candidate(self, task: Evaluate) -> Float32[np.ndarray, " P"]:
         """Return the perturbed parameters of a task, for a user's own loop."""
         out = np.empty_like(self.parameters)
         within = None

@@ -148,10 +148,9 @@ def refuse_other_machine(document: dict[str, Any]) -> None:
 def load_policy(folder: RunFolder, name: str) -> tuple[Policy, EnvironmentSpec]:
     """Return a saved policy and the environment that it acts in."""
     stored = read_policy(folder, name)
-    fields = dict(stored.document["policy"])
-    head = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.pop("head").items()}
-    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-    policy = build_policy(PolicySpec(head=Head(**head), **fields))
+    fields = _with_tuples(stored.document["policy"])
+    head = Head(**_with_tuples(fields.pop("head")))
+    policy = build_policy(PolicySpec(head=head, **fields))
     policy.load_vector(stored.tensors["parameters"])
     if "observation_mean" in stored.tensors:
         policy.load_moments(
@@ -160,9 +159,7 @@ def load_policy(folder: RunFolder, name: str) -> tuple[Policy, EnvironmentSpec]:
     return policy, EnvironmentSpec(**stored.document["environment"])
 
 
-def evaluate_policy(
-    folder: RunFolder, name: str, episodes: int, seed: int
-) -> EvaluationResult:
+def evaluate_policy(folder: RunFolder, name: str, episodes: int, seed: int) -> EvaluationResult:
     """Run noiseless episodes with seeds of their own stream."""
     if episodes < 1:
         raise RunError(f"--episodes must be 1 or more, got {episodes}")
@@ -179,6 +176,11 @@ def evaluate_policy(
         lengths.append(episode.length)
     made.environment.close()
     return EvaluationResult(tuple(returns), tuple(lengths))
+
+
+def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy in which JSON's lists are tuples again."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
 
 
 def importable_cwd() -> None:

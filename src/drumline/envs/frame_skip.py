@@ -18,12 +18,13 @@ class FrameSkip:
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Step up to `count` times with one action."""
-        total = 0.0
-        for _ in range(self._count):
-            observation, reward, terminated, truncated, info = self._environment.step(action)
-            total += float(reward)
+        observation, reward, terminated, truncated, info = self._environment.step(action)
+        total = float(reward)
+        for _ in range(self._count - 1):
             if terminated or truncated:
                 break
+            observation, reward, terminated, truncated, info = self._environment.step(action)
+            total += float(reward)
         return observation, total, terminated, truncated, info
 
     def close(self) -> None:

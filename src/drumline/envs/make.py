@@ -137,7 +137,7 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
     known = dataclasses.replace(known, order_enforce=False)
     try:
         made = gymnasium.make(known, max_episode_steps=-1, disable_env_checker=True, **options)
-    except Exception as error:  # noqa: BLE001  (a constructor may raise anything)
+    except Exception as error:
         raise EnvironmentProblem(
             f"environment {spec.id!r} cannot be made: {type(error).__name__}: {error}"
         ) from error
@@ -150,7 +150,7 @@ def _call_factory(path: str, factory: Any, options: dict[str, Any]) -> tuple[Env
 
     try:
         made = factory(**options)
-    except Exception as error:  # noqa: BLE001  (a factory may raise anything)
+    except Exception as error:
         raise EnvironmentProblem(
             f"environment {path!r} cannot be made: {type(error).__name__}: {error}"
         ) from error

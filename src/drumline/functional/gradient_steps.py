@@ -9,16 +9,16 @@ from jaxtyping import Float32
 class AdamStep(NamedTuple):
     """New parameters and both moment estimates."""
 
-    parameters: Float32[np.ndarray, "P"]
-    first: Float32[np.ndarray, "P"]
-    second: Float32[np.ndarray, "P"]
+    parameters: Float32[np.ndarray, " P"]
+    first: Float32[np.ndarray, " P"]
+    second: Float32[np.ndarray, " P"]
 
 
 def adam_step(
-    parameters: Float32[np.ndarray, "P"],
-    ascent: Float32[np.ndarray, "P"],
-    first: Float32[np.ndarray, "P"],
-    second: Float32[np.ndarray, "P"],
+    parameters: Float32[np.ndarray, " P"],
+    ascent: Float32[np.ndarray, " P"],
+    first: Float32[np.ndarray, " P"],
+    second: Float32[np.ndarray, " P"],
     count: int,
     *,
     learning_rate: float,
@@ -42,14 +42,14 @@ def adam_step(
 class MomentumStep(NamedTuple):
     """New parameters and velocity."""
 
-    parameters: Float32[np.ndarray, "P"]
-    velocity: Float32[np.ndarray, "P"]
+    parameters: Float32[np.ndarray, " P"]
+    velocity: Float32[np.ndarray, " P"]
 
 
 def momentum_step(
-    parameters: Float32[np.ndarray, "P"],
-    ascent: Float32[np.ndarray, "P"],
-    velocity: Float32[np.ndarray, "P"],
+    parameters: Float32[np.ndarray, " P"],
+    ascent: Float32[np.ndarray, " P"],
+    velocity: Float32[np.ndarray, " P"],
     *,
     learning_rate: float,
     weight_decay: float,

@@ -40,6 +40,6 @@ def fold(start: Moments, parts: Iterable[Moments]) -> Moments:
     return start
 
 
-def inverse_std(moments: Moments, variance_floor: float = 1e-2) -> Float64[np.ndarray, "D"]:
+def inverse_std(moments: Moments, variance_floor: float = 1e-2) -> Float64[np.ndarray, " D"]:
     """1 / sqrt(max(variance, floor)); the reference floors the variance at 1e-2."""
     return 1.0 / np.sqrt(np.maximum(moments.squares / moments.count, variance_floor))

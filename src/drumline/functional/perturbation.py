@@ -34,7 +34,7 @@ class Noise:
     """(generation, first pair, count) → keys."""
 
 
-def fill_table(table: Float32[np.ndarray, "L"], seed: int, threads: int = 1) -> None:
+def fill_table(table: Float32[np.ndarray, " L"], seed: int, threads: int = 1) -> None:
     """Fill with standard normals in fixed blocks, so that content does not depend on who fills."""
     stream = seeding.key(seed, "noise-table")
 
@@ -45,7 +45,7 @@ def fill_table(table: Float32[np.ndarray, "L"], seed: int, threads: int = 1) -> 
     _spread(fill, range(-(-table.size // TABLE_BLOCK)), threads)
 
 
-def table_noise(table: Float32[np.ndarray, "L"], parameter_count: int, seed: int) -> Noise:
+def table_noise(table: Float32[np.ndarray, " L"], parameter_count: int, seed: int) -> Noise:
     """Noise from slices of a shared table at aligned offsets (the reference's table, spec §1.3)."""
     if table.size < parameter_count:
         raise ValueError(
@@ -61,7 +61,7 @@ def table_noise(table: Float32[np.ndarray, "L"], parameter_count: int, seed: int
     return Noise(read=table_reader(table), keys=keys)
 
 
-def table_reader(table: Float32[np.ndarray, "L"]) -> ReadNoise:
+def table_reader(table: Float32[np.ndarray, " L"]) -> ReadNoise:
     """Read slices of the table in place."""
 
     def read(key: int, start: int, stop: int, scratch: np.ndarray) -> np.ndarray:
@@ -103,7 +103,7 @@ def subset_range(key: int, parameter_count: int, fraction: float) -> tuple[int, 
 
     Spec §1.14: P is cut into blocks of `fraction`·P; the block follows from the key alone.
     """
-    size = max(1, int(round(fraction * parameter_count)))
+    size = max(1, round(fraction * parameter_count))
     blocks = -(-parameter_count // size)
     # SplitMix64's finaliser: neighbouring keys must not choose neighbouring blocks.
     mixed = (key + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
@@ -114,11 +114,11 @@ def subset_range(key: int, parameter_count: int, fraction: float) -> tuple[int, 
 
 
 def perturb(
-    parameters: Float32[np.ndarray, "P"],
+    parameters: Float32[np.ndarray, " P"],
     read: ReadNoise,
     key: int,
     scale: float,
-    out: Float32[np.ndarray, "P"],
+    out: Float32[np.ndarray, " P"],
     within: tuple[int, int] | None = None,
 ) -> None:
     """Write θ + scale · ε into `out`; `within` limits ε to one block of parameters."""
@@ -138,7 +138,7 @@ def weighted_noise_sum(
     *,
     ranges: Sequence[tuple[int, int]] | None = None,
     threads: int = 1,
-) -> Float32[np.ndarray, "P"]:
+) -> Float32[np.ndarray, " P"]:
     """Σᵢ wᵢ εᵢ, in index order within fixed tiles: the same bits on any number of threads.
 
     Copies of the noise are never stacked: one pass over it, one tile of scratch per thread.

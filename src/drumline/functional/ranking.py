@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 
-def centered_ranks(fitness: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+def centered_ranks(fitness: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """u = rank / (N − 1) − ½, ranks joint over both signs; ties share the mean of their ranks.
 
     Salimans et al. 2017, §2.1; the reference breaks ties arbitrarily, so that equal returns move
@@ -20,7 +20,7 @@ def centered_ranks(fitness: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
     return (doubled[inverse] - (count - 1)) / (2.0 * (count - 1))
 
 
-def z_scores(fitness: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+def z_scores(fitness: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """(F − mean) / std; zeros when all returns are equal."""
     if np.all(fitness == fitness[0]):
         return np.zeros(fitness.size)
@@ -28,6 +28,6 @@ def z_scores(fitness: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
     return centered / centered.std()
 
 
-def unshaped(fitness: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+def unshaped(fitness: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """F itself: the plain estimator of Algorithm 1."""
     return fitness.astype(np.float64)

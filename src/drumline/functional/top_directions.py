@@ -5,8 +5,8 @@ from jaxtyping import Float
 
 
 def top_direction_weights(
-    plus: Float[np.ndarray, "N"], minus: Float[np.ndarray, "N"], top: int
-) -> Float[np.ndarray, "N"]:
+    plus: Float[np.ndarray, " N"], minus: Float[np.ndarray, " N"], top: int
+) -> Float[np.ndarray, " N"]:
     """(r⁺ − r⁻) / (b σ_R) on the b directions with the largest max(r⁺, r⁻), 0 elsewhere.
 
     Mania et al. 2018, Algorithm 2, lines 5–7; ties keep the lower index; all 0 when σ_R is 0.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -55,8 +56,8 @@ def parse_bins(text: str) -> tuple[float, ...]:
             values = tuple(float(value) for value in rest.split(","))
         except ValueError:
             values = ()
-        ordered = len(values) >= 2 and all(a < b for a, b in zip(values, values[1:], strict=False))
-        if ordered and values[0] == -1.0 and values[-1] == 1.0:
+        ordered = len(values) >= 2 and all(a < b for a, b in pairwise(values))
+        if ordered and (min(values), max(values)) == (-1.0, 1.0):
             return values
         raise ValueError(
             f"--action-bins {text!r}: custom bins ascend from -1 to 1, as in custom:-1,-0.5,0,0.5,1"

@@ -40,11 +40,11 @@ class MLPPolicy:
     def __init__(self, spec: PolicySpec):
         shapes = layer_shapes(spec)
         self.parameter_count = sum(rows * columns for rows, columns in shapes)
-        self._vector = aligned_zeros(self.parameter_count)
+        self.vector = aligned_zeros(self.parameter_count)
         self._matrices: list[np.ndarray] = []
         start = 0
         for rows, columns in shapes:
-            piece = self._vector[start : start + rows * columns]
+            piece = self.vector[start : start + rows * columns]
             self._matrices.append(piece.reshape(rows, columns))
             start += rows * columns
         # Each layer's input has a constant 1 behind it, which multiplies the bias row.
@@ -66,14 +66,9 @@ class MLPPolicy:
         self._difference = np.zeros(spec.observation_size)
         self.to_action = action_function(spec.head)
 
-    @property
-    def vector(self) -> np.ndarray:
-        """Return the parameters `[P]` in place: writing here sets them without a copy."""
-        return self._vector
-
     def load_vector(self, parameters: np.ndarray) -> None:
         """Take the parameters `[P]`."""
-        self._vector[:] = parameters
+        self.vector[:] = parameters
 
     def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
         """Take the observation moments `[D]` of a version."""

@@ -26,7 +26,7 @@ METHOD = "ars"
 
 @dataclass(frozen=True)
 class ARS:
-    """ARS (Mania et al. 2018): linear policy from zero. V1: --no-normalize; "-t": --top-directions."""
+    """ARS (Mania et al. 2018). V1: --no-normalize; the "-t" variants: --top-directions."""
 
     env: str
     """Gymnasium id, EnvPool id, or module:factory."""

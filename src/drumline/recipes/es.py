@@ -149,9 +149,7 @@ def build(config: ES, layout: Layout) -> PopulationRecipe:
     perturb = config.subset_fraction if config.subset == "perturb" else None
     strategy = OpenAIES(
         parameters,
-        MirroredSampler(
-            config.seed, noise, config.common_seeds, config.obs_stat_probability
-        ),
+        MirroredSampler(config.seed, noise, config.common_seeds, config.obs_stat_probability),
         _optimizer(config, parameters.size),
         decaying_std(config.std, config.std_decay, config.std_floor),
         shaping=_SHAPINGS[config.shaping],

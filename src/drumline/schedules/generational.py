@@ -114,9 +114,7 @@ def evaluate_now(
 class _Collector:
     """Collects one generation: which blocks are in, which further block to begin ahead of time."""
 
-    def __init__(
-        self, strategy: Strategy, pool: WorkerPool, plan: GenerationPlan, version: int
-    ):
+    def __init__(self, strategy: Strategy, pool: WorkerPool, plan: GenerationPlan, version: int):
         self._strategy = strategy
         self._pool = pool
         self._plan = plan
@@ -197,9 +195,7 @@ class _Collector:
                 return False
             self._blocks_counted += 1
             self._steps_counted += sum(self._training[member].length for member in block)
-        return (
-            len(self._evaluated) == self._waiting_evaluations and self._waiting_rehearsals == 0
-        )
+        return len(self._evaluated) == self._waiting_evaluations and self._waiting_rehearsals == 0
 
     def _enough(self) -> bool:
         return self._blocks_counted > 0 and self._steps_counted >= self._plan.minimum_env_steps

@@ -33,6 +33,7 @@ class EvaluatorSpec:
     """Whether fitness is the sum of the rewards' signs."""
 
     def __call__(self, context: WorkerContext) -> "Evaluator":
+        """Build the evaluator inside a worker's process."""
         return Evaluator(self, context)
 
 
@@ -112,9 +113,7 @@ class Evaluator:
                 parameters, self._read, task.noise_key, task.sign * task.std, policy.vector, within
             )
         if "observation_mean" in published:
-            policy.load_moments(
-                published["observation_mean"], published["observation_inverse_std"]
-            )
+            policy.load_moments(published["observation_mean"], published["observation_inverse_std"])
 
     def _action_noise(self, task: Evaluate) -> Callable[[], np.ndarray] | None:
         std = self._spec.action_noise_std
