@@ -53,7 +53,8 @@ class AdaptiveCap:
     def following(self, cap: int, lengths: Sequence[int]) -> int:
         """Return the cap, longer if enough episodes were cut; it never shrinks."""
         hits = sum(length >= cap for length in lengths)
-        return int(self.ratio * cap) if hits >= self.fraction * len(lengths) else cap
+        longer = max(cap + 1, int(self.ratio * cap))  # 1.5 × 1 rounds down to no growth at all
+        return longer if hits >= self.fraction * len(lengths) else cap
 
 
 def parse_episode_cap(text: str) -> EpisodeCap:

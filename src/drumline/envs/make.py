@@ -145,7 +145,7 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
 
 
 def _call_factory(path: str, factory: Any, options: dict[str, Any]) -> tuple[Environment, int]:
-    """Call a user's factory and lift its outermost TimeLimit off, as for registered ids."""
+    """Call a user's factory; a TimeLimit that it puts on stays and truncates by itself."""
     import gymnasium
 
     try:

@@ -101,14 +101,19 @@ def generational(
 def evaluate_now(
     strategy: Strategy, pool: WorkerPool, version: int, tasks: Sequence[Evaluate]
 ) -> list[Evaluation]:
-    """Evaluate the current version outside any generation; results by episode."""
+    """Evaluate the current version outside any generation; results by episode.
+
+    Training tasks of the same version may still be in flight when a consumer stopped at a yield.
+    """
     pool.publish(version, strategy.published())
     pool.submit(tasks)
-    results: list[Evaluation] = []
-    while len(results) < len(tasks):
-        done = [item for item in pool.completed() if not item.withdrawn]
-        results += [item.result for item in done if item.task.version == version]
-    return sorted(results, key=lambda result: result.member)
+    wanted = set(tasks)
+    results: dict[int, Evaluation] = {}
+    while len(results) < len(wanted):
+        for item in pool.completed():
+            if not item.withdrawn and item.task in wanted:
+                results[item.result.member] = item.result
+    return [results[member] for member in sorted(results)]
 
 
 class _Collector:
