@@ -1,0 +1,59 @@
+"""Running moments: equal to NumPy's on the concatenation, and folded in the order given."""
+
+import numpy as np
+import pytest
+
+from drumline.functional.moments import fold, initial_moments, inverse_std, merge, moments_of
+
+
+def parts_of(count: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.normal(i, 1.0 + i, (3 + 5 * i, 4)) for i in range(count)]
+
+
+def test_merging_is_numpys_moments_of_the_concatenation():
+    parts = parts_of(7)
+    merged = fold(moments_of(parts[0]), map(moments_of, parts[1:]))
+    rows = np.concatenate(parts)
+    assert merged.count == len(rows)
+    assert merged.mean == pytest.approx(rows.mean(axis=0), rel=1e-12)
+    assert merged.squares / merged.count == pytest.approx(rows.var(axis=0), rel=1e-12)
+
+
+def test_merging_survives_a_large_offset():
+    rows = np.random.default_rng(0).normal(1e6, 1.0, (1_000, 2))
+    merged = merge(moments_of(rows[:300]), moments_of(rows[300:]))
+    assert merged.squares / merged.count == pytest.approx(rows.var(axis=0), rel=1e-9)
+
+
+def test_folding_is_merging_from_left_to_right():
+    first, second, third = map(moments_of, parts_of(3))
+    start = initial_moments(4)
+    folded = fold(start, [first, second, third])
+    expected = merge(merge(merge(start, first), second), third)
+    assert folded.mean.tobytes() == expected.mean.tobytes()
+    assert folded.squares.tobytes() == expected.squares.tobytes()
+    assert folded.count == expected.count
+
+
+def test_folding_changes_neither_the_start_nor_the_parts():
+    start, part = initial_moments(4), moments_of(parts_of(1)[0])
+    before = start.mean.copy(), part.squares.copy()
+    fold(start, [part, part])
+    assert start.mean.tobytes() == before[0].tobytes()
+    assert part.squares.tobytes() == before[1].tobytes()
+
+
+def test_merging_nothing_with_nothing_is_nothing():
+    empty = initial_moments(2, pseudo_count=0.0)
+    assert merge(empty, empty).count == 0
+
+
+def test_float32_rows_are_summed_in_float64():
+    rows = np.full((100_000, 1), 0.1, np.float32)
+    assert moments_of(rows).mean[0] == pytest.approx(float(np.float32(0.1)), rel=1e-12)
+
+
+def test_the_first_inverse_std_is_one_and_small_variances_are_floored():
+    assert inverse_std(initial_moments(3)).tolist() == [1.0, 1.0, 1.0]
+    assert inverse_std(moments_of(np.ones((5, 1)))).tolist() == [10.0]

@@ -1,0 +1,151 @@
+"""Named noise: the same numbers whoever reads them, and sums with the same bits on any threads."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumline import seeding
+from drumline.functional.perturbation import (
+    ALIGNMENT,
+    TABLE_BLOCK,
+    TILE,
+    counter_noise,
+    fill_table,
+    perturb,
+    subset_range,
+    table_noise,
+    weighted_noise_sum,
+)
+
+BIG = 3 * TILE + 1_234
+"""More than three tiles, the last one partial."""
+
+
+def table_of(size: int, threads: int = 1) -> np.ndarray:
+    table = np.zeros(size, np.float32)
+    fill_table(table, seed=5, threads=threads)
+    return table
+
+
+def scratch(size: int) -> np.ndarray:
+    return np.empty(size, np.float32)
+
+
+@given(st.integers(1, 400), st.integers(0, 400), st.integers(0, 9), st.integers(0, 20))
+def test_table_keys_are_aligned_and_leave_room(size: int, spare: int, generation: int, first: int):
+    noise = table_noise(np.zeros(size + spare, np.float32), size, seed=1)
+    for key in noise.keys(generation, first, 10):
+        assert key % ALIGNMENT == 0
+        assert 0 <= key <= spare
+
+
+@pytest.mark.parametrize("source", ["table", "counter"])
+def test_keys_do_not_depend_on_how_they_are_asked_for(source: str):
+    table = np.zeros(10_000, np.float32)
+    noise = table_noise(table, 100, seed=1) if source == "table" else counter_noise(1)
+    whole = noise.keys(3, 0, 12)
+    assert noise.keys(3, 0, 5) + noise.keys(3, 5, 7) == whole
+    assert noise.keys(4, 0, 12) != whole
+
+
+def test_the_table_is_the_same_on_any_number_of_threads():
+    size = 2 * TABLE_BLOCK + 77
+    expected = table_of(size).tobytes()
+    assert table_of(size, threads=3).tobytes() == expected
+
+
+def test_the_table_is_the_same_whoever_fills_it():
+    """A block's content follows from its number: a shorter table begins a longer one."""
+    long, short = table_of(2 * TABLE_BLOCK), table_of(TABLE_BLOCK + 99)
+    assert short.tobytes() == long[: short.size].tobytes()
+    block = np.empty(TABLE_BLOCK, np.float32)
+    stream = seeding.key(5, "noise-table")
+    seeding.counter_generator(stream, 1).standard_normal(dtype=np.float32, out=block)
+    assert block.tobytes() == long[TABLE_BLOCK:].tobytes()
+
+
+def test_the_table_is_standard_normal():
+    table = table_of(TABLE_BLOCK).astype(np.float64)
+    assert abs(table.mean()) < 0.005
+    assert abs(table.std() - 1.0) < 0.005
+
+
+def test_a_table_smaller_than_the_parameters_is_refused():
+    with pytest.raises(ValueError, match="smaller than the 101 parameters"):
+        table_noise(np.zeros(100, np.float32), 101, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"),
+    [(0, 5), (3, 900), (TILE - 1, TILE + 1), (TILE, 2 * TILE), (17, BIG), (2 * TILE + 5, BIG)],
+)
+def test_a_slice_of_counter_noise_is_a_slice_of_the_whole(start: int, stop: int):
+    noise = counter_noise(3)
+    key = noise.keys(2, 4, 1)[0]
+    whole = noise.read(key, 0, BIG, scratch(BIG)).copy()
+    piece = noise.read(key, start, stop, scratch(stop - start))
+    assert piece.tobytes() == whole[start:stop].tobytes()
+
+
+def test_counter_noise_differs_between_pairs_generations_tiles_and_seeds():
+    first = counter_noise(3)
+    size = 2 * TILE
+    rows = [first.read(key, 0, size, scratch(size)) for key in (0, 1, 1 << 32)]
+    rows.append(counter_noise(4).read(0, 0, size, scratch(size)))
+    rows.append(np.roll(rows[0], TILE))
+    correlations = np.corrcoef(np.array(rows)) - np.eye(len(rows))
+    assert np.abs(correlations).max() < 0.02
+
+
+@pytest.mark.parametrize("source", ["table", "counter"])
+def test_the_weighted_sum_has_the_same_bits_on_any_threads_and_is_the_plain_loop(source: str):
+    noise = table_noise(table_of(BIG + 999), BIG, 1) if source == "table" else counter_noise(1)
+    keys = noise.keys(0, 0, 6)
+    weights = [0.5, -0.25, 0.0, 1.0, -2.0, 0.125]
+    sums = [weighted_noise_sum(noise.read, keys, weights, BIG, threads=n) for n in (1, 2, 3)]
+    assert len({total.tobytes() for total in sums}) == 1
+    expected = np.zeros(BIG, np.float32)
+    for key, weight in zip(keys, weights, strict=True):
+        expected += np.float32(weight) * noise.read(key, 0, BIG, scratch(BIG))
+    assert sums[0].tobytes() == expected.tobytes()
+
+
+def test_the_weighted_sum_within_ranges_is_the_plain_loop():
+    noise = counter_noise(1)
+    keys = noise.keys(0, 0, 3)
+    ranges = [(0, TILE + 7), (TILE - 3, BIG), (2 * TILE, 2 * TILE + 1)]
+    weights = [0.5, -1.5, 3.0]
+    expected = np.zeros(BIG, np.float32)
+    for key, weight, (start, stop) in zip(keys, weights, ranges, strict=True):
+        expected[start:stop] += (
+            np.float32(weight) * noise.read(key, 0, BIG, scratch(BIG))[start:stop]
+        )
+    for threads in (1, 2, 3):
+        total = weighted_noise_sum(noise.read, keys, weights, BIG, ranges=ranges, threads=threads)
+        assert total.tobytes() == expected.tobytes()
+
+
+@given(st.integers(1, 500), st.floats(0.01, 1.0))
+def test_subset_ranges_are_disjoint_blocks_that_cover_all_parameters(size: int, fraction: float):
+    found = {subset_range(key, size, fraction) for key in range(2_000)}
+    covered = sorted(i for start, stop in found for i in range(start, stop))
+    assert len(covered) == len(set(covered))
+    assert set(covered) <= set(range(size))
+    if len(found) <= 100:  # with 2,000 keys, missing one of 100 blocks has probability 2e-7
+        assert -(-size // max(1, round(fraction * size))) > 100 or covered == list(range(size))
+
+
+@pytest.mark.parametrize("source", ["table", "counter"])
+def test_perturbing_adds_scaled_noise_and_only_within_the_block(source: str):
+    noise = table_noise(table_of(2_000), 1_000, 1) if source == "table" else counter_noise(1)
+    theta = np.linspace(-1, 1, 1_000, dtype=np.float32)
+    key = noise.keys(0, 0, 1)[0]
+    epsilon = noise.read(key, 0, 1_000, scratch(1_000)).copy()
+    out = scratch(1_000)
+    perturb(theta, noise.read, key, -0.5, out)
+    assert out.tobytes() == (np.float32(-0.5) * epsilon + theta).tobytes()
+    perturb(theta, noise.read, key, 0.5, out, (100, 200))
+    expected = theta.copy()
+    expected[100:200] += np.float32(0.5) * epsilon[100:200]
+    assert out.tobytes() == expected.tobytes()

@@ -1,0 +1,67 @@
+"""Fitness shaping: the properties that an update relies on."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumline.functional.ranking import centered_ranks, unshaped, z_scores
+
+FITNESS = st.lists(st.integers(-50, 50), min_size=2, max_size=40).map(
+    lambda values: np.array(values, np.float64)
+)
+
+
+@given(FITNESS)
+def test_ranks_sum_to_zero_and_stay_within_a_half(fitness: np.ndarray):
+    ranks = centered_ranks(fitness)
+    assert abs(ranks.sum()) < 1e-12
+    assert np.abs(ranks).max() <= 0.5
+
+
+@given(FITNESS)
+def test_equal_returns_share_the_same_bits(fitness: np.ndarray):
+    ranks = centered_ranks(fitness)
+    for value in np.unique(fitness):
+        assert len(set(ranks[fitness == value].tolist())) == 1
+
+
+@given(FITNESS)
+def test_only_the_order_of_returns_matters(fitness: np.ndarray):
+    expected = centered_ranks(fitness)
+    assert centered_ranks(fitness**3 + 7.0).tobytes() == expected.tobytes()
+    assert centered_ranks(np.exp(fitness / 10.0)).tobytes() == expected.tobytes()
+
+
+@given(FITNESS, st.randoms(use_true_random=False))
+def test_permuting_members_permutes_their_weights(fitness: np.ndarray, rng):
+    order = list(range(fitness.size))
+    rng.shuffle(order)
+    assert centered_ranks(fitness[order]).tobytes() == centered_ranks(fitness)[order].tobytes()
+
+
+@given(st.floats(-1e9, 1e9), st.integers(1, 30))
+def test_constant_returns_weigh_exactly_nothing(value: float, count: int):
+    fitness = np.full(count, value)
+    assert not centered_ranks(fitness).any()
+    assert not z_scores(fitness).any()
+
+
+def test_ties_take_the_mean_of_their_ranks():
+    ranks = centered_ranks(np.array([3.0, 1.0, 3.0, 8.0, 0.0]))
+    assert ranks.tolist() == [0.125, -0.25, 0.125, 0.5, -0.5]
+
+
+def test_ranks_without_ties_are_the_reference_formula():
+    fitness = np.random.default_rng(0).permutation(11).astype(np.float64)
+    assert centered_ranks(fitness) == pytest.approx(fitness / 10.0 - 0.5, abs=1e-15)
+
+
+def test_z_scores_have_mean_zero_and_std_one():
+    scores = z_scores(np.array([1.0, 2.0, 4.0, 9.0]))
+    assert scores.mean() == pytest.approx(0.0, abs=1e-15)
+    assert scores.std() == pytest.approx(1.0)
+
+
+def test_unshaped_is_the_return_itself():
+    assert unshaped(np.array([1.5, -2.0])).tolist() == [1.5, -2.0]
