@@ -22,7 +22,8 @@ import sys, time
 import gymnasium, numpy as np
 env = gymnasium.make(sys.argv[1]); seconds = float(sys.argv[2]); rng = np.random.default_rng(0)
 sizes = [env.observation_space.shape[0], 64, 64, env.action_space.shape[0]]
-W = [(rng.standard_normal((a, b)) / np.sqrt(a)).astype(np.float32) for a, b in zip(sizes, sizes[1:])]
+pairs = list(zip(sizes, sizes[1:]))
+W = [(rng.standard_normal((a, b)) / np.sqrt(a)).astype(np.float32) for a, b in pairs]
 W[-1] *= 0.01
 B = [np.zeros(b, np.float32) for b in sizes[1:]]
 def act(o):
@@ -59,7 +60,7 @@ def bare(env: str, processes: int, seconds: float) -> float:
 
 
 def ours(env: str, workers: int, steps: int, population: int) -> dict[str, float]:
-    """Whole training loop from the second to the last update, everything that is written included."""
+    """The whole training loop after its first update, everything that is written included."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
         flags = [

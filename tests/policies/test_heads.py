@@ -1,0 +1,80 @@
+"""From raw outputs to actions."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from drumline.policies.heads import Head, action_function, parse_bins
+
+
+def outputs(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+BOUNDED = Head("continuous", low=(-1.0, 0.0), high=(1.0, 2.0), shape=(2,))
+
+
+def test_continuous_actions_are_clipped_to_the_space():
+    act = action_function(BOUNDED)
+    assert act(outputs(-3.0, 1.5), None).tolist() == [-1.0, 1.5]
+    assert act(outputs(0.5, 9.0), None).tolist() == [0.5, 2.0]
+
+
+def test_action_noise_is_added_before_the_clip():
+    act = action_function(BOUNDED)
+    assert act(outputs(0.75, 1.0), outputs(0.5, 0.25)).tolist() == [1.0, 1.25]
+
+
+def test_an_unbounded_space_clips_nothing():
+    act = action_function(Head("continuous", low=(-np.inf,), high=(np.inf,), shape=(1,)))
+    assert act(outputs(1e6), None).tolist() == [1e6]
+
+
+def test_an_action_has_the_shape_and_dtype_of_the_space():
+    head = Head("continuous", low=(-1.0,) * 4, high=(1.0,) * 4, shape=(2, 2), dtype="<f8")
+    action = action_function(head)(outputs(1, 2, -3, 0), None)
+    assert action.dtype == np.float64
+    assert action.tolist() == [[1.0, 1.0], [-1.0, 0.0]]
+
+
+def test_an_action_never_shares_memory_with_the_output():
+    for head in (BOUNDED, Head("continuous", (-1.0,) * 2, (1.0,) * 2, (1, 2))):
+        buffer = outputs(0.1, 0.2)
+        assert not np.shares_memory(action_function(head)(buffer, None), buffer)
+
+
+def test_bins_choose_the_highest_of_each_component_scaled_to_the_space():
+    head = Head("bins", low=(-1.0, 0.0), high=(1.0, 4.0), shape=(2,), bins=parse_bins("uniform:3"))
+    assert head.output_size == 6
+    assert head.action_size == 2
+    act = action_function(head)
+    assert act(outputs(0, 0, 9, 0, 1, 0), None).tolist() == [1.0, 2.0]
+    assert act(outputs(5, 0, 0, 0, 0, 1), None).tolist() == [-1.0, 4.0]
+    assert act(outputs(0, 0, 9, 0, 1, 0), outputs(0.5, 0.5)).tolist() == [1.0, 2.5]
+
+
+def test_discrete_actions_are_integers_from_the_spaces_start():
+    head = Head("discrete", choices=3, start=-1)
+    assert (head.output_size, head.action_size) == (3, 1)
+    action = action_function(head)(outputs(0.0, 0.5, 0.25), None)
+    assert action == 0
+    assert type(action) is int
+
+
+def test_bins_are_parsed():
+    assert parse_bins("continuous") == ()
+    assert parse_bins("uniform:5") == (-1.0, -0.5, 0.0, 0.5, 1.0)
+    assert parse_bins("custom:-1,0.25,1") == (-1.0, 0.25, 1.0)
+
+
+@pytest.mark.parametrize(
+    "text", ["uniform:1", "uniform:x", "custom:-1,2", "custom:1,-1", "custom:-1,a,1", "custom:", ""]
+)
+def test_bins_that_are_none_are_named(text: str):
+    with pytest.raises(ValueError, match="--action-bins"):
+        parse_bins(text)
+
+
+def test_a_head_pickles():
+    assert pickle.loads(pickle.dumps(BOUNDED)) == BOUNDED

@@ -1,0 +1,102 @@
+"""The NumPy network against plain matrix products."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from drumline.policies.heads import Head
+from drumline.policies.mlp import MLPPolicy, initial_vector, layer_shapes
+from drumline.policies.spec import PolicySpec, build_policy, initial_parameters
+
+HEAD = Head("continuous", low=(-10.0,) * 3, high=(10.0,) * 3, shape=(3,))
+SPECS = [
+    PolicySpec(5, HEAD, hidden=(8, 4)),
+    PolicySpec(5, HEAD, hidden=(8,), bias=False),
+    PolicySpec(5, HEAD, hidden=()),
+    PolicySpec(5, HEAD, hidden=(), bias=False, normalize=False),
+]
+
+
+def layers_of(spec: PolicySpec, vector: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Weights `[inputs, outputs]` and biases of each layer, in float64."""
+    sizes = [spec.observation_size, *spec.hidden, spec.head.output_size]
+    layers, start = [], 0
+    for inputs, outputs in pairwise(sizes):
+        weights = vector[start : start + inputs * outputs].reshape(inputs, outputs)
+        start += inputs * outputs
+        bias = vector[start : start + outputs] if spec.bias else np.zeros(outputs)
+        start += outputs if spec.bias else 0
+        layers.append((weights.astype(np.float64), bias.astype(np.float64)))
+    assert start == vector.size
+    return layers
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_output_is_the_plain_forward_pass(spec: PolicySpec):
+    rng = np.random.default_rng(0)
+    policy = MLPPolicy(spec)
+    vector = rng.standard_normal(policy.parameter_count).astype(np.float32) * np.float32(0.3)
+    mean, inverse_std = rng.standard_normal(5), rng.uniform(0.5, 3.0, 5)
+    policy.load_vector(vector)
+    policy.load_moments(mean, inverse_std)
+    for scale in (1.0, 100.0):
+        observation = rng.standard_normal(5) * scale
+        x = np.clip((observation - mean) * inverse_std, -5, 5) if spec.normalize else observation
+        layers = layers_of(spec, vector)
+        for weights, bias in layers[:-1]:
+            x = np.tanh(x @ weights + bias)
+        expected = x @ layers[-1][0] + layers[-1][1]
+        assert policy.output(observation) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_columns_start_with_norm_1_and_the_output_with_norm_a_hundredth():
+    spec = SPECS[0]
+    layers = layers_of(spec, initial_vector(spec, np.random.default_rng(0)))
+    for number, (weights, bias) in enumerate(layers):
+        norm = 0.01 if number == len(layers) - 1 else 1.0
+        assert np.linalg.norm(weights, axis=0) == pytest.approx(norm, rel=1e-5)
+        assert not bias.any()
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_initial_vector_fits_and_follows_from_the_generator(spec: PolicySpec):
+    first, second = (initial_parameters(spec, np.random.default_rng(1)) for _ in range(2))
+    assert first.dtype == np.float32
+    assert first.shape == (build_policy(spec).parameter_count,)
+    assert first.tobytes() == second.tobytes()
+    assert first.size == sum(rows * columns for rows, columns in layer_shapes(spec))
+
+
+def test_zero_init_starts_at_zero():
+    spec = PolicySpec(5, HEAD, hidden=(), bias=False, zero_init=True)
+    assert not initial_vector(spec, np.random.default_rng(0)).any()
+
+
+def test_writing_to_the_vector_sets_the_parameters_and_loading_copies():
+    policy = MLPPolicy(SPECS[0])
+    ones = np.ones(policy.parameter_count, np.float32)
+    policy.load_vector(ones)
+    expected = policy.output(np.ones(5)).copy()
+    ones[:] = 7.0
+    assert policy.output(np.ones(5)).tobytes() == expected.tobytes()
+    policy.vector[:] = 0.0
+    assert not policy.output(np.ones(5)).any()
+
+
+def test_an_action_outlives_the_next_one():
+    policy = MLPPolicy(SPECS[0])
+    policy.load_vector(initial_vector(SPECS[0], np.random.default_rng(0)))
+    first = policy.act(np.ones(5))
+    assert isinstance(first, np.ndarray)
+    before = first.copy()
+    policy.act(-np.ones(5))
+    assert first.tobytes() == before.tobytes()
+
+
+def test_observations_of_any_shape_and_dtype_are_flattened():
+    policy = MLPPolicy(PolicySpec(6, HEAD, hidden=(4,)))
+    policy.load_vector(np.linspace(-1, 1, policy.parameter_count, dtype=np.float32))
+    rows = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    expected = policy.output(np.arange(6, dtype=np.float64)).copy()
+    assert policy.output(rows).tobytes() == expected.tobytes()

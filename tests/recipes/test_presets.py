@@ -1,0 +1,74 @@
+"""Every preset runs three updates."""
+
+from dataclasses import replace
+
+import pytest
+
+from drumline.commands.run import train
+from drumline.recipes import ars, es
+from drumline.recipes.es import ES
+from drumline.recipes.layout import Layout
+
+INLINE = Layout(pool="inline", tensorboard=False)
+
+
+def three_updates(config, tmp_path):
+    small = {
+        "total_steps": 3 * 4 * 12 - 1 if config.env != "Pendulum-v1" else 1_500,
+        "population_size": 4,
+        "evaluate_episodes": 1,
+        "noise_table_size": 1 << 20,
+        "episode_cap": "adaptive:12,1.0,1.1",
+        "promise": False,
+    }
+    if isinstance(config, ars.ARS):
+        small["top_directions"] = 2
+    run = train(replace(config, **small), layout=INLINE, out=tmp_path / "run")
+    assert len(run.metrics) >= 3
+    assert all(row["parameter_norm"] >= 0 for row in run.metrics)
+
+
+@pytest.mark.parametrize("env", sorted(es.PRESETS))
+def test_every_es_preset_runs(env: str, tmp_path):
+    three_updates(ES(env=env, **es.preset(env)), tmp_path)
+
+
+@pytest.mark.parametrize("env", sorted(ars.PRESETS))
+def test_every_ars_preset_runs(env: str, tmp_path):
+    three_updates(ars.ARS(env=env, **ars.preset(env)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shaping": "sign-rank"},
+        {"shaping": "z-score"},
+        {"shaping": "none", "optimizer": "sgd"},
+        {"noise": "counter"},
+        {"policy": "linear"},
+        {"policy": "torch_policies:Linear"},
+        {"subset": "perturb"},
+        {"subset": "use"},
+        {"episode_cap": "mean:2"},
+        {"frame_skip": 3},
+        {"generation_env_steps": 120},
+        {"common_seeds": True, "normalize": False, "std_decay": 0.5, "std_floor": 0.03},
+    ],
+)
+def test_options_have_the_same_bits_inline_and_on_two_workers(options, tmp_path):
+    config = ES(
+        env="InvertedPendulum-v5",
+        total_steps=500,
+        population_size=8,
+        noise_table_size=1 << 14,
+        hidden=(4,),
+        obs_stat_probability=0.5,
+        evaluate_episodes=1,
+        std=0.1,
+    )
+    config = replace(config, **options)
+    one = train(config, workers="inline", out=tmp_path / "one")
+    two = train(config, workers=2, out=tmp_path / "two")
+    left, right = (r.folder.fingerprints_csv.read_bytes() for r in (one, two))
+    assert left == right
+    assert len(one.metrics) >= 1

@@ -1,0 +1,37 @@
+"""Torch modules as a user would write them, good and bad."""
+
+import torch
+
+
+def no_module(inputs: int, outputs: int) -> int:
+    return inputs
+
+
+class Linear(torch.nn.Sequential):
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(torch.nn.Linear(inputs, 8), torch.nn.Tanh(), torch.nn.Linear(8, outputs))
+
+
+class TanhNetwork(torch.nn.Sequential):
+    def __init__(self, inputs: int, outputs: int):
+        first, second = torch.nn.Linear(inputs, 8), torch.nn.Linear(8, 4)
+        last = torch.nn.Linear(4, outputs)
+        super().__init__(first, torch.nn.Tanh(), second, torch.nn.Tanh(), last)
+
+
+class WrongShape(torch.nn.Linear):
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs, outputs + 1)
+
+
+OneOutputTooMany = WrongShape
+
+
+class TwoResults(torch.nn.Linear):
+    def forward(self, observations):
+        return super().forward(observations), observations
+
+
+class DoublePrecision(torch.nn.Linear):
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs, outputs, dtype=torch.float64)
