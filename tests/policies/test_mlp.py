@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 

@@ -57,9 +57,9 @@ def test_the_initial_vector_follows_from_the_generator_and_leaves_torchs_alone()
     torch_before = torch.random.get_rng_state()
     first, second = (initial_parameters(SPEC, np.random.default_rng(1)) for _ in range(2))
     other = initial_parameters(SPEC, np.random.default_rng(2))
+    assert torch.equal(torch.random.get_rng_state(), torch_before)
     assert first.tobytes() == second.tobytes() != other.tobytes()
     assert first.shape == (build_policy(SPEC).parameter_count,)
-    assert torch.equal(torch.random.get_rng_state(), torch_before)
 
 
 @pytest.mark.parametrize(
