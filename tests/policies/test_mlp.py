@@ -2,8 +2,6 @@
 
 from itertools import pairwise
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 

@@ -1,0 +1,134 @@
+"""Making environments: what cannot be made or used is one sentence that helps."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from drumline.envs.frame_skip import FrameSkip
+from drumline.envs.make import (
+    EnvironmentProblem,
+    EnvironmentSpec,
+    check_spaces,
+    make_environment,
+    resolve_engine,
+)
+
+
+class TupleObservations(gymnasium.Env):
+    observation_space = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)])
+    action_space = gymnasium.spaces.Discrete(2)
+
+
+class MultiBinaryActions(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gymnasium.spaces.MultiBinary(3)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "nearest"),
+    [
+        ("CartPole-v9", "CartPole-v1"),
+        ("CartPol-v1", "CartPole-v1"),
+        ("cartpole-v1", "CartPole-v1"),
+        ("Pendulm-v1", "Pendulum-v1"),
+    ],
+)
+def test_an_unknown_id_names_the_nearest(env_id: str, nearest: str):
+    with pytest.raises(EnvironmentProblem, match=f"unknown environment '{env_id}'.*{nearest}"):
+        make_environment(EnvironmentSpec(env_id))
+
+
+def test_an_id_near_to_none_is_refused_without_a_guess():
+    with pytest.raises(EnvironmentProblem) as caught:
+        make_environment(EnvironmentSpec("Qqqqqq-v0"))
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "environment", ["impure_environment:DictObservations", "test_make:TupleObservations"]
+)
+def test_dict_and_tuple_observations_name_the_wrapper_that_helps(environment: str):
+    made = TupleObservations()
+    if environment.startswith("impure"):
+        made = make_environment(EnvironmentSpec(environment)).environment
+    with pytest.raises(EnvironmentProblem, match=r"(Dict|Tuple) observations.*FlattenObservation"):
+        check_spaces(made, environment)
+
+
+def test_actions_that_no_head_serves_are_refused():
+    with pytest.raises(EnvironmentProblem, match="MultiBinary actions"):
+        check_spaces(MultiBinaryActions(), "bits")
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_spaces_that_policies_serve_pass(env_id: str):
+    made = make_environment(EnvironmentSpec(env_id)).environment
+    check_spaces(made, env_id)
+    made.close()
+
+
+def test_a_constructor_that_raises_says_what_and_where():
+    with pytest.raises(EnvironmentProblem, match=r"Raising.*OSError: no licence file"):
+        make_environment(EnvironmentSpec("impure_environment:Raising"))
+
+
+def test_options_that_the_environment_does_not_know_say_so():
+    with pytest.raises(EnvironmentProblem, match=r"CartPole-v1.*gravitas"):
+        make_environment(EnvironmentSpec("CartPole-v1", options={"gravitas": 2}))
+
+
+def test_a_module_that_cannot_be_imported_is_named():
+    with pytest.raises(EnvironmentProblem, match="'no_such_module' cannot be imported"):
+        make_environment(EnvironmentSpec("no_such_module:Env"))
+
+
+def test_a_factory_that_makes_something_else_is_refused():
+    with pytest.raises(EnvironmentProblem, match=r"made a float, not a gymnasium\.Env"):
+        make_environment(EnvironmentSpec("builtins:float"))
+
+
+def test_a_factory_of_the_users_is_called():
+    made = make_environment(EnvironmentSpec("impure_environment:Counting"))
+    assert made.limit == 0
+    observation, _ = made.environment.reset(seed=1)
+    assert observation[0] == 0
+
+
+def test_a_time_limit_is_lifted_off_and_reported():
+    made = make_environment(EnvironmentSpec("Pendulum-v1"))
+    assert made.limit == 200
+    made.environment.reset(seed=0)
+    steps = [made.environment.step(np.zeros(1, np.float32)) for _ in range(250)]
+    assert not any(truncated for _, _, _, truncated, _ in steps)
+    made.environment.close()
+
+
+@pytest.mark.parametrize(("skip", "limit"), [(1, 200), (2, 100), (3, 67)])
+def test_the_limit_counts_decisions(skip: int, limit: int):
+    made = make_environment(EnvironmentSpec("Pendulum-v1", frame_skip=skip))
+    assert made.limit == limit
+    made.environment.close()
+
+
+def test_frame_skip_repeats_the_action_adds_rewards_and_stops_at_the_end():
+    plain = make_environment(EnvironmentSpec("impure_environment:Counting")).environment
+    made = make_environment(EnvironmentSpec("impure_environment:Counting", frame_skip=2))
+    assert isinstance(made.environment, FrameSkip)
+    plain.reset(seed=3)
+    made.environment.reset(seed=3)
+    action = np.ones(1, np.float32)
+    rewards = [plain.step(action)[1] for _ in range(5)]
+    skipped = [made.environment.step(action) for _ in range(3)]
+    assert [observation[0] for observation, *_ in skipped] == [2, 4, 5]
+    assert [step[1] for step in skipped] == [
+        rewards[0] + rewards[1],
+        rewards[2] + rewards[3],
+        rewards[4],
+    ]
+    assert [step[2] for step in skipped] == [False, False, True]
+
+
+def test_gymnasium_is_preferred_to_envpool():
+    assert resolve_engine("CartPole-v1", "auto") == "gymnasium"
+    assert resolve_engine("package.module:Env", "auto") == "gymnasium"
+    assert resolve_engine("CartPole-v1", "envpool") == "envpool"
