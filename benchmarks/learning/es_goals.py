@@ -82,7 +82,7 @@ def main() -> None:
                     "evaluate_every": every,
                     "machine": f"{platform.machine()} 2 cores, shared",
                     "commit": head.stdout.strip(),
-                    "command": " ".join(["drumline", *command(env, seed, folder, 1)[3:8]]),
+                    "command": " ".join(["drumline", *command(env, seed, folder, 1)[3:9]]),
                 }
             )
     if not table:
