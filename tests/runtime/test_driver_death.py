@@ -10,10 +10,13 @@ import doubles
 import pytest
 
 SCRIPT = """
+import signal
 import sys, doubles
 from drumline.protocols import PublishedLayout
 from drumline.runtime.process_pool import ProcessPool
 
+# A shell that starts tests in the background makes its children ignore SIGINT; a terminal does not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 pool = ProcessPool(doubles.{factory}, size=2, published=PublishedLayout({{}}))
 doubles.wait_ready(pool)
 print(*doubles.living(pool), flush=True)
