@@ -7,11 +7,8 @@
 Nothing heavy is imported here: a worker brings what it needs.
 """
 
-import ctypes
-import faulthandler
 import os
 import pickle
-import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -32,12 +29,11 @@ from drumline.runtime.board import (
     TASKS,
     Board,
 )
+from drumline.runtime.child_start import begin, leave
 from drumline.runtime.failures import packed
 from drumline.runtime.links import read_frame, write_frame
 from drumline.runtime.messages import Answer, ChildSpec, Failure, Lease, Ready, Unbuilt
 from drumline.runtime.shared_arrays import SharedArrays
-
-_PR_SET_PDEATHSIG = 1
 
 
 class ChildContext:
@@ -68,9 +64,7 @@ class ChildContext:
 def main() -> NoReturn:
     """Become a worker, serve leases until the driver closes its end, and leave."""
     index, parent, task_fd, result_fd, spec_fd = map(int, sys.argv[1:])
-    _die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
-    faulthandler.enable()
+    begin(parent)
     spec = _read_spec(spec_fd)
     for fd in (task_fd, result_fd, spec_fd):
         os.set_inheritable(fd, False)  # a program that an environment starts must not hold a pipe
@@ -84,12 +78,12 @@ def main() -> NoReturn:
             worker: Worker = pickle.loads(spec.factory)(context)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
             _send(result_fd, Unbuilt(packed(error)), _no_probe)
-            _leave(1)
+            leave(1)
         context.row[PHASE] = IDLE
         _send(result_fd, Ready(time.process_time()), _no_probe)
         probe("worker-built")
         _serve(task_fd, result_fd, worker, context)
-    _leave(0)
+    leave(0)
 
 
 def _serve(task_fd: int, result_fd: int, worker: Worker, context: ChildContext) -> None:
@@ -160,28 +154,8 @@ def _attach_shared(spec: ChildSpec) -> Mapping[str, np.ndarray]:
     return SharedArrays.attach(spec.shared_fd, spec.shared).arrays
 
 
-def _die_with_parent(parent: int) -> None:
-    """Ask the kernel for a SIGKILL when the thread that started this process ends.
-
-    The driver may have died before the request: then this process has another parent already.
-    """
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def _no_probe(point: str) -> None:
     """Do nothing; tests hand in another one."""
-
-
-def _leave(code: int) -> NoReturn:
-    """End without the interpreter's tear-down: native libraries are slow or crash there."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    os._exit(code)
 
 
 if __name__ == "__main__":

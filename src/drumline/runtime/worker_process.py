@@ -1,30 +1,13 @@
-"""One child of a pool, as the driver sees it."""
+"""One child of a pool, as the driver sees it: a process, its two pipes and its leases."""
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections import deque
 from collections.abc import Hashable, Sequence
-from contextlib import suppress
-from pathlib import Path
 
+from drumline.runtime.child_process import EXIT_SECONDS, ChildProcess
 from drumline.runtime.leases import Pace
 from drumline.runtime.links import IncomingFrames, OutgoingFrames
 from drumline.runtime.messages import Lease
-
-_EXIT_SECONDS = 1.0
-_ONE_THREAD = dict.fromkeys(
-    (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-    ),
-    "1",
-)
 
 
 class WorkerProcess:
@@ -42,7 +25,7 @@ class WorkerProcess:
         """CPU seconds that the child took until its worker was built; None before."""
         self.hung = False
         self.pid = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self._seen: Hashable = None
         self._still_seconds = 0.0
         task_read, task_write = os.pipe()
@@ -55,17 +38,10 @@ class WorkerProcess:
     def start(self, spec_fd: int, memory_fds: Sequence[int]) -> None:
         """Start the child and wait for nothing."""
         task_fd, result_fd = self._child_fds
-        module = ["-P", "-m", "drumline.runtime.child"]
         arguments = [self.index, os.getpid(), task_fd, result_fd, spec_fd]
+        fds = (*self._child_fds, spec_fd, *memory_fds)
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, *module, *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what an environment prints must not reach a machine-readable output
-                env=_environment(),
-                pass_fds=(*self._child_fds, spec_fd, *memory_fds),
-                process_group=0,
-            )
+            self._process = ChildProcess("drumline.runtime.child", arguments, fds)
             self.pid = self._process.pid
         finally:
             self._close_fds(self._child_fds)
@@ -83,31 +59,20 @@ class WorkerProcess:
         return self._still_seconds
 
     def exited(self) -> bool:
-        """Return whether the process has ended, without reaping it: its group stays its own."""
-        if self._process is None or self._process.returncode is not None:
-            return True
-        try:
-            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            return os.waitid(os.P_PID, self._process.pid, options) is not None
-        except ChildProcessError:
-            return True
+        """Return whether the process has ended, without reaping it."""
+        return self._process is None or self._process.exited()
 
     def kill(self) -> None:
         """End the child and whatever an environment has started in its process group."""
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
 
-    def end(self, grace_seconds: float = _EXIT_SECONDS) -> str:
+    def end(self, grace_seconds: float = EXIT_SECONDS) -> str:
         """Reap the process, killing what does not leave in time; returns the cause of its death."""
-        deadline = time.perf_counter() + (0.0 if self.hung else grace_seconds)
-        while not self.exited() and time.perf_counter() < deadline:
-            time.sleep(0.001)
-        self.kill()
-        code = 0 if self._process is None else self._process.wait()
-        if self.hung:
-            return "hung"
-        return _signal_name(-code) if code < 0 else f"exit code {code}"
+        if self._process is None:
+            return "exit code 0"
+        cause = self._process.end(0.0 if self.hung else grace_seconds)
+        return "hung" if self.hung else cause
 
     def hang_up(self) -> None:
         """Close the task pipe: an idle child leaves."""
@@ -123,18 +88,3 @@ class WorkerProcess:
             if fd in self._fds:
                 self._fds.discard(fd)
                 os.close(fd)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"  # a real-time signal has no name
-
-
-def _environment() -> dict[str, str]:
-    """One BLAS thread per worker; hashing is fixed, so no set's order differs between workers."""
-    here = str(Path(__file__).parents[2])
-    inherited = os.environ.get("PYTHONPATH")
-    path = here if not inherited else here + os.pathsep + inherited
-    return {**os.environ, **_ONE_THREAD, "PYTHONHASHSEED": "0", "PYTHONPATH": path}

@@ -1,0 +1,77 @@
+"""A child process as the driver sees it: in a group of its own, reaped, killed with its group."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+EXIT_SECONDS = 1.0
+_ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    ),
+    "1",
+)
+
+
+class ChildProcess:
+    """One `python -m module arguments…`; the kernel ends it with the thread that started it."""
+
+    def __init__(self, module: str, arguments: Sequence[object], fds: Sequence[int]):
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # what an environment prints must not reach a machine-readable output
+            env=_environment(),
+            pass_fds=tuple(fds),
+            process_group=0,
+        )
+        self.pid = self._process.pid
+
+    def exited(self) -> bool:
+        """Return whether the process has ended, without reaping it: its group stays its own."""
+        if self._process.returncode is not None:
+            return True
+        try:
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self._process.pid, options) is not None
+        except ChildProcessError:
+            return True
+
+    def kill(self) -> None:
+        """End the child and whatever an environment has started in its process group."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def end(self, grace_seconds: float = EXIT_SECONDS) -> str:
+        """Reap the process, killing what does not leave in time; returns the cause of its death."""
+        deadline = time.perf_counter() + grace_seconds
+        while not self.exited() and time.perf_counter() < deadline:
+            time.sleep(0.001)
+        self.kill()
+        code = self._process.wait()
+        return _signal_name(-code) if code < 0 else f"exit code {code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # a real-time signal has no name
+
+
+def _environment() -> dict[str, str]:
+    """One BLAS thread per child; hashing is fixed, so no set's order differs between children."""
+    here = str(Path(__file__).parents[2])
+    inherited = os.environ.get("PYTHONPATH")
+    path = here if not inherited else here + os.pathsep + inherited
+    return {**os.environ, **_ONE_THREAD, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
