@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from drumline.types import Metrics, ProcessActivity, Span, State
+from drumline.types import Metrics, ProcessActivity, Rollout, Span, State
 
 Probe = Callable[[str], None]
 """Called by every role at each step of its protocol; a no-op outside tests, which kill there."""
@@ -34,6 +34,26 @@ class Strategy(Protocol):
 
     def published(self) -> Mapping[str, np.ndarray]:
         """Return the arrays that a worker needs to run a task of the current version."""
+        ...
+
+    def state(self) -> State:
+        """Return a copy of all learned state, so that `load` goes on with the same bits."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Take over a state; raises `ValueError` naming what is missing or of another shape."""
+        ...
+
+
+class Learner(Protocol):
+    """Gradient steps on the data of one interval; knows no process, clock or file."""
+
+    def update(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Metrics:
+        """Learn from one interval, whose actions came from the published arrays `behavior`."""
+        ...
+
+    def published(self) -> Mapping[str, np.ndarray]:
+        """Return the arrays that acting with the newest version needs."""
         ...
 
     def state(self) -> State:
@@ -144,6 +164,113 @@ WorkerFactory = Callable[[WorkerContext], Worker]
 """Builds a worker inside its process; must pickle by reference (no callable of `__main__`)."""
 
 
+class Exchange(Protocol):
+    """Words per environment and a doorbell per role; moves indices and never knows their meaning.
+
+    A *step* here is a step of one environment, counted from the start of the run.
+    """
+
+    state: np.ndarray
+    version: np.ndarray
+    finished: np.ndarray
+
+    @property
+    def released(self) -> int:
+        """The newest interval that may be begun."""
+        ...
+
+    def request(self, environments: np.ndarray, versions: np.ndarray) -> None:
+        """Ask the actors of these environments (ascending) to serve them with these versions."""
+        ...
+
+    def serve(self, environments: np.ndarray) -> None:
+        """Say that the requests of these environments (ascending) are answered."""
+        ...
+
+    def finish(self, environments: "np.ndarray | slice", steps: "np.ndarray | int") -> None:
+        """Say how many steps of these environments are stored."""
+        ...
+
+    def tell_driver(self) -> None:
+        """Wake the driver: an interval of some environments is full."""
+        ...
+
+
+class RoleContext(Protocol):
+    """What a crew hands to a long-lived role."""
+
+    index: int
+    arrays: Mapping[str, np.ndarray]
+    """The memory that all roles of a run share."""
+    exchange: Exchange
+    start: Any
+    """Where this role takes up its work: what the driver's `start_of(role, index)` returned."""
+    probe: Probe
+
+    def published(self, version: int) -> Mapping[str, np.ndarray]:
+        """Return the arrays of `version`, in place; the latest three are kept."""
+        ...
+
+    def progress(self, amount: int) -> None:
+        """Add to the progress counter; a role that is busy while it stands still is hung."""
+        ...
+
+
+class Role(Protocol):
+    """One long-lived part of a run, such as an executor or an actor."""
+
+    def advance(self) -> bool:
+        """Do what can be done without waiting; returns whether anything was done."""
+        ...
+
+    def due_seconds(self) -> float | None:
+        """Return after how long this role can go on by itself; None if only a bell can help."""
+        ...
+
+
+RoleFactory = Callable[[RoleContext], Role]
+"""Builds a role inside its process; must pickle by reference (no callable of `__main__`)."""
+
+
+class Crew(Protocol):
+    """The long-lived roles of a run. One that dies is replaced and told where to take up its work.
+
+    A role's exception reaches the caller of `wait` as `WorkerError`; a role that dies or hangs
+    three times at the same place raises `RoleKilled`.
+    """
+
+    exchange: Any
+    """The driver's side of the exchange."""
+
+    def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make `version` visible to every role; the latest three are kept."""
+        ...
+
+    def published(self, version: int) -> Mapping[str, np.ndarray]:
+        """Return the arrays of `version`, in place."""
+        ...
+
+    def wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Return True once `until()` holds, or False after `timeout` seconds."""
+        ...
+
+    def look(self) -> None:
+        """Notice deaths without waiting; to be called now and then by a busy driver."""
+        ...
+
+    def activity(self) -> list[ProcessActivity]:
+        """Return one row per process that has worked in this crew, dead ones included."""
+        ...
+
+    def timeline(self) -> list[Span]:
+        """Return the latest stretches of work of every role, oldest first."""
+        ...
+
+    def close(self) -> None:
+        """End every process and free all shared memory; may be called twice."""
+        ...
+
+
 @dataclass(frozen=True)
 class PublishedLayout:
     """Shape and dtype of each array that a pool publishes; fixed for the life of the pool."""
@@ -177,3 +304,17 @@ class TaskKilledWorkers(RuntimeError):
         super().__init__(f"{task!r} ended its worker {len(causes)} times ({', '.join(causes)})")
         self.task = task
         self.causes = tuple(causes)
+
+
+class RoleKilled(RuntimeError):
+    """A long-lived role ended (or hung) three times at the same place."""
+
+    def __init__(self, role: str, index: int, causes: Sequence[str], place: str):
+        super().__init__(
+            f"{role} {index} ended {len(causes)} times ({', '.join(causes)}) at the same place: "
+            f"{place}"
+        )
+        self.role = role
+        self.index = index
+        self.causes = tuple(causes)
+        self.place = place

@@ -130,3 +130,32 @@ class UpdateRecord:
     published: dict[str, np.ndarray]
     """Copies: the recorder hashes them later, on its own thread."""
     episodes: tuple[EpisodeRow, ...] = ()
+
+
+class Rollout(NamedTuple):
+    """One interval of every environment, as views of the storage: T = alpha steps, B environments.
+
+    Observations and rewards are raw. Row T of `observations` is what follows the last step.
+    """
+
+    interval: int
+    observations: np.ndarray
+    """[T + 1, B, …] in the environment's own dtype."""
+    actions: np.ndarray
+    """[T, B, …]"""
+    rewards: np.ndarray
+    """[T, B] float32"""
+    terminated: np.ndarray
+    """[T, B] bool"""
+    truncated: np.ndarray
+    """[T, B] bool; never where terminated."""
+    log_probs: np.ndarray
+    """[T, B] float32, of the behaviour policy."""
+    values: np.ndarray
+    """[T, B] float32, by the behaviour parameters."""
+    final_steps: np.ndarray
+    """[J] t of each truncated episode, ordered by (environment, t)."""
+    final_environments: np.ndarray
+    """[J]"""
+    final_observations: np.ndarray
+    """[J, …]: the last observation of each truncated episode, which no next row holds."""

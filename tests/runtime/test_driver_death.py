@@ -42,14 +42,6 @@ def start(rest: str, factory: str = "digest_worker") -> subprocess.Popen[str]:
     )
 
 
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"  # nobody may be there to reap an orphan
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_no_child_outlives_a_driver_that_a_signal_ends(number: signal.Signals):
     driver = start(WORK_FOR_EVER)
@@ -60,7 +52,7 @@ def test_no_child_outlives_a_driver_that_a_signal_ends(number: signal.Signals):
     os.killpg(driver.pid, number)  # as a terminal does with Ctrl-C
     driver.communicate(timeout=60)
     assert driver.returncode != 0
-    doubles.wait_until(lambda: not any(alive(pid) for pid in pids))
+    doubles.wait_until(lambda: not any(doubles.is_running(pid) for pid in pids))
 
 
 def test_an_interrupted_pool_can_be_closed():
@@ -76,7 +68,7 @@ except KeyboardInterrupt:
     out, err = start(rest).communicate(timeout=60)
     lines = out.splitlines()
     assert lines[1:] == ["working", "closed"], err
-    assert not any(alive(int(pid)) for pid in lines[0].split())
+    assert not any(doubles.is_running(int(pid)) for pid in lines[0].split())
     assert err == ""
 
 
@@ -85,7 +77,7 @@ def test_a_forgotten_pool_ends_with_its_driver():
     out, err = driver.communicate(timeout=60)
     assert driver.returncode == 0
     assert err == ""
-    assert not any(alive(int(pid)) for pid in out.split())
+    assert not any(doubles.is_running(int(pid)) for pid in out.split())
 
 
 def test_what_a_worker_prints_does_not_reach_the_drivers_output():

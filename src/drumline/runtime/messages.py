@@ -57,3 +57,24 @@ class Answer(NamedTuple):
     end: float
     results: list[bytes | None]
     failure: Failure | None
+
+
+class RoleSpec(NamedTuple):
+    """What a child needs to become a long-lived role."""
+
+    search_path: list[str]
+    role: str
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    place: int
+    """Which status row is its own."""
+    layout: PublishedLayout
+    memory_fd: int
+    driver: tuple[int, int]
+    """The descriptors of each doorbell: where to read, where to write."""
+    executors: tuple[tuple[int, int], ...]
+    actors: tuple[tuple[int, int], ...]
+    ownership: tuple[tuple[int, ...], ...]
+    published: dict[str, tuple[tuple[int, ...], str]]
+    factory: bytes
+    probe_factory: bytes | None
+    start: bytes

@@ -1,0 +1,79 @@
+"""What a crew is made of: which roles, how many of each, and the memory that they share."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drumline.protocols import PublishedLayout, RoleFactory
+from drumline.runtime.exchange import Ownership, combined, exchange_layout
+from drumline.runtime.published import slots_layout
+from drumline.runtime.roles import rows_layout
+
+
+@dataclass(frozen=True)
+class CrewPlan:
+    """The roles of a run; the same plan makes an inline crew or one of processes."""
+
+    ownership: Ownership
+    executor: RoleFactory
+    actor: RoleFactory | None
+    storage: Mapping[str, tuple[tuple[int, ...], str]]
+    """The arrays that the roles read and write besides the crew's own."""
+    published: PublishedLayout
+    start_of: Callable[[str, int], Any]
+    """(role, index) → where it takes up its work; asked at the start and for each replacement."""
+    place_of: Callable[[str, int], str]
+    """(role, index) → words for where it stands, for the message about a role that keeps dying."""
+
+    @property
+    def environments(self) -> int:
+        """Return how many environments there are."""
+        return self.ownership.executors[-1]
+
+    @property
+    def roles(self) -> list[tuple[str, int]]:
+        """Return every role in the order of the status rows."""
+        executors = [("executor", k) for k in range(len(self.ownership.executors) - 1)]
+        actors = [("actor", k) for k in range(len(self.ownership.actors) - 1)]
+        return executors + actors
+
+    def owned(self, role: str, index: int) -> slice:
+        """Return the environments of one role."""
+        bounds = self.ownership.executors if role == "executor" else self.ownership.actors
+        return slice(bounds[index], bounds[index + 1])
+
+    def factory(self, role: str) -> RoleFactory:
+        """Return what builds a role of this name."""
+        factory = self.executor if role == "executor" else self.actor
+        assert factory is not None, "there is an actor only where the plan has a factory for it"
+        return factory
+
+    def layout(self) -> PublishedLayout:
+        """Return the layout of all memory that the crew's roles share."""
+        return combined(
+            exchange_layout(self.environments),
+            rows_layout(len(self.roles)),
+            slots_layout(self.published).arrays,
+            self.storage,
+        )
+
+
+class Strikes:
+    """Counts how often a role has died without an environment of its own having moved."""
+
+    def __init__(self, finished: np.ndarray):
+        self._finished = finished
+        self._before: dict[tuple[str, int], np.ndarray] = {}
+        self._causes: dict[tuple[str, int], list[str]] = {}
+
+    def count(self, role: str, index: int, owned: slice, cause: str) -> list[str]:
+        """Note a death; returns the causes of all deaths at this very place."""
+        where, name = self._finished[owned].copy(), (role, index)
+        before = self._before.get(name)
+        if before is None or not np.array_equal(before, where):
+            self._causes[name] = []
+        self._before[name] = where
+        self._causes[name].append(cause)
+        return self._causes[name]

@@ -1,0 +1,74 @@
+"""Doorbells: how one process wakes another without holding anything that it could die with."""
+
+import os
+import select
+from collections.abc import Sequence
+
+
+class Doorbell:
+    """A counter in the kernel (`eventfd`, or a pipe where there is none); two rings may be one."""
+
+    def __init__(self, read_fd: int, write_fd: int):
+        self.read_fd = read_fd
+        self.write_fd = write_fd
+        self._counts = read_fd == write_fd
+
+    @staticmethod
+    def create() -> "Doorbell":
+        """Return a bell that nobody has rung."""
+        if hasattr(os, "eventfd"):
+            fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            return Doorbell(fd, fd)
+        read_fd, write_fd = os.pipe()
+        os.set_blocking(read_fd, False)
+        os.set_blocking(write_fd, False)
+        return Doorbell(read_fd, write_fd)
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Return the descriptors that a child needs."""
+        return (self.read_fd,) if self._counts else (self.read_fd, self.write_fd)
+
+    def ring(self) -> None:
+        """Wake whoever waits; a bell that is full has been rung already."""
+        try:
+            if self._counts:
+                os.eventfd_write(self.write_fd, 1)
+            else:
+                os.write(self.write_fd, b"\0")
+        except BlockingIOError:
+            pass
+
+    def clear(self) -> None:
+        """Take note of all rings so far. Look at the shared words after this, never before."""
+        try:
+            if self._counts:
+                os.eventfd_read(self.read_fd)
+            else:
+                while len(os.read(self.read_fd, 4096)) == 4096:
+                    pass
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        """Close the descriptors of this process."""
+        for fd in self.fds:
+            os.close(fd)
+
+
+class BellWait:
+    """Waits for a bell, for the end of a pipe, or for a time, whichever comes first."""
+
+    def __init__(self, bell: Doorbell, others: Sequence[int] = ()):
+        self._bell = bell
+        self._poll = select.poll()
+        for fd in (bell.read_fd, *others):
+            self._poll.register(fd, select.POLLIN | select.POLLHUP)
+
+    def wait(self, seconds: float | None) -> list[int]:
+        """Return the descriptors besides the bell that have something to say; clears the bell."""
+        found = [fd for fd, _ in self._poll.poll(None if seconds is None else seconds * 1000.0)]
+        if self._bell.read_fd in found:
+            self._bell.clear()
+            found.remove(self._bell.read_fd)
+        return found

@@ -1,0 +1,158 @@
+"""Where long-lived roles meet: a few words per environment, and a doorbell per role.
+
+The exchange moves indices and never knows what they mean. Every word has one writer at a time:
+
+    state     executor (REQUESTED) → actor (SERVED) → executor
+    version   executor: the parameters that it wants its request served with
+    finished  executor: steps that are stored, counted from the start of the run
+    released  driver: the newest interval that may be begun
+
+What belongs to a request is written before its state word and read after it. The processors that
+keep stores in order (x86) need nothing more; elsewhere the doorbell's system call lies between.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from drumline.protocols import PublishedLayout
+from drumline.runtime.doorbell import Doorbell
+
+IDLE, REQUESTED, SERVED = range(3)
+
+
+class Ownership(NamedTuple):
+    """Who steps and who serves each environment: a fixed map, so nothing is ever claimed."""
+
+    executors: tuple[int, ...]
+    """`executors[e]`: first environment of executor e; the last entry is the number of all."""
+    actors: tuple[int, ...]
+    """The same for actors; one entry if there are none."""
+
+
+def exchange_layout(environments: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return the arrays that an exchange needs."""
+    return {
+        "exchange/state": ((environments,), "<i4"),
+        "exchange/version": ((environments,), "<i8"),
+        "exchange/finished": ((environments,), "<i8"),
+        "exchange/released": ((1,), "<i8"),
+        "exchange/stopped": ((1,), "<i8"),
+    }
+
+
+class Bells(NamedTuple):
+    """One doorbell per process of a layout."""
+
+    driver: Doorbell
+    executors: Sequence[Doorbell]
+    actors: Sequence[Doorbell]
+
+
+class SharedExchange:
+    """The words and bells of one run, as any of its processes sees them."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], bells: Bells, ownership: Ownership):
+        self.state = arrays["exchange/state"]
+        self.version = arrays["exchange/version"]
+        self.finished = arrays["exchange/finished"]
+        self._released: memoryview[int] = arrays["exchange/released"].data
+        self._stopped: memoryview[int] = arrays["exchange/stopped"].data
+        self._bells = bells
+        self.ownership = ownership
+        self._executor_of = _owner_of(ownership.executors)
+        self._actor_of = _owner_of(ownership.actors)
+
+    @property
+    def released(self) -> int:
+        """The newest interval that may be begun."""
+        return self._released[0]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether everybody should leave."""
+        return self._stopped[0] != 0
+
+    # executors
+
+    def request(self, environments: np.ndarray, versions: np.ndarray) -> None:
+        """Ask for these environments to be served with these versions."""
+        self.version[environments] = versions
+        self.state[environments] = REQUESTED
+        self._ring(self._bells.actors, self._actor_of, environments)
+
+    def finish(self, environments: np.ndarray | slice, steps: np.ndarray | int) -> None:
+        """Say how many steps of these environments are stored."""
+        self.finished[environments] = steps
+
+    def tell_driver(self) -> None:
+        """Wake the driver: an interval of some environments is full."""
+        self._bells.driver.ring()
+
+    # actors
+
+    def serve(self, environments: np.ndarray) -> None:
+        """Say that these requests are answered."""
+        self.state[environments] = SERVED
+        self._ring(self._bells.executors, self._executor_of, environments)
+
+    # driver
+
+    def release(self, interval: int) -> None:
+        """Let every environment begin `interval` once it has finished the one before."""
+        if interval < self.released:
+            raise ValueError(f"interval {self.released} is released already, got {interval}")
+        self._released[0] = interval
+        for bell in self._bells.executors:
+            bell.ring()
+
+    def all_finished(self, steps: int) -> bool:
+        """Return whether every environment has stored `steps` steps."""
+        return bool((self.finished >= steps).all())
+
+    def stop(self) -> None:
+        """Ask everybody to leave."""
+        self._stopped[0] = 1
+        everybody: list[Doorbell] = [*self._bells.executors, *self._bells.actors]
+        for bell in everybody:
+            bell.ring()
+
+    @staticmethod
+    def _ring(bells: Sequence[Doorbell], owner_of: np.ndarray, environments: np.ndarray) -> None:
+        owners = owner_of[environments]
+        first, last = int(owners[0]), int(owners[-1])  # the environments ascend, so owners do
+        if first == last:
+            bells[first].ring()
+        else:
+            for owner in dict.fromkeys(owners.tolist()):
+                bells[owner].ring()
+
+
+def even_chunks(environments: int, owners: int) -> tuple[int, ...]:
+    """Return the bounds of nearly equal chunks.
+
+    >>> even_chunks(7, 3)
+    (0, 3, 5, 7)
+    """
+    base, extra = divmod(environments, owners)
+    bounds = [0]
+    for owner in range(owners):
+        bounds.append(bounds[-1] + base + (1 if owner < extra else 0))
+    return tuple(bounds)
+
+
+def _owner_of(bounds: Sequence[int]) -> np.ndarray:
+    sizes = np.diff(bounds)
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def combined(*parts: Mapping[str, tuple[tuple[int, ...], str]]) -> PublishedLayout:
+    """Return one layout over several parts' arrays."""
+    arrays: dict[str, tuple[tuple[int, ...], str]] = {}
+    for part in parts:
+        twice = arrays.keys() & part.keys()
+        if twice:
+            raise ValueError(f"two parts want arrays of the same name: {sorted(twice)}")
+        arrays.update(part)
+    return PublishedLayout(arrays)

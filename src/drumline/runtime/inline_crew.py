@@ -1,0 +1,123 @@
+"""A crew in this process: roles take turns while the driver waits. For debugging and tests."""
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from drumline.protocols import Probe, Role, WorkerError
+from drumline.runtime.crew_plan import CrewPlan
+from drumline.runtime.doorbell import BellWait, Doorbell
+from drumline.runtime.exchange import Bells, SharedExchange
+from drumline.runtime.published import PublishedSlots
+from drumline.runtime.roles import RoleRow, RoleRows, SharedRoleContext
+from drumline.types import ProcessActivity, Span
+
+
+class InlineCrew:
+    """A `Crew` whose roles live in the driver; nothing is pickled and nobody dies alone."""
+
+    def __init__(self, plan: CrewPlan, *, probe_factory: Callable[[], Probe] | None = None):
+        self._plan = plan
+        self._probe: Probe = _no_probe if probe_factory is None else probe_factory()
+        self.arrays = {
+            name: np.zeros(shape, dtype) for name, (shape, dtype) in plan.layout().arrays.items()
+        }
+        counts = [len(plan.ownership.executors) - 1, len(plan.ownership.actors) - 1]
+        self._bells = Bells(
+            Doorbell.create(), *([Doorbell.create() for _ in range(n)] for n in counts)
+        )
+        self.exchange = SharedExchange(self.arrays, self._bells, plan.ownership)
+        self._slots = PublishedSlots(plan.published, self.arrays)
+        self._slots.clear()
+        self._rows = RoleRows(self.arrays)
+        self._roles: list[tuple[str, int, Role, RoleRow]] = []
+        self._closed = False
+
+    def start(self) -> None:
+        """Build every role."""
+        for place, (name, index) in enumerate(self._plan.roles):
+            row = self._rows.row(place)
+            start = self._plan.start_of(name, index)
+            context = SharedRoleContext(
+                index, self.arrays, self.exchange, self._slots, row, start, self._probe
+            )
+            try:
+                role = self._plan.factory(name)(context)
+            except Exception as error:
+                raise self._failure(name, index, error) from error
+            self._roles.append((name, index, role, row))
+
+    def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make `version` visible to every role; the latest three are kept."""
+        self._slots.publish(version, arrays)
+
+    def published(self, version: int) -> Mapping[str, np.ndarray]:
+        """Return the arrays of `version`, in place."""
+        return self._slots.read(version)
+
+    def wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Let the roles work in turn until `until()` holds; False after `timeout` seconds."""
+        deadline = None if timeout is None else time.perf_counter() + timeout
+        waiter = BellWait(self._bells.driver)
+        while not until():
+            if deadline is not None and time.perf_counter() >= deadline:
+                return False
+            if not any([self._turn(*entry) for entry in self._roles]):
+                due = [role.due_seconds() for _, _, role, _ in self._roles]
+                known = [seconds for seconds in due if seconds is not None]
+                if not known and deadline is None and not until():
+                    raise RuntimeError("every role waits for a bell that nobody can ring")
+                waiter.wait(min([0.05, *known]))
+        return True
+
+    def look(self) -> None:
+        """Nobody can die alone here."""
+
+    def activity(self) -> list[ProcessActivity]:
+        """Return one row per role."""
+        rows: list[ProcessActivity] = []
+        for place, (name, index) in enumerate(self._plan.roles):
+            status = self._rows.status(place)
+            busy, done = status.busy_seconds, status.progress
+            rows.append(ProcessActivity(name, index, os.getpid(), 0, done, busy, 0))
+        return rows
+
+    def timeline(self) -> list[Span]:
+        """Return the latest stretches of work of every role, oldest first."""
+        spans = [
+            span
+            for place, (role, index) in enumerate(self._plan.roles)
+            for span in self._rows.spans(role, index, place)
+        ]
+        return sorted(spans, key=lambda span: span.start)
+
+    def close(self) -> None:
+        """Close the doorbells; may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._roles.clear()
+        for bell in (self._bells.driver, *self._bells.executors, *self._bells.actors):
+            bell.close()
+
+    def _turn(self, name: str, index: int, role: Role, row: RoleRow) -> bool:
+        begin = time.perf_counter()
+        try:
+            worked = role.advance()
+        except Exception as error:
+            raise self._failure(name, index, error) from error
+        if worked:
+            row.worked(begin, time.perf_counter())
+        return worked
+
+    def _failure(self, name: str, index: int, error: Exception) -> WorkerError:
+        where = f"{name} {index}, {self._plan.place_of(name, index)}"
+        text = "".join(traceback.format_exception(error))
+        return WorkerError(where, f"{type(error).__name__}: {error}", text, error)
+
+
+def _no_probe(point: str) -> None:
+    """Do nothing; tests hand in another one."""

@@ -1,0 +1,75 @@
+"""A long-lived role in a process of its own: `python -m drumline.runtime.role_child`.
+
+    role-started → build the role → role-built → (advance … wait for the bell)* → leave
+
+The driver's end of the control pipe closes when the role should leave, or when the driver dies.
+"""
+
+import os
+import pickle
+import sys
+import time
+from contextlib import suppress
+from typing import NoReturn
+
+from drumline.protocols import Probe, PublishedLayout, Role
+from drumline.runtime.child_start import begin, leave
+from drumline.runtime.doorbell import BellWait, Doorbell
+from drumline.runtime.exchange import Bells, Ownership, SharedExchange
+from drumline.runtime.failures import packed
+from drumline.runtime.links import write_frame
+from drumline.runtime.messages import Ready, RoleSpec
+from drumline.runtime.published import PublishedSlots
+from drumline.runtime.roles import RoleRows, SharedRoleContext, work
+from drumline.runtime.shared_arrays import SharedArrays
+
+
+def main() -> NoReturn:
+    """Become a role, work until the driver hangs up, and leave."""
+    parent, control_fd, result_fd, spec_fd = map(int, sys.argv[1:])
+    begin(parent)
+    with open(spec_fd, "rb") as file:
+        spec: RoleSpec = pickle.load(file)
+    for fd in (control_fd, result_fd, spec.memory_fd, *_descriptors(spec)):
+        os.set_inheritable(fd, False)  # a program that an environment starts must not hold them
+    sys.path[:] = spec.search_path
+    memory = SharedArrays.attach(spec.memory_fd, spec.layout)
+    bells = Bells(Doorbell(*spec.driver), _bells(spec.executors), _bells(spec.actors))
+    own = (bells.executors if spec.role == "executor" else bells.actors)[spec.index]
+    exchange = SharedExchange(memory.arrays, bells, Ownership(*spec.ownership))
+    rows = RoleRows(memory.arrays)
+    row = rows.row(spec.place)
+    with suppress(BrokenPipeError):  # the driver is gone, or has closed the crew
+        try:
+            probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else _no_probe
+            probe("role-started")
+            slots = PublishedSlots(PublishedLayout(spec.published), memory.arrays)
+            start = pickle.loads(spec.start)
+            context = SharedRoleContext(
+                spec.index, memory.arrays, exchange, slots, row, start, probe
+            )
+            role: Role = pickle.loads(spec.factory)(context)
+            write_frame(result_fd, pickle.dumps(Ready(time.process_time())), lambda: None)
+            probe("role-built")
+            waiter = BellWait(own, [control_fd])
+            work(role, row, lambda seconds: not waiter.wait(seconds), lambda: exchange.stopped)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
+            write_frame(result_fd, pickle.dumps(packed(error)), lambda: None)
+            leave(1)
+    leave(0)
+
+
+def _descriptors(spec: RoleSpec) -> list[int]:
+    return [fd for pair in (spec.driver, *spec.executors, *spec.actors) for fd in pair]
+
+
+def _bells(pairs: tuple[tuple[int, int], ...]) -> list[Doorbell]:
+    return [Doorbell(*pair) for pair in pairs]
+
+
+def _no_probe(point: str) -> None:
+    """Do nothing; tests hand in another one."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""One long-lived role in a process of its own, as the driver sees it."""
+
+import os
+import pickle
+from collections.abc import Hashable, Sequence
+
+from drumline.runtime.child_process import EXIT_SECONDS, ChildProcess
+from drumline.runtime.links import IncomingFrames
+from drumline.runtime.messages import RoleSpec
+from drumline.runtime.shared_arrays import anonymous_file
+
+
+class RoleProcess:
+    """A child, the control pipe that it leaves by and the result pipe that it fails by.
+
+    The thread that starts it must live as long as the crew: the kernel ends the child with it.
+    """
+
+    def __init__(self, spec: RoleSpec, fds: Sequence[int], restarts: int):
+        self.role, self.index, self.place = spec.role, spec.index, spec.place
+        self.restarts = restarts
+        self.ready = False
+        self.hung = False
+        self._seen: Hashable = None
+        self._still_seconds = 0.0
+        control_read, self._control = os.pipe()
+        result_read, result_write = os.pipe()
+        spec_fd = anonymous_file("drumline-role")
+        self._open = {self._control, result_read}
+        self.results = IncomingFrames(result_read)
+        try:
+            with open(spec_fd, "wb", closefd=False) as file:
+                file.write(pickle.dumps(spec, protocol=5))
+            os.lseek(spec_fd, 0, os.SEEK_SET)
+            passed = (control_read, result_write, spec_fd)
+            arguments = [os.getpid(), *passed]
+            self._process = ChildProcess(
+                "drumline.runtime.role_child", arguments, (*passed, spec.memory_fd, *fds)
+            )
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            for fd in (control_read, result_write, spec_fd):
+                os.close(fd)
+        self.pid = self._process.pid
+
+    @property
+    def name(self) -> str:
+        """Return what messages call it."""
+        return f"{self.role} {self.index}"
+
+    def still_seconds(self, mark: Hashable, elapsed: float) -> float:
+        """Return for how long `mark`, which moves with the role's work, has stood still."""
+        moved = mark != self._seen
+        self._seen = mark
+        self._still_seconds = 0.0 if moved else self._still_seconds + elapsed
+        return self._still_seconds
+
+    def exited(self) -> bool:
+        """Return whether the process has ended, without reaping it."""
+        return self._process.exited()
+
+    def kill(self) -> None:
+        """End the child and whatever an environment has started in its process group."""
+        self._process.kill()
+
+    def hang_up(self) -> None:
+        """Close the control pipe: a role that waits leaves."""
+        self._close([self._control])
+
+    def end(self, grace_seconds: float = EXIT_SECONDS) -> str:
+        """Reap the process, killing what does not leave in time; returns the cause of its death."""
+        cause = self._process.end(0.0 if self.hung else grace_seconds)
+        return "hung" if self.hung else cause
+
+    def close(self) -> None:
+        """Close the driver's ends."""
+        self.results.ended = True
+        self._close(list(self._open))
+
+    def _close(self, fds: Sequence[int]) -> None:
+        for fd in fds:
+            if fd in self._open:
+                self._open.discard(fd)
+                os.close(fd)

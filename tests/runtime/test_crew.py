@@ -1,0 +1,219 @@
+"""The crew and the rotation on toy roles: the same bytes for every layout, order and death."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import crew_roles
+import doubles
+import pytest
+from crew_roles import Toy, expected, run_toy, toy_plan
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumline.protocols import RoleKilled, WorkerError
+from drumline.runtime.inline_crew import InlineCrew
+from drumline.runtime.process_crew import ProcessCrew
+
+POINTS_WITHOUT_ACTORS = ["role-started", "role-built", "before-look", "row-stored", "interval-full"]
+POINTS_WITH_ACTORS = ["request-sent", "half-answer", "answer-sent"]
+
+
+def make(kind: str, toy: Toy, **options: Any) -> Any:
+    crew: Any = None
+    plan = toy_plan(toy, lambda: crew.arrays)
+    crew = InlineCrew(plan) if kind == "inline" else ProcessCrew(plan, **options)
+    return crew
+
+
+@pytest.mark.parametrize("barrier", ["sliding", "hard"])
+@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize(
+    ("kind", "executors", "actors"),
+    [("inline", 1, 0), ("inline", 2, 2), ("process", 1, 0), ("process", 3, 0), ("process", 2, 2)],
+)
+def test_every_layout_gives_what_the_plain_loop_gives(
+    kind: str, executors: int, actors: int, lag: Any, barrier: Any
+):
+    toy = Toy(executors=executors, actors=actors, sleeps=True)
+    crew = make(kind, toy)
+    try:
+        assert run_toy(crew, toy, lag=lag, barrier=barrier) == expected(toy, lag=lag)
+        rows = crew.activity()
+        assert len(rows) == executors + actors
+        assert all(row.progress > 0 for row in rows)
+    finally:
+        crew.close()
+
+
+@given(st.data())
+def test_no_order_of_advances_changes_a_bit_or_writes_what_is_being_read(data: st.DataObject):
+    toy = Toy(
+        environments=data.draw(st.integers(1, 4)),
+        alpha=data.draw(st.integers(1, 3)),
+        executors=1,
+        actors=data.draw(st.integers(0, 1)),
+    )
+    toy = Toy(toy.environments, toy.alpha, data.draw(st.integers(1, toy.environments)), toy.actors)
+    lag = data.draw(st.sampled_from([0, 1]))
+    barrier = data.draw(st.sampled_from(["sliding", "hard"]))
+    crew = make("inline", toy)
+    order = data.draw(st.randoms(use_true_random=False))
+
+    def in_random_order(until: Any, timeout: float | None = None) -> bool:
+        while not until():
+            order.choice(crew._roles)[2].advance()
+        for _ in range(order.randrange(20)):  # others may run ahead as far as they can
+            order.choice(crew._roles)[2].advance()
+        return True
+
+    crew.wait = in_random_order
+    try:
+        assert run_toy(crew, toy, 5, lag, barrier) == expected(toy, 5, lag)
+    finally:
+        crew.close()
+
+
+@pytest.mark.parametrize("actors", [0, 1])
+def test_a_role_killed_at_any_point_is_replaced_and_changes_no_bit(tmp_path: Path, actors: int):
+    points = POINTS_WITHOUT_ACTORS + (POINTS_WITH_ACTORS if actors else [])
+    for number, point in enumerate(points):
+        toy = Toy(actors=actors)
+        flag = tmp_path / str(number)
+        lines: list[str] = []
+        kill = doubles.KillAt(point, flag)
+        crew = make("process", toy, probe_factory=kill, log=lines.append)
+        try:
+            assert run_toy(crew, toy) == expected(toy)
+        finally:
+            crew.close()
+        assert flag.exists(), f"nobody came to {point}"
+        assert len(lines) == 1
+        assert "SIGKILL" in lines[0]
+        assert "replaced by pid" in lines[0]
+        assert sum(row.restarts for row in crew.activity()) == 1
+
+
+def test_random_kills_from_outside_change_no_bit():
+    toy = Toy(environments=6, alpha=16, executors=2, actors=1, sleeps=True)
+    crew = make("process", toy, log=lambda line: None)
+    kills = 0
+    wait = crew.wait
+
+    def wait_and_kill(until: Any, timeout: float | None = None) -> bool:
+        nonlocal kills
+        wait(until, timeout)
+        if kills < 6:
+            os.kill(crew._processes[kills % 3].pid, signal.SIGKILL)
+            kills += 1
+        return True
+
+    crew.wait = wait_and_kill
+    try:
+        assert run_toy(crew, toy, intervals=12) == expected(toy, intervals=12)
+    finally:
+        crew.close()
+    assert kills == 6
+
+
+def test_a_role_that_raises_names_itself_its_place_and_its_traceback():
+    for kind in ("inline", "process"):
+        toy = Toy(raises_at=9)
+        crew = make(kind, toy)
+        try:
+            with pytest.raises(WorkerError, match="cannot go on at step 9") as caught:
+                run_toy(crew, toy)
+            assert "executor" in str(caught.value)
+            assert "in step" in caught.value.traceback
+            assert isinstance(caught.value.cause, ArithmeticError)
+        finally:
+            crew.close()
+
+
+@pytest.mark.parametrize("kind", ["inline", "process"])
+def test_a_role_that_cannot_be_built_says_why(kind: str):
+    plan = toy_plan(Toy(), lambda: crew.arrays, executor=crew_roles.unbuildable)
+    crew: Any = InlineCrew(plan) if kind == "inline" else ProcessCrew(plan)
+    try:
+        with pytest.raises(WorkerError, match="no such environment: Walk-v9"):
+            run_toy(crew, Toy())
+    finally:
+        crew.close()
+
+
+def test_a_role_that_dies_three_times_at_one_place_fails_the_run_with_its_place():
+    toy = Toy()
+    kill = crew_roles.KillAlways("row-stored")
+    crew = make("process", toy, probe_factory=kill, log=lambda line: None)
+    try:
+        with pytest.raises(RoleKilled, match=r"executor \d ended 3 times \(SIGKILL, .* after \[0"):
+            run_toy(crew, toy)
+    finally:
+        crew.close()
+
+
+def test_a_role_that_hangs_three_times_fails_the_run():
+    lines: list[str] = []
+    plan = toy_plan(Toy(), lambda: crew.arrays, executor=crew_roles.HangingSpec())
+    crew = ProcessCrew(plan, hang_seconds=0.3, log=lines.append)
+    try:
+        with pytest.raises(RoleKilled, match=r"ended 3 times \(hung, hung, hung\)"):
+            run_toy(crew, Toy())
+    finally:
+        crew.close()
+    assert all("ended by hung" in line for line in lines)
+
+
+def test_closing_ends_every_process_and_may_be_done_twice():
+    toy = Toy(executors=3, actors=1)
+    crew = make("process", toy)
+    run_toy(crew, toy)
+    pids = [row.pid for row in crew.activity()]
+    crew.close()
+    crew.close()
+    assert len(pids) == 4
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert [row.pid for row in crew.activity()] == pids
+    assert all(span.end >= span.start for span in crew.timeline())
+    assert len(crew.timeline()) >= 4
+
+
+SCRIPT = """
+import signal, crew_roles
+from crew_roles import Toy, run_toy, toy_plan
+from drumline.runtime.process_crew import ProcessCrew
+signal.signal(signal.SIGINT, signal.default_int_handler)
+toy = Toy(executors=2, actors=1, sleeps=True)
+crew = ProcessCrew(toy_plan(toy, lambda: crew.arrays))
+wait = crew.wait
+def tell(until, timeout=None):
+    wait(until, timeout)
+    print(*(row.pid for row in crew.activity()), flush=True)
+    crew.wait = wait
+crew.wait = tell
+run_toy(crew, toy, intervals=10**9)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_no_role_outlives_a_driver_that_a_signal_ends(number: signal.Signals):
+    driver = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(doubles.__file__).parent)},
+        start_new_session=True,
+    )
+    assert driver.stdout is not None
+    pids = [int(word) for word in driver.stdout.readline().split()]
+    assert len(pids) == 3
+    os.killpg(driver.pid, number)
+    driver.wait()
+    driver.stdout.close()
+    doubles.wait_until(lambda: not any(doubles.is_running(pid) for pid in pids))
