@@ -1,0 +1,205 @@
+"""One EnvPool as lanes: next-step autoreset hidden, ends told apart, restored by replay.
+
+A pool's seeds are fixed when it is made, one per environment; an environment's stream does not
+depend on which others share its pool. Arrays that the pool returns are never written by it again.
+"""
+
+import importlib
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drumline.envs.lanes import (
+    ActionForm,
+    LaneHistory,
+    NotReproducible,
+    Steps,
+    check_observations,
+    renewal_seed,
+)
+from drumline.envs.make import EnvironmentProblem, EnvironmentSpec
+
+_LIMIT_COUNTED_HERE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
+"""Families that know no other time limit than the pool's. The pool calls a termination at the
+limit a truncation; with a limit one later and the count here the two can be told apart."""
+
+
+class EnvPoolLanes:
+    """Steps all or some environments of a pool of one thread, in the order of their numbers."""
+
+    needs_renewal = True
+
+    def __init__(self, spec: EnvironmentSpec, root_seed: int, first: int, count: int):
+        if spec.frame_skip > 1:
+            raise EnvironmentProblem(
+                f"--frame-skip {spec.frame_skip} is for Gymnasium; EnvPool's {spec.id} has an "
+                "option of its own for it or none: use --engine gymnasium"
+            )
+        try:
+            self._envpool = importlib.import_module("envpool")
+        except ImportError as error:
+            raise EnvironmentProblem(
+                f"{spec.id!r} needs EnvPool, which is not installed (it exists for Linux); use an "
+                "id that Gymnasium has, or --engine gymnasium"
+            ) from error
+        self.count = count
+        self.episode = np.zeros(count, np.int64)
+        self._id = spec.id
+        self._options = dict(spec.options)
+        self._root_seed = root_seed
+        self._first = first
+        self._all = np.arange(count, dtype=np.int32)
+        self._elapsed = np.zeros(count, np.int64)
+        self._pool: Any = None
+        known: Any = self._envpool.make_spec(spec.id, **self._options)
+        self._limit = _limit_counted_here(known)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # bounds that Gymnasium casts to float32
+            self.observation_space = known.gymnasium_observation_space
+            self.action_space = known.gymnasium_action_space
+        check_observations(self.observation_space, spec.id)
+        names: list[str] = list(known._action_keys)
+        if len(names) != 3:
+            raise EnvironmentProblem(f"{spec.id} takes {names[2:]}; lanes serve one action each")
+        self._form = ActionForm(self.action_space, spec.id, known._action_spec[2][0])
+        fields: list[str] = list(known._state_keys)
+        self._fields = [fields.index(name) for name in ("obs", "reward", "done", "trunc")]
+        # an Atari pool calls a life lost or a game over at the time limit a truncation
+        self._tells_lives = "info:lives" in fields
+        if self._tells_lives:
+            self._life_fields = fields.index("info:lives"), fields.index("info:terminated")
+        self._life_ends = bool(getattr(known.config, "episodic_life", False))
+        self._lives = np.zeros(count, np.int32)
+        shape, dtype = self.observation_space.shape, self.observation_space.dtype
+        self._no_final = np.zeros((0, *shape), dtype)
+
+    def begin(self, renewal: int) -> np.ndarray:
+        """Make the pool of this renewal and start episode 0 of every lane."""
+        self.episode[:] = 0
+        return self._anew(renewal)
+
+    def step(self, lanes: np.ndarray | None, actions: np.ndarray) -> Steps:
+        """Step these lanes; those whose episode ended get their next one by a second call."""
+        ids = self._all if lanes is None else lanes.astype(np.int32)
+        formed = self._form(actions, len(ids))
+        state = self._call(ids, formed)
+        observations, rewards, done, truncated = (state[field] for field in self._fields)
+        self._elapsed[ids] += 1
+        if self._limit:
+            truncated = (self._elapsed[ids] >= self._limit) & ~done
+        elif self._tells_lives:
+            truncated = truncated & ~self._lost(ids, state)
+        over = done | truncated
+        final = self._no_final
+        if over.any():
+            if truncated.any():
+                final = observations[truncated]
+            observations[over] = self._next_episode(ids[over], formed[over], done[over])
+        return Steps(
+            observations,
+            rewards.astype(np.float32, copy=False),
+            over & ~truncated,
+            truncated,
+            final,
+        )
+
+    def renew(self, renewal: int) -> np.ndarray:
+        """Cut the running episodes and make every environment anew."""
+        self.episode += 1
+        return self._anew(renewal)
+
+    def restore(self, histories: Sequence[LaneHistory]) -> np.ndarray:
+        """Make the histories' pool and replay them; shorter ones stop earlier."""
+        if len(histories) != self.count:
+            raise ValueError(f"{self.count} lanes take as many histories, got {len(histories)}")
+        renewals = {history.renewal for history in histories}
+        if len(renewals) != 1:
+            raise ValueError(f"lanes share a pool, so one renewal; got {sorted(renewals)}")
+        self.episode[:] = [history.episode for history in histories]
+        observations = self._anew(renewals.pop()).copy()
+        lengths = np.array([len(history.actions) for history in histories])
+        for row in range(int(lengths.max())):
+            lanes = np.flatnonzero(lengths > row)
+            steps = self.step(lanes, np.stack([histories[lane].actions[row] for lane in lanes]))
+            before = np.array([histories[lane].ended[row] for lane in lanes])
+            different = lanes[before != (steps.terminated | steps.truncated)]
+            if len(different):
+                raise NotReproducible(
+                    f"environment {self._first + different[0]} ({self._id}) did not end its "
+                    f"episodes where it did before, at step {row} of the replay: it has state "
+                    "that its seed does not set"
+                )
+            observations[lanes] = steps.observations
+        return observations
+
+    def close(self) -> None:
+        """Close the pool."""
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = None
+
+    def _anew(self, renewal: int) -> np.ndarray:
+        numbers = range(self._first, self._first + self.count)
+        self._make([renewal_seed(self._root_seed, number, renewal) for number in numbers])
+        return self._reset(self._all)
+
+    def _make(self, seeds: list[int]) -> None:
+        self.close()
+        options = self._options
+        if self._limit:
+            options = {**options, "max_episode_steps": self._limit + 1}
+        self._pool = self._envpool.make(
+            self._id,
+            env_type="gymnasium",
+            num_envs=self.count,
+            seed=seeds,
+            num_threads=1,
+            **options,
+        )
+
+    def _call(self, ids: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
+        # what `step` does without its dictionaries, which cost as much as 16 steps of CartPole
+        self._pool._send([ids, ids, actions])
+        return self._pool._recv()
+
+    def _reset(self, ids: np.ndarray) -> np.ndarray:
+        self._pool._reset(ids)
+        return self._started(ids, self._pool._recv())
+
+    def _started(self, ids: np.ndarray, state: list[np.ndarray]) -> np.ndarray:
+        self._elapsed[ids] = 0
+        if self._tells_lives:
+            self._lives[ids] = state[self._life_fields[0]]
+        return state[self._fields[0]]
+
+    def _next_episode(self, ids: np.ndarray, actions: np.ndarray, done: np.ndarray) -> np.ndarray:
+        """Return first observations: the pool resets who is done, and the others when told."""
+        self.episode[ids] += 1
+        if done.all():
+            return self._started(ids, self._call(ids, actions))
+        if not done.any():
+            return self._reset(ids)
+        told = self._reset(ids[~done])
+        first = np.empty((len(ids), *told.shape[1:]), told.dtype)
+        first[~done] = told
+        first[done] = self._started(ids[done], self._call(ids[done], actions[done]))
+        return first
+
+    def _lost(self, ids: np.ndarray, state: list[np.ndarray]) -> np.ndarray:
+        """Return whose game is over or, where a life is an episode, whose life was lost."""
+        lives, game_over = (state[field] for field in self._life_fields)
+        lost = game_over.astype(bool)
+        if self._life_ends:
+            lost |= lives < self._lives[ids]
+        self._lives[ids] = lives
+        return lost
+
+
+def _limit_counted_here(known: Any) -> int:
+    """Return the time limit of this pool if it is counted here, 0 if the pool's flag is used."""
+    family = type(known).__mro__[1].__module__
+    if not any(name in family for name in _LIMIT_COUNTED_HERE):
+        return 0
+    return int(getattr(known.config, "max_episode_steps", 0) or 0)

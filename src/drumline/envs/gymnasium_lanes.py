@@ -1,0 +1,128 @@
+"""A list of Gymnasium environments as lanes: every episode starts from a seed of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drumline.envs.lanes import (
+    ActionForm,
+    LaneHistory,
+    NotReproducible,
+    Steps,
+    check_observations,
+    episode_seed,
+)
+from drumline.envs.make import EnvironmentSpec, make_environment
+
+
+class GymnasiumLanes:
+    """Steps its environments one after the other; the time limit is counted here."""
+
+    needs_renewal = False
+
+    def __init__(self, spec: EnvironmentSpec, root_seed: int, first: int, count: int):
+        made = [make_environment(spec) for _ in range(count)]
+        self.count = count
+        self.episode = np.zeros(count, np.int64)
+        self._environments = [one.environment for one in made]
+        self._step = [environment.step for environment in self._environments]
+        self._limit = made[0].limit
+        self._elapsed = [0] * count
+        self._id = spec.id
+        self._root_seed = root_seed
+        self._first = first
+        space = self._environments[0].observation_space
+        check_observations(space, spec.id)
+        self.observation_space = space
+        self.action_space = self._environments[0].action_space
+        self._form = ActionForm(self.action_space, spec.id)
+        self._all = range(count)
+        self._observations = np.zeros((count, *space.shape), space.dtype)
+        self._no_final = np.zeros((0, *space.shape), space.dtype)
+
+    def begin(self, renewal: int) -> np.ndarray:
+        """Start episode 0 of every lane."""
+        self.episode[:] = 0
+        for lane in self._all:
+            self._observations[lane] = self._start(lane)
+        return self._observations
+
+    def step(self, lanes: np.ndarray | None, actions: np.ndarray) -> Steps:
+        """Step these lanes; where an episode ends, its lane starts the next one at once."""
+        chosen: Sequence[int] = self._all if lanes is None else lanes.tolist()
+        count = len(chosen)
+        formed = self._form(actions, count)
+        # Discrete environments expect an int, and index faster with it than with an array scalar
+        rows: Any = formed.tolist() if formed.ndim == 1 and formed.dtype.kind == "i" else formed
+        observations = self._observations[:count]
+        rewards: list[Any] = [0.0] * count
+        ends: list[int] = []
+        cuts: list[int] = []
+        final: list[np.ndarray] = []
+        elapsed, limit, step = self._elapsed, self._limit, self._step
+        for row, lane in enumerate(chosen):
+            observation, rewards[row], terminated, truncated, _ = step[lane](rows[row])
+            elapsed[lane] = length = elapsed[lane] + 1
+            if terminated:
+                ends.append(row)
+            elif truncated or length == limit:
+                cuts.append(row)
+                final.append(np.array(observation, observations.dtype))
+            else:
+                observations[row] = observation
+                continue
+            self.episode[lane] += 1
+            observations[row] = self._start(lane)
+        is_terminated, is_truncated = np.zeros(count, bool), np.zeros(count, bool)
+        if ends:
+            is_terminated[ends] = True
+        if cuts:
+            is_truncated[cuts] = True
+        return Steps(
+            observations,
+            np.array(rewards, np.float32),
+            is_terminated,
+            is_truncated,
+            np.stack(final) if final else self._no_final,
+        )
+
+    def renew(self, renewal: int) -> np.ndarray:
+        """Refuse: a Gymnasium episode restarts from its seed."""
+        raise RuntimeError("Gymnasium lanes need no renewal (needs_renewal is False)")
+
+    def restore(self, histories: Sequence[LaneHistory]) -> np.ndarray:
+        """Replay the newest episode of every lane."""
+        if len(histories) != self.count:
+            raise ValueError(f"{self.count} lanes take as many histories, got {len(histories)}")
+        for lane, history in enumerate(histories):
+            ended = np.flatnonzero(history.ended)
+            newest = int(ended[-1]) + 1 if len(ended) else 0
+            self.episode[lane] = history.episode + len(ended)
+            self._observations[lane] = self._start(lane)
+            self._replay(lane, history.actions[newest:])
+        return self._observations
+
+    def close(self) -> None:
+        """Close every environment."""
+        for environment in self._environments:
+            environment.close()
+
+    def _start(self, lane: int) -> Any:
+        self._elapsed[lane] = 0
+        seed = episode_seed(self._root_seed, self._first + lane, int(self.episode[lane]))
+        return self._environments[lane].reset(seed=seed)[0]
+
+    def _replay(self, lane: int, actions: np.ndarray) -> None:
+        formed = self._form(actions, len(actions))
+        rows: Any = formed.tolist() if formed.ndim == 1 and formed.dtype.kind == "i" else formed
+        for row in rows:
+            observation, _, terminated, truncated, _ = self._step[lane](row)
+            self._elapsed[lane] += 1
+            if terminated or truncated or self._elapsed[lane] == self._limit:
+                raise NotReproducible(
+                    f"environment {self._first + lane} ({self._id}) ended episode "
+                    f"{self.episode[lane]} at step {self._elapsed[lane]} when it was replayed, "
+                    "and did not before: it has state that its seed does not set"
+                )
+            self._observations[lane] = observation
