@@ -122,8 +122,9 @@ class EnvPoolLanes:
         lengths = np.array([len(history.actions) for history in histories])
         for row in range(int(lengths.max())):
             lanes = np.flatnonzero(lengths > row)
-            steps = self.step(lanes, np.stack([histories[lane].actions[row] for lane in lanes]))
-            before = np.array([histories[lane].ended[row] for lane in lanes])
+            running = [histories[lane] for lane in lanes.tolist()]
+            steps = self.step(lanes, np.stack([history.actions[row] for history in running]))
+            before = np.array([history.ended[row] for history in running])
             different = lanes[before != (steps.terminated | steps.truncated)]
             if len(different):
                 raise NotReproducible(

@@ -112,14 +112,14 @@ class ActionForm:
     """How action rows reach an environment: checked shape, its dtype, clipped to its bounds."""
 
     def __init__(self, space: Any, env_id: str, dtype: Any = None):
-        self.dtype = np.dtype(space.dtype if dtype is None else dtype)
-        self.shape: tuple[int, ...] = tuple(space.shape)
         kind = type(space).__name__
         if kind not in ("Discrete", "MultiDiscrete", "Box"):
             raise EnvironmentProblem(
                 f"{env_id} has {kind} actions ({space}); lanes serve Discrete, MultiDiscrete and "
                 "Box: wrap the environment and name your factory as module:factory"
             )
+        self.dtype = np.dtype(space.dtype if dtype is None else dtype)
+        self.shape: tuple[int, ...] = tuple(space.shape)
         self._start: Any = 0 if kind == "Box" else space.start
         self._shifted = bool(np.any(self._start))
         self._clips = kind == "Box"

@@ -214,7 +214,9 @@ def _read_trace(path: str) -> Trace:
     try:
         seconds = tuple(float(word) for word in words)
     except ValueError as error:
-        raise BadStepTime(f"step-time trace {path!r}: {error}; write seconds, one a line") from error
+        raise BadStepTime(
+            f"step-time trace {path!r}: {error}; write seconds, one a line"
+        ) from error
     wrong = [value for value in seconds if not (math.isfinite(value) and value >= 0.0)]
     if wrong or not seconds:
         what = f"{wrong[0]} is not a time" if wrong else "it is empty"

@@ -1,0 +1,93 @@
+"""Environments that show what lanes do to actions, ends and limits."""
+
+import gymnasium
+import numpy as np
+
+
+class Drifting(gymnasium.Env):
+    """Observation = (step, sum of actions, seed-drawn noise); ends by action, as it is told.
+
+    Action 1 terminates, 2 truncates, 3 does both.
+    """
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float64)
+    action_space = gymnasium.spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.total = 0, 0
+        self.observation = np.zeros(3)  # handed out and overwritten, as some environments do
+        return self.observe(), {}
+
+    def step(self, action):
+        assert type(action) is int
+        self.steps += 1
+        self.total += action
+        return self.observe(), self.total / 7, action in (1, 3), action in (2, 3), {}
+
+    def observe(self):
+        self.observation[:] = self.steps, self.total, self.np_random.standard_normal()
+        return self.observation
+
+
+class Echo(gymnasium.Env):
+    """Observes the action that it was given."""
+
+    def __init__(self, action_space):
+        self.action_space = action_space
+        shape = action_space.shape or (1,)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(self.observation_space.shape), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return np.reshape(np.asarray(action, np.float64), self.observation_space.shape), 0, 0, 0, {}
+
+
+def continuous_echo():
+    low, high = np.array([-1, -2], np.float32), np.array([1, 0.5], np.float32)
+    return Echo(gymnasium.spaces.Box(low, high))
+
+
+def shifted_echo():
+    return Echo(gymnasium.spaces.Discrete(3, start=5))
+
+
+def several_echo():
+    return Echo(gymnasium.spaces.MultiDiscrete([3, 4]))
+
+
+def dictionary_actions():
+    environment = Drifting()
+    environment.action_space = gymnasium.spaces.Dict({"move": gymnasium.spaces.Discrete(2)})
+    return environment
+
+
+def dictionary_observations():
+    environment = Drifting()
+    environment.observation_space = gymnasium.spaces.Dict({"here": gymnasium.spaces.Discrete(2)})
+    return environment
+
+
+def drifting():
+    return Drifting()
+
+
+class Forgetful(Drifting):
+    """Ends earlier the more often it was reset in this process, whatever its seed."""
+
+    resets = 0
+
+    def reset(self, *, seed=None, options=None):
+        Forgetful.resets += 1
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated or self.steps + self.resets >= 6, truncated, info
+
+
+def forgetful():
+    return Forgetful()
