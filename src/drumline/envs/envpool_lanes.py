@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from drumline.envs.football import Checkpoints
 from drumline.envs.lanes import (
     ActionForm,
     LaneHistory,
@@ -31,7 +32,14 @@ class EnvPoolLanes:
 
     needs_renewal = True
 
-    def __init__(self, spec: EnvironmentSpec, root_seed: int, first: int, count: int):
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        root_seed: int,
+        first: int,
+        count: int,
+        checkpoints: bool = False,
+    ):
         if spec.frame_skip > 1:
             raise EnvironmentProblem(
                 f"--frame-skip {spec.frame_skip} is for Gymnasium; EnvPool's {spec.id} has an "
@@ -72,6 +80,16 @@ class EnvPoolLanes:
             self._life_fields = fields.index("info:lives"), fields.index("info:terminated")
         self._life_ends = bool(getattr(known.config, "episodic_life", False))
         self._lives = np.zeros(count, np.int32)
+        self._checkpoints: Checkpoints | None = None
+        self.scores: np.ndarray | None = None
+        if checkpoints:
+            if not spec.id.startswith("gfootball/"):
+                raise EnvironmentProblem(
+                    f"checkpoints are for EnvPool's gfootball/… ids, not for {spec.id!r}"
+                )
+            self._checkpoints = Checkpoints(count)
+            self._owner_field = fields.index("info:ball_owned_team")
+            self.scores = np.zeros(count, np.float32)
         shape, dtype = self.observation_space.shape, self.observation_space.dtype
         self._no_final = np.zeros((0, *shape), dtype)
 
@@ -91,6 +109,10 @@ class EnvPoolLanes:
             truncated = (self._elapsed[ids] >= self._limit) & ~done
         elif self._tells_lives:
             truncated = truncated & ~self._lost(ids, state)
+        if self._checkpoints is not None and self.scores is not None:
+            self.scores[ids] = rewards
+            owner = state[self._owner_field]
+            rewards = self._checkpoints.rewards(ids, observations, owner, rewards)
         over = done | truncated
         final = self._no_final
         if over.any():
@@ -173,6 +195,8 @@ class EnvPoolLanes:
         self._elapsed[ids] = 0
         if self._tells_lives:
             self._lives[ids] = state[self._life_fields[0]]
+        if self._checkpoints is not None:
+            self._checkpoints.start(ids)
         return state[self._fields[0]]
 
     def _next_episode(self, ids: np.ndarray, actions: np.ndarray, done: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ class GymnasiumLanes:
     """Steps its environments one after the other; the time limit is counted here."""
 
     needs_renewal = False
+    scores: np.ndarray | None = None
 
     def __init__(self, spec: EnvironmentSpec, root_seed: int, first: int, count: int):
         made = [make_environment(spec) for _ in range(count)]

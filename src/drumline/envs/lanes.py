@@ -49,6 +49,8 @@ class Lanes(Protocol):
     action_space: Any
     episode: np.ndarray
     """`[count]` int64: number of each lane's running episode since `begin`."""
+    scores: np.ndarray | None
+    """`[count]` float32: the engine's reward at each lane's last step, where ours is another."""
 
     def begin(self, renewal: int) -> np.ndarray:
         """Start episode 0 of every lane; returns the first observations `[count, ...]`."""
@@ -84,6 +86,8 @@ class LanesSpec:
     count: int
     step_time: StepTimeLaw | None = None
     """Makes the environments slow; the lanes do not sleep, `step_times` says when they are due."""
+    checkpoints: bool = False
+    """Football: pay for the way to the goal too; `Lanes.scores` keeps the goals."""
 
     def __call__(self) -> Lanes:
         """Make the lanes; nothing is simulated before `begin` or `restore`."""
@@ -92,7 +96,13 @@ class LanesSpec:
         if self.environment.engine == "envpool":
             from drumline.envs.envpool_lanes import EnvPoolLanes
 
-            return EnvPoolLanes(self.environment, self.root_seed, self.first, self.count)
+            return EnvPoolLanes(
+                self.environment, self.root_seed, self.first, self.count, self.checkpoints
+            )
+        if self.checkpoints:
+            raise EnvironmentProblem(
+                f"checkpoints are for EnvPool's gfootball/… ids, not for {self.environment.id!r}"
+            )
         from drumline.envs.gymnasium_lanes import GymnasiumLanes
 
         return GymnasiumLanes(self.environment, self.root_seed, self.first, self.count)
