@@ -30,32 +30,6 @@ def test_a_step_is_algorithm_2(top: int | None):
     assert strategy.parameters == pytest.approx(expected, abs=1e-5)
 
 
-def test_equal_returns_take_no_step():
-    strategy = ARS.simple(np.ones(SIZE))
-    metrics = strategy.tell([answer(task, 3.0) for task in strategy.ask(8)])
-    assert metrics["update_skipped"] == 1.0
-    assert strategy.generation == 1
-    assert strategy.parameters.tolist() == [1.0] * SIZE
-
-
-def test_a_loaded_state_goes_on_with_the_same_bits():
-    first, second = ARS.simple(np.ones(SIZE)), ARS.simple(np.zeros(SIZE))
-    first.tell([answer(t, f) for t, f in zip(first.ask(8), fitnesses(8), strict=True)])
-    second.load(first.state())
-    for strategy in (first, second):
-        tasks = strategy.ask(8)
-        strategy.tell([answer(t, f) for t, f in zip(tasks, fitnesses(8, 1), strict=True)])
-    assert first.parameters.tobytes() == second.parameters.tobytes()
-
-
-def test_a_return_that_is_not_finite_is_named():
-    strategy = ARS.simple(np.ones(SIZE))
-    told = [answer(task, float(task.member)) for task in strategy.ask(8)]
-    told[5] = told[5]._replace(fitness=float("inf"))
-    with pytest.raises(ValueError, match="fitness of member 5 is inf"):
-        strategy.tell(told)
-
-
 def test_more_directions_than_the_population_has_are_refused():
     strategy = ARS.simple(np.ones(SIZE), top_directions=5)
     with pytest.raises(ValueError, match="top_directions must be 1 to 4"):

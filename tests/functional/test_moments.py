@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drumline.functional.moments import fold, initial_moments, inverse_std, merge, moments_of
 
@@ -11,13 +13,15 @@ def parts_of(count: int) -> list[np.ndarray]:
     return [rng.normal(i, 1.0 + i, (3 + 5 * i, 4)) for i in range(count)]
 
 
-def test_merging_is_numpys_moments_of_the_concatenation():
-    parts = parts_of(7)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=7))
+def test_merging_is_numpys_moments_of_the_concatenation(lengths: list[int]):
+    rng = np.random.default_rng(lengths)
+    parts = [rng.normal(i, 1.0 + i, (length, 4)) for i, length in enumerate(lengths)]
     merged = fold(moments_of(parts[0]), map(moments_of, parts[1:]))
     rows = np.concatenate(parts)
     assert merged.count == len(rows)
-    assert merged.mean == pytest.approx(rows.mean(axis=0), rel=1e-12)
-    assert merged.squares / merged.count == pytest.approx(rows.var(axis=0), rel=1e-12)
+    assert merged.mean == pytest.approx(rows.mean(axis=0), rel=1e-12, abs=1e-12)
+    assert merged.squares / merged.count == pytest.approx(rows.var(axis=0), rel=1e-12, abs=1e-12)
 
 
 def test_merging_survives_a_large_offset():
@@ -52,6 +56,13 @@ def test_merging_nothing_with_nothing_is_nothing():
 def test_float32_rows_are_summed_in_float64():
     rows = np.full((100_000, 1), 0.1, np.float32)
     assert moments_of(rows).mean[0] == pytest.approx(float(np.float32(0.1)), rel=1e-12)
+
+
+def test_initial_moments_are_a_hundredth_of_a_row_with_mean_0_and_variance_1():
+    moments = initial_moments(2)
+    assert moments.count == 0.01
+    assert moments.mean.tolist() == [0.0, 0.0]
+    assert (moments.squares / moments.count).tolist() == [1.0, 1.0]
 
 
 def test_the_first_inverse_std_is_one_and_small_variances_are_floored():

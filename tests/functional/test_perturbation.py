@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drumline import seeding
@@ -76,11 +76,13 @@ def test_a_table_smaller_than_the_parameters_is_refused():
         table_noise(np.zeros(100, np.float32), 101, seed=0)
 
 
-@pytest.mark.parametrize(
-    ("start", "stop"),
-    [(0, 5), (3, 900), (TILE - 1, TILE + 1), (TILE, 2 * TILE), (17, BIG), (2 * TILE + 5, BIG)],
-)
-def test_a_slice_of_counter_noise_is_a_slice_of_the_whole(start: int, stop: int):
+@given(st.integers(0, BIG), st.integers(0, BIG))
+@example(TILE - 1, TILE + 1)
+@example(TILE, 2 * TILE)
+@example(2 * TILE + 5, BIG)
+@example(9, 9)
+def test_a_slice_of_counter_noise_is_a_slice_of_the_whole(one: int, other: int):
+    start, stop = sorted((one, other))
     noise = counter_noise(3)
     key = noise.keys(2, 4, 1)[0]
     whole = noise.read(key, 0, BIG, scratch(BIG)).copy()
@@ -111,8 +113,9 @@ def test_the_weighted_sum_has_the_same_bits_on_any_threads_and_is_the_plain_loop
     assert sums[0].tobytes() == expected.tobytes()
 
 
-def test_the_weighted_sum_within_ranges_is_the_plain_loop():
-    noise = counter_noise(1)
+@pytest.mark.parametrize("source", ["table", "counter"])
+def test_the_weighted_sum_within_ranges_is_the_plain_loop(source: str):
+    noise = table_noise(table_of(BIG + 999), BIG, 1) if source == "table" else counter_noise(1)
     keys = noise.keys(0, 0, 3)
     ranges = [(0, TILE + 7), (TILE - 3, BIG), (2 * TILE, 2 * TILE + 1)]
     weights = [0.5, -1.5, 3.0]
@@ -134,6 +137,24 @@ def test_subset_ranges_are_disjoint_blocks_that_cover_all_parameters(size: int, 
     assert set(covered) <= set(range(size))
     if len(found) <= 100:  # with 2,000 keys, missing one of 100 blocks has probability 2e-7
         assert -(-size // max(1, round(fraction * size))) > 100 or covered == list(range(size))
+
+
+@pytest.mark.parametrize("source", ["table", "counter"])
+@pytest.mark.parametrize("fraction", [0.03, 0.25, 0.6])
+def test_every_parameter_is_in_the_chosen_block_equally_often(source: str, fraction: float):
+    """Over `draws` keys a parameter's count is binomial(draws, 1 / blocks): 5 σ on either side."""
+    size, draws = 103, 40_000
+    empty = np.zeros(1 << 24, np.float32)
+    noise = table_noise(empty, size, 1) if source == "table" else counter_noise(1)
+    keys = [key for generation in range(40) for key in noise.keys(generation, 0, draws // 40)]
+    edges = np.zeros(size + 1, np.int64)
+    for key in keys:
+        start, stop = subset_range(key, size, fraction)
+        edges[start] += 1
+        edges[stop] -= 1
+    counts = edges[:-1].cumsum()
+    share = 1 / -(-size // round(fraction * size))
+    assert np.abs(counts - draws * share).max() < 5 * np.sqrt(draws * share * (1 - share))
 
 
 @pytest.mark.parametrize("source", ["table", "counter"])

@@ -69,7 +69,11 @@ def test_bins_are_parsed():
 
 
 @pytest.mark.parametrize(
-    "text", ["uniform:1", "uniform:x", "custom:-1,2", "custom:1,-1", "custom:-1,a,1", "custom:", ""]
+    "text",
+    [
+        *("uniform:1", "uniform:x", "ten", ""),
+        *("custom:-1,2", "custom:0,1", "custom:1,-1", "custom:-1,a,1", "custom:"),
+    ],
 )
 def test_bins_that_are_none_are_named(text: str):
     with pytest.raises(ValueError, match="--action-bins"):
