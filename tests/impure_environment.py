@@ -1,5 +1,8 @@
 """Environments that misbehave in named ways, importable by worker processes."""
 
+import os
+import time
+
 import gymnasium
 import numpy as np
 
@@ -65,3 +68,56 @@ class DictObservations(Counting):
     """Dict observations, which no policy here can serve."""
 
     observation_space = gymnasium.spaces.Dict({"a": gymnasium.spaces.Box(0, 1, (1,), np.float32)})
+
+
+class InfiniteReward(Counting):
+    """Its third reward is infinite."""
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, float("inf") if self.steps == 3 else reward, terminated, truncated, info
+
+
+class InfiniteObservation(Counting):
+    """Its third observation is infinite, which normalisation clips: only the moments would see."""
+
+    def observe(self):
+        return np.full(2, np.inf, np.float32) if self.steps == 3 else super().observe()
+
+
+class Hanging(Counting):
+    """Its third step never returns on episode seed $HANG_SEED; with a path in $HANG_ONCE, once."""
+
+    def reset(self, *, seed=None, options=None):
+        self.hangs = os.environ.get("HANG_SEED") == str(seed)
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        if self.hangs and self.steps == 2 and self.first_time():
+            while True:
+                time.sleep(3600)
+        return super().step(action)
+
+    def first_time(self):
+        flag = os.environ.get("HANG_ONCE")
+        if flag is None:
+            return True
+        try:
+            os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+
+class Endless(Counting):
+    """Never ends by itself."""
+
+    def step(self, action):
+        observation, reward, _, truncated, info = super().step(action)
+        return observation, reward, False, truncated, info
+
+
+def limited(**options):
+    """A factory with a time limit of its own, below another wrapper."""
+    limited = gymnasium.wrappers.TimeLimit(Endless(**options), max_episode_steps=10)
+    return gymnasium.wrappers.TransformReward(limited, lambda reward: reward)

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any
 
-COMMANDS = ("train", "resume", "evaluate", "enjoy", "plot", "verify")
+COMMANDS = ("train", "resume", "evaluate", "enjoy", "plot", "verify", "episode")
 
 USAGE = """usage: drumline COMMAND …
 
@@ -15,6 +15,7 @@ USAGE = """usage: drumline COMMAND …
   enjoy RUN [flags]            film an episode of a saved policy
   plot RUN… [flags]            draw learning curves
   verify RUN | A B [flags]     repeat a run on another layout, or compare two
+  episode RUN [flags]          run one training episode alone, to see why it hangs or fails
 
 RUN is a path, a name under runs/, or `last`. `drumline COMMAND --help` lists the flags.
 Exit codes: 0, 1 differs, 2 wrong use, 3 failed run, 130 Ctrl-C, 143 SIGTERM (both resumable).

@@ -318,3 +318,7 @@ class RoleKilled(RuntimeError):
         self.index = index
         self.causes = tuple(causes)
         self.place = place
+
+
+class WorkersLost(RuntimeError):
+    """One place of a pool lost worker after worker without finishing a task."""

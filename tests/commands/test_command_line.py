@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from drumline.cli import COMMANDS
 
 TINY = [
     "--total-steps=60",
@@ -66,6 +69,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["evaluate", "run", "--policy=worst"], "worst"),
         (["plot", "run", "--x=hours"], "hours"),
         (["verify", "run", "--updates=some"], "some"),
+        (["episode", "run", "--member=4"], "4 members"),
+        (["episode", "run", "--member=2", "--evaluation"], "2 episodes"),
+        (["episode", "run", "--member=-1"], "--member"),
+        (["episode", "run", "--checkpoint=9"], "--checkpoint"),
+        (["episode", "run", "--stack-seconds=0"], "--stack-seconds"),
     ],
 )
 def test_wrong_use_gets_one_clear_message_and_exit_code_2(finished: Path, arguments, said):
@@ -81,7 +89,7 @@ def test_an_unknown_flag_exits_with_2_and_shows_it(finished: Path):
     assert "populaton" in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("command", ["train", "resume", "evaluate", "enjoy", "plot", "verify"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(tmp_path: Path, command: str):
     done = drumline(command, "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -89,16 +97,32 @@ def test_every_command_has_help(tmp_path: Path, command: str):
 
 
 @pytest.mark.parametrize(
-    ("environment", "said"), [("NaNObservation", "observation is NaN"), ("NaNReward", "NaN")]
+    ("environment", "said"),
+    [
+        ("NaNObservation", "the observation is NaN in"),
+        ("InfiniteObservation", "the observation is inf in"),
+        ("NaNReward", "the reward is nan in"),
+        ("InfiniteReward", "the reward is inf in"),
+    ],
 )
-def test_nan_stops_the_run_with_a_resumable_state(tmp_path: Path, environment: str, said: str):
-    done = drumline(
-        "train", "es", f"impure_environment:{environment}", *TINY, "--out=run", cwd=tmp_path
-    )
+def test_nan_and_infinity_stop_the_run_with_a_resumable_state(
+    tmp_path: Path, environment: str, said: str
+):
+    name = f"impure_environment:{environment}"
+    moments = "--obs-stat-probability=1"
+    done = drumline("train", "es", name, *TINY, moments, "--out=run", cwd=tmp_path)
     assert done.returncode == 3
-    assert said in done.stderr
-    assert "seed" in done.stderr
-    assert (tmp_path / "run" / "checkpoints").is_dir()
+    step = 3 if "Observation" in environment else 2
+    place = rf"{said} {name}, episode seed (\d+), step {step}"
+    assert (match := re.search(place, done.stderr)), done.stderr
+    assert f"of generation 0 (update 1), episode seed {match[1]}" in done.stderr
+    assert "drumline episode run --member 0 --checkpoint 0 --trust-code" in done.stderr
+    again = drumline("resume", "run", "--trust-code", "--pool=inline", cwd=tmp_path)
+    assert again.returncode == 3
+    assert re.search(place, again.stderr)
+    alone = drumline("episode", "run", "--trust-code", cwd=tmp_path)
+    assert alone.returncode == 3
+    assert match[0] in alone.stderr
 
 
 def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost(finished: Path):

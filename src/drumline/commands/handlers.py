@@ -1,6 +1,7 @@
 """What each command does with its words: parse flags, call, print, return an exit code."""
 
 import dataclasses
+import errno
 import json
 import os
 import sys
@@ -20,16 +21,22 @@ class WrongUse(Exception):
 
 def guarded(handler: Handler, rest: list[str], parse: Parse) -> int:
     """Run a handler; every failure becomes one message and an exit code."""
-    from drumline.protocols import TaskKilledWorkers, WorkerError
+    from drumline.protocols import TaskKilledWorkers, WorkerError, WorkersLost
     from drumline.recipes.attended_pool import Stopped
     from drumline.runs.folder import RunError
+    from drumline.runs.recorder import RecordingFailed
     from drumline.schedules.generational import ImpureEnvironment
 
     try:
         return handler(rest, parse)
     except WorkerError as error:
-        return complain(f"{error.error} (task: {error.task!r})\n{error.traceback}", 3)
-    except (TaskKilledWorkers, ImpureEnvironment) as error:
+        return complain(f"{error.error}\n{error.traceback.rstrip()}{_notes(error)}", 3)
+    except TaskKilledWorkers as error:
+        how = ", ".join(error.causes)
+        return complain(
+            f"an episode ended its worker {len(error.causes)} times ({how}){_notes(error)}", 3
+        )
+    except (ImpureEnvironment, RecordingFailed, WorkersLost) as error:
         return complain(str(error), 3)
     except (WrongUse, RunError, ValueError) as error:
         return complain(str(error), 2)
@@ -38,6 +45,17 @@ def guarded(handler: Handler, rest: list[str], parse: Parse) -> int:
         return 128 + stop.signal_number
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        return complain(f"cannot write {error.filename or 'a file'} ({error.strerror})", 3)
+
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+
+
+def _notes(error: BaseException) -> str:
+    return "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
 
 
 def complain(text: str, code: int) -> int:
@@ -340,6 +358,50 @@ def verify_command(rest: list[str], parse: Parse) -> int:
     return 1
 
 
+@dataclasses.dataclass(frozen=True)
+class EpisodeFlags:
+    """Flags of `episode`."""
+
+    member: int = 0
+    """Member of the generation, or episode of the evaluation."""
+    checkpoint: int | None = None
+    """The version that the episode belongs to; by default the newest checkpoint."""
+    evaluation: bool = False
+    """A scheduled evaluation's episode instead of a training episode."""
+    stack_seconds: float = 10.0
+    """Show where the program stands whenever no step was made for this long."""
+    trust_code: bool = False
+    """Import names that the run folder gives."""
+
+
+def episode_command(rest: list[str], parse: Parse) -> int:
+    """Run `drumline episode`."""
+    import faulthandler
+
+    from drumline.commands.episode import LoneEpisode
+    from drumline.recipes.blame import named
+
+    names, rest = _names(rest, 1, "episode RUN")
+    options = parse(EpisodeFlags, rest, "episode RUN")
+    if options.stack_seconds <= 0:
+        raise WrongUse(f"--stack-seconds must be above 0, got {options.stack_seconds}")
+    folder = _open(names[0], options.trust_code)
+    lone = LoneEpisode(folder, options.member, options.checkpoint, evaluation=options.evaluation)
+    print(f"{named(lone.task)}; Ctrl-C ends it", flush=True)
+
+    def progress(amount: int) -> None:
+        # A thread of C's: it shows the stack even if the environment never gives the GIL back.
+        faulthandler.dump_traceback_later(options.stack_seconds, repeat=True)
+
+    progress(0)
+    try:
+        result = lone.run(progress)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    print(f"return {result.episode_return!r}, {result.length} env steps")
+    return 0
+
+
 HANDLERS: dict[str, Handler] = {
     "train": train_command,
     "resume": resume_command,
@@ -347,4 +409,5 @@ HANDLERS: dict[str, Handler] = {
     "enjoy": enjoy_command,
     "plot": plot_command,
     "verify": verify_command,
+    "episode": episode_command,
 }

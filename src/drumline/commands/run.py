@@ -22,6 +22,7 @@ from drumline.recipes.population import PROMISE, PopulationRun, run_document
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.policy_files import read_policy
+from drumline.types import Evaluation
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,17 @@ class Run:
     def evaluate(self, episodes: int = 20, policy: str = "last", seed: int = 0) -> EvaluationResult:
         """Run noiseless episodes of a saved policy in this process."""
         return evaluate_policy(self.folder, policy, episodes, seed)
+
+    def episode(
+        self, member: int, *, checkpoint: int | None = None, evaluation: bool = False
+    ) -> Evaluation:
+        """Run one training (or scheduled evaluation) episode alone, in this process.
+
+        `checkpoint` (by default the newest) is the version that the episode belongs to.
+        """
+        from drumline.commands.episode import LoneEpisode
+
+        return LoneEpisode(self.folder, member, checkpoint, evaluation=evaluation).run()
 
     def resume(
         self, *, workers: int | Literal["inline"] = 0, total_steps: int | None = None

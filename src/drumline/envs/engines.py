@@ -4,10 +4,14 @@ EnvPool ignores `reset(seed=…)`: its seed is fixed when a pool is made. An epi
 function of its seed is therefore a new pool (1.4 ms for MuJoCo, 60 ms for Atari; DESIGN §2).
 """
 
+import difflib
 import importlib
+import warnings
 from typing import Any
 
 import numpy as np
+
+from drumline.envs.make import EnvironmentProblem
 
 
 class EnvPoolEnvironment:
@@ -17,8 +21,6 @@ class EnvPoolEnvironment:
         try:
             self._envpool = importlib.import_module("envpool")
         except ImportError as error:
-            from drumline.envs.make import EnvironmentProblem
-
             raise EnvironmentProblem(
                 f"{env_id!r} needs EnvPool, which is not installed (it exists for Linux); use an "
                 "id that Gymnasium has, or --engine gymnasium"
@@ -26,7 +28,19 @@ class EnvPoolEnvironment:
         self._id = env_id
         self._options = options
         self._pool: Any = None
-        self._make(0)
+        known = self._envpool.list_all_envs()
+        if env_id not in known:
+            close = difflib.get_close_matches(env_id, known, n=3)
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            raise EnvironmentProblem(
+                f"EnvPool has no environment {env_id!r}{hint} (or use --engine gymnasium)"
+            )
+        try:
+            self._make(0)
+        except Exception as error:
+            raise EnvironmentProblem(
+                f"EnvPool cannot make {env_id!r}: {type(error).__name__}: {error}"
+            ) from error
         self.observation_space = self._pool.observation_space
         self.action_space = self._pool.action_space
         spec = self._pool.spec.config
@@ -35,9 +49,17 @@ class EnvPoolEnvironment:
     def _make(self, seed: int) -> None:
         if self._pool is not None:
             self._pool.close()
-        self._pool = self._envpool.make(
-            self._id, env_type="gymnasium", num_envs=1, seed=seed, num_threads=1, **self._options
-        )
+        with warnings.catch_warnings():
+            # Its float64 bounds of float32 spaces make Gymnasium warn, once per pool.
+            warnings.filterwarnings("ignore", message=".*precision lowered by casting.*")
+            self._pool = self._envpool.make(
+                self._id,
+                env_type="gymnasium",
+                num_envs=1,
+                seed=seed,
+                num_threads=1,
+                **self._options,
+            )
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
         """Make a new pool with this seed and start its first episode."""

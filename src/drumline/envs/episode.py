@@ -14,8 +14,11 @@ NOISE_BLOCK = 128
 WITHDRAWN_EVERY = 64
 
 
+_INFINITY = float("inf")
+
+
 class NonFinite(RuntimeError):
-    """An environment or policy put out NaN; says where, so that it can be reproduced alone."""
+    """An environment or policy put out NaN or ±∞; says where, so that it can be repeated alone."""
 
 
 class Episode(NamedTuple):
@@ -76,6 +79,9 @@ class EpisodeLoop:
                 action = to_action(out, None)
             observation, reward, terminated, truncated, _ = step(action)
             total += reward
+            if not -_INFINITY < total < _INFINITY:
+                place = f"{self._where}, episode seed {seed}, step {length}"
+                raise NonFinite(f"the reward is {reward} in {place}: the return is {total}")
             if count_signs:
                 signs += float(np.sign(reward))
             length += 1
@@ -87,11 +93,11 @@ class EpisodeLoop:
                 break
             if length % WITHDRAWN_EVERY == 0 and withdrawn():
                 break
-        total = float(total)
-        if total != total:
-            raise NonFinite(f"the return is NaN in {self._where}, episode seed {seed}")
         rows = self._rows[:length] if keep_observations else None
-        return Episode(total, signs, length, rows, hasher.digest() if hasher else b"")
+        if rows is not None and not np.isfinite(rows).all():
+            first = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            raise NonFinite(self._blame(rows[first], seed, first))
+        return Episode(float(total), signs, length, rows, hasher.digest() if hasher else b"")
 
     def _keep(self, length: int, observation: np.ndarray) -> None:
         if length == len(self._rows):
@@ -100,6 +106,7 @@ class EpisodeLoop:
 
     def _blame(self, observation: np.ndarray, seed: int, length: int) -> str:
         place = f"{self._where}, episode seed {seed}, step {length}"
-        if np.isnan(np.asarray(observation, dtype=np.float64)).any():
-            return f"the observation is NaN in {place}"
+        values = np.asarray(observation, dtype=np.float64)
+        if not np.isfinite(values).all():
+            return f"the observation is {'NaN' if np.isnan(values).any() else 'inf'} in {place}"
         return f"the policy's output is NaN in {place}; its observation is finite"

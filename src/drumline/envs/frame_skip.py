@@ -4,23 +4,31 @@ from typing import Any
 
 
 class FrameSkip:
-    """Repeat each action `count` times, or until the episode ends."""
+    """Repeat each action `count` times, or until the episode ends or `limit` frames are made.
 
-    def __init__(self, environment: Any, count: int):
+    A time limit that `count` does not divide makes the last decision a shorter one.
+    """
+
+    def __init__(self, environment: Any, count: int, limit: int):
         self._environment = environment
         self._count = count
+        self._limit = limit
+        self._frames = 0
         self.observation_space = environment.observation_space
         self.action_space = environment.action_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
         """Start an episode."""
+        self._frames = 0
         return self._environment.reset(seed=seed)
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Step up to `count` times with one action."""
+        frames = min(self._count, self._limit - self._frames) if self._limit else self._count
+        self._frames += frames
         observation, reward, terminated, truncated, info = self._environment.step(action)
         total = float(reward)
-        for _ in range(self._count - 1):
+        for _ in range(frames - 1):
             if terminated or truncated:
                 break
             observation, reward, terminated, truncated, info = self._environment.step(action)

@@ -22,6 +22,7 @@ class EnvironmentSpec:
     frame_skip: int = 1
     """How often each action is repeated; rewards add up, `env_steps` counts decisions."""
     options: dict[str, Any] = field(default_factory=dict)
+    """For the constructor; `max_episode_steps` replaces the environment's own time limit."""
 
 
 class Environment(Protocol):
@@ -63,7 +64,7 @@ def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> M
     if spec.frame_skip > 1:
         from drumline.envs.frame_skip import FrameSkip
 
-        environment = FrameSkip(environment, spec.frame_skip)
+        environment = FrameSkip(environment, spec.frame_skip, limit)
         limit = -(-limit // spec.frame_skip)
     return MadeEnvironment(environment, limit)
 
@@ -122,11 +123,14 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
     options = dict(spec.options)
     if render_mode is not None:
         options["render_mode"] = render_mode
+    limit = options.pop("max_episode_steps", None)
+    if limit is not None and limit < 1:
+        raise EnvironmentProblem(f"max_episode_steps must be 1 or more, got {limit}")
     env_id = spec.id
     if ":" in env_id:
         factory = load_factory(env_id)
         if factory is not None:
-            return _call_factory(env_id, factory, options)
+            return _call_factory(env_id, factory, options, limit)
         env_id = env_id.partition(":")[2]
     if env_id.startswith("ALE/"):
         _register_atari()
@@ -141,11 +145,13 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
         raise EnvironmentProblem(
             f"environment {spec.id!r} cannot be made: {type(error).__name__}: {error}"
         ) from error
-    return made, known.max_episode_steps or 0
+    return made, limit or known.max_episode_steps or 0
 
 
-def _call_factory(path: str, factory: Any, options: dict[str, Any]) -> tuple[Environment, int]:
-    """Call a user's factory; a TimeLimit that it puts on stays and truncates by itself."""
+def _call_factory(
+    path: str, factory: Any, options: dict[str, Any], limit: int | None
+) -> tuple[Environment, int]:
+    """Call a user's factory; a TimeLimit that it puts on stays unless another limit is given."""
     import gymnasium
 
     try:
@@ -158,7 +164,22 @@ def _call_factory(path: str, factory: Any, options: dict[str, Any]) -> tuple[Env
         raise EnvironmentProblem(
             f"environment {path!r} made a {type(made).__name__}, not a gymnasium.Env"
         )
-    return made, 0
+    return (made, 0) if limit is None else (_without_time_limits(made), limit)
+
+
+def _without_time_limits(made: Any) -> Any:
+    """Take every TimeLimit out of a chain of wrappers: a longer limit must be reached."""
+    from gymnasium.wrappers import TimeLimit
+
+    while isinstance(made, TimeLimit):
+        made = made.env
+    outer: Any = made
+    while hasattr(outer, "env"):
+        if isinstance(outer.env, TimeLimit):
+            outer.env = outer.env.env
+        else:
+            outer = outer.env
+    return made
 
 
 def _register_atari() -> None:

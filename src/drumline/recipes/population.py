@@ -18,6 +18,7 @@ from drumline.display.state import DisplayState, RunTitle, Throughput
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import Probe, PublishedLayout, Strategy, WorkerPool
 from drumline.recipes.attended_pool import AttendedPool, Stopped, StopSignals
+from drumline.recipes.blame import explain
 from drumline.recipes.layout import Layout
 from drumline.runs.card import RunCard, write_card
 from drumline.runs.checkpoint import Checkpoint
@@ -113,18 +114,17 @@ class PopulationRun:
                     self._checkpoint(recorder)
                 try:
                     return self._train(attended, recorder)
-                except BaseException:
+                except BaseException as error:
                     # What is in flight is pure: the state after the last update is all there is.
                     self._checkpoint(recorder)
+                    explain(error, self._folder)
                     raise
         finally:
             try:
                 pool.close()
                 if recorder is not None:
                     recorder.close()
-                    write_timeline(self._folder.timeline_json, pool.timeline())
-                    write_processes(self._folder.processes_csv, pool.activity())
-                    self._write_card(recorder.chained)
+                    self._write_layout(recorder, pool)
             finally:
                 self._display.close()
 
@@ -245,12 +245,12 @@ class PopulationRun:
         self._checkpointed = time.perf_counter()
 
     def _take_over(self, checkpoint: Checkpoint) -> None:
-        counters = dict(checkpoint.state.counters)
+        counters = checkpoint.state.counters
         for name in self._counters:
             if f"run_{name}" not in counters:
                 raise ValueError(f"the state has no counter 'run_{name}'")
-            self._counters[name] = counters.pop(f"run_{name}")
-        self._recipe.strategy.load(State(checkpoint.state.tensors, counters))
+            self._counters[name] = counters[f"run_{name}"]
+        self._recipe.strategy.load(learned(checkpoint))
         self._update = checkpoint.update
         self._wall_before = float(checkpoint.extra["wall_seconds"])
 
@@ -298,6 +298,14 @@ class PopulationRun:
             )
         )
 
+    def _write_layout(self, recorder: Recorder, pool: WorkerPool) -> None:
+        try:
+            write_timeline(self._folder.timeline_json, pool.timeline())
+            write_processes(self._folder.processes_csv, pool.activity())
+            self._write_card(recorder.chained)
+        except OSError as error:
+            raise recorder.failed(error) from error
+
     def _write_card(self, chained: str) -> None:
         document = self._folder.document
         write_card(
@@ -317,6 +325,13 @@ class PopulationRun:
                 fingerprint=chained,
             ),
         )
+
+
+def learned(checkpoint: Checkpoint) -> State:
+    """Return the strategy's part of a checkpoint: without the run's own counters."""
+    counters = checkpoint.state.counters
+    rest = {name: value for name, value in counters.items() if not name.startswith("run_")}
+    return State(checkpoint.state.tensors, rest)
 
 
 def run_document(config: Any, layout: Layout, promise: str) -> dict[str, Any]:
@@ -349,4 +364,4 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-__all__ = ["PROMISE", "PopulationRecipe", "PopulationRun", "Stopped", "run_document"]
+__all__ = ["PROMISE", "PopulationRecipe", "PopulationRun", "Stopped", "learned", "run_document"]

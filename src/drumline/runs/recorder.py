@@ -25,6 +25,10 @@ BACKLOG = 256
 """Records in the queue after which the caller waits: a slow disk must not eat the memory."""
 
 
+class RecordingFailed(RunError):
+    """The run could not be written down: the disk, not the user, is to blame."""
+
+
 class Recorder:
     """Records in the order of the calls; what went wrong on the thread is raised by the next call.
 
@@ -136,9 +140,10 @@ class Recorder:
 
     def _raise_error(self) -> None:
         if self._error is not None:
-            raise self._as_run_error(self._error) from self._error
+            raise self.failed(self._error) from self._error
 
-    def _as_run_error(self, error: BaseException) -> RunError:
+    def failed(self, error: BaseException) -> RecordingFailed:
+        """Return what the caller sees of an error in writing: which file, and how to go on."""
         last = self._files.last_checkpoint
         way_out = (
             f"the last good checkpoint is {last}: go on with drumline resume {self._folder.path}"
@@ -146,11 +151,13 @@ class Recorder:
             else "there is no checkpoint yet: start the run again with another --out"
         )
         if not isinstance(error, OSError):
-            return RunError(f"the run could not be written down ({error}); {way_out}")
+            return RecordingFailed(f"the run could not be written down ({error}); {way_out}")
         file = error.filename or self._folder.path
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return RunError(f"the disk is full: cannot write {file}; {way_out} after making room")
-        return RunError(f"cannot write {file} ({error.strerror}); {way_out}")
+            return RecordingFailed(
+                f"the disk is full: cannot write {file}; {way_out} after making room"
+            )
+        return RecordingFailed(f"cannot write {file} ({error.strerror}); {way_out}")
 
 
 def _start_from(folder: RunFolder, checkpoint: Checkpoint | None) -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any, NamedTuple
 
-from drumline.protocols import TaskKilledWorkers
+from drumline.protocols import TaskKilledWorkers, WorkersLost
 from drumline.runtime.board import ANSWERING, CREATING, RUNNING, Status
 from drumline.runtime.worker_process import WorkerProcess
 
@@ -17,7 +17,7 @@ class Loss(NamedTuple):
     again: list[tuple[int, Any]]
     """Unfinished tasks with their serials."""
     condemned: TaskKilledWorkers | None
-    hopeless: RuntimeError | None
+    hopeless: WorkersLost | None
     line: str
     """For the log."""
 
@@ -45,7 +45,7 @@ class Losses:
             if serial >= withdrawn_below
         }
         condemned: TaskKilledWorkers | None = None
-        hopeless: RuntimeError | None = None
+        hopeless: WorkersLost | None = None
         doing = "building its worker" if status.phase == CREATING else "waiting"
         if status.phase in (RUNNING, ANSWERING) and status.serial in unfinished:
             task = unfinished[status.serial]
@@ -57,7 +57,7 @@ class Losses:
         if status.phase not in (RUNNING, ANSWERING):
             self._in_vain[worker.index] += 1
             if self._in_vain[worker.index] == STRIKES:
-                hopeless = RuntimeError(
+                hopeless = WorkersLost(
                     f"{self._role} {worker.index} ended {STRIKES} times in a row without "
                     f"finishing a task, the last time by {cause} while {doing}; "
                     "what it wrote to the standard error output may say why"
