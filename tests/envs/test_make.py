@@ -106,6 +106,63 @@ def test_the_limit_counts_decisions(skip: int, limit: int):
     made.environment.close()
 
 
+def frames_of_an_episode(spec: EnvironmentSpec) -> list[float]:
+    """The step number that each decision of an episode ends at, up to the limit."""
+    made = make_environment(spec)
+    made.environment.reset(seed=0)
+    seen: list[float] = []
+    while True:
+        observation, _, terminated, truncated, _ = made.environment.step(np.zeros(1, np.float32))
+        seen.append(float(observation[0]))
+        if terminated or truncated or len(seen) == made.limit:
+            return seen
+
+
+@pytest.mark.parametrize("name", ["limited", "Endless"])
+def test_frame_skip_never_goes_past_a_time_limit_that_it_does_not_divide(name: str):
+    options = {} if name == "limited" else {"max_episode_steps": 10}
+    spec = EnvironmentSpec(f"impure_environment:{name}", frame_skip=4, options=options)
+    assert frames_of_an_episode(spec) == [4, 8, 10]
+
+
+def test_every_episode_with_frame_skip_has_the_whole_limit():
+    spec = EnvironmentSpec("Pendulum-v1", frame_skip=3, options={"max_episode_steps": 7})
+    made = make_environment(spec)
+    for seed in (0, 1):
+        made.environment.reset(seed=seed)
+        action = np.zeros(1, np.float32)
+        rewards = [made.environment.step(action)[1] for _ in range(made.limit)]
+        plain = make_environment(EnvironmentSpec("Pendulum-v1")).environment
+        plain.reset(seed=seed)
+        singles = [plain.step(action)[1] for _ in range(7)]
+        expected = [sum(singles[:3]), sum(singles[3:6]), singles[6]]
+        assert rewards == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_factorys_own_time_limit_stays():
+    spec = EnvironmentSpec("impure_environment:limited")
+    assert make_environment(spec).limit == 0
+    assert len(frames_of_an_episode(spec)) == 10
+
+
+@pytest.mark.parametrize("limit", [4, 25])
+def test_a_given_time_limit_replaces_the_factorys_own(limit: int):
+    options = {"max_episode_steps": limit}
+    spec = EnvironmentSpec("impure_environment:limited", options=options)
+    assert make_environment(spec).limit == limit
+    assert len(frames_of_an_episode(spec)) == limit
+
+
+def test_a_given_time_limit_replaces_the_registered_one():
+    spec = EnvironmentSpec("Pendulum-v1", options={"max_episode_steps": 250})
+    assert len(frames_of_an_episode(spec)) == 250
+
+
+def test_a_time_limit_of_nothing_is_refused():
+    with pytest.raises(EnvironmentProblem, match="max_episode_steps must be 1 or more, got 0"):
+        make_environment(EnvironmentSpec("Pendulum-v1", options={"max_episode_steps": 0}))
+
+
 def test_frame_skip_repeats_the_action_adds_rewards_and_stops_at_the_end():
     plain = make_environment(EnvironmentSpec("impure_environment:Counting")).environment
     made = make_environment(EnvironmentSpec("impure_environment:Counting", frame_skip=2))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,45 @@ def test_a_worker_killed_at_any_point_changes_no_byte(tmp_path: Path, expected, 
     folder = run_with_probe(tmp_path / "run", probe)
     assert (tmp_path / "flag").exists()
     assert lasting_bytes(folder.path) == expected
+
+
+@pytest.mark.skipif(find_spec("envpool") is None, reason="EnvPool exists for Linux")
+@pytest.mark.parametrize("env", ["CartPole-v1", "InvertedPendulum-v4"])
+def test_envpool_gives_the_same_bytes_on_any_layout_and_after_a_kill(tmp_path: Path, env: str):
+    config = replace(SMALL, env=env, engine="envpool", total_steps=200)
+    inline = lasting_bytes(train(config, workers="inline", out=tmp_path / "inline").path)
+    for workers in (1, 2):
+        run = train(config, workers=workers, out=tmp_path / str(workers))
+        assert lasting_bytes(run.path) == inline
+    probe = KillAt("episode-begun", tmp_path / "flag")
+    assert lasting_bytes(run_with_probe(tmp_path / "killed", probe, config).path) == inline
+    assert (tmp_path / "flag").exists()
+
+
+WITHDRAWING = replace(
+    SMALL, env="Pendulum-v1", population_size=2, generation_env_steps=500, total_steps=8_000
+)
+"""Two blocks of two episodes of 200 steps make a generation; more workers begin a third block."""
+
+
+def test_steps_of_discarded_episodes_are_counted_apart_on_any_layout(tmp_path: Path):
+    seen = set()
+    for workers in ("inline", 1, 2, 3):
+        run = train(WITHDRAWING, workers=workers, out=tmp_path / str(workers))
+        lengths: dict[int, int] = {}
+        for row in (run.path / "episodes.csv").read_text().splitlines()[1:]:
+            update, *_, length = row.split(",")
+            lengths[int(update)] = lengths.get(int(update), 0) + int(length)
+        counted = 0
+        for metrics in run.metrics:
+            counted += lengths[int(metrics["update"])]
+            assert metrics["env_steps"] == counted
+            assert lengths[int(metrics["update"])] == 800
+        assert run.metrics[0]["env_steps_discarded"] > 0  # its rehearsals
+        seen.add(run.folder.fingerprints_csv.read_bytes())
+        seen.add(run.folder.episodes_csv.read_bytes())
+    assert sum(row["env_steps_discarded"] for row in run.metrics[1:]) > 0  # three workers
+    assert len(seen) == 2
 
 
 def test_random_sleeps_change_no_byte(tmp_path: Path, expected):
@@ -170,11 +210,11 @@ def alive(pid: int) -> bool:
     return True
 
 
-def run_with_probe(out: Path, probe) -> RunFolder:
+def run_with_probe(out: Path, probe, config: ES = SMALL) -> RunFolder:
     layout = Layout(workers=2)
-    document = run_document(SMALL, layout, PROMISE)
+    document = run_document(config, layout, PROMISE)
     folder = RunFolder.create(
-        out, method="es", env_id=SMALL.env, seed=SMALL.seed, document=document
+        out, method="es", env_id=config.env, seed=config.seed, document=document
     )
-    PopulationRun(build(SMALL, layout), folder, layout, silent(), probe_factory=probe).run()
+    PopulationRun(build(config, layout), folder, layout, silent(), probe_factory=probe).run()
     return folder

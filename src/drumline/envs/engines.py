@@ -49,17 +49,14 @@ class EnvPoolEnvironment:
     def _make(self, seed: int) -> None:
         if self._pool is not None:
             self._pool.close()
+        self._pool = self._envpool.make(
+            self._id, env_type="gymnasium", num_envs=1, seed=seed, num_threads=1, **self._options
+        )
         with warnings.catch_warnings():
-            # Its float64 bounds of float32 spaces make Gymnasium warn, once per pool.
-            warnings.filterwarnings("ignore", message=".*precision lowered by casting.*")
-            self._pool = self._envpool.make(
-                self._id,
-                env_type="gymnasium",
-                num_envs=1,
-                seed=seed,
-                num_threads=1,
-                **self._options,
-            )
+            # It builds its spaces when first asked, with float64 bounds for float32: Gymnasium
+            # would warn in every episode.
+            warnings.filterwarnings("ignore", message=".*precision lowered by casting")
+            _ = self._pool.observation_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
         """Make a new pool with this seed and start its first episode."""

@@ -1,0 +1,90 @@
+"""EnvPool behind Gymnasium's calls: an episode is a function of its seed alone."""
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+from drumline.envs.make import (
+    EnvironmentProblem,
+    EnvironmentSpec,
+    check_spaces,
+    make_environment,
+    resolve_engine,
+)
+
+needs_envpool = pytest.mark.skipif(
+    importlib.util.find_spec("envpool") is None, reason="EnvPool exists for Linux"
+)
+
+
+def spec_of(env_id: str, **options: int) -> EnvironmentSpec:
+    return EnvironmentSpec(env_id, engine="envpool", options=options)
+
+
+@needs_envpool
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "InvertedPendulum-v4"])
+def test_an_episode_follows_from_its_seed_whatever_ran_before(env_id: str):
+    environment = make_environment(spec_of(env_id)).environment
+    check_spaces(environment, env_id)
+    action = environment.action_space.sample()
+
+    def episode(seed: int, steps: int) -> bytes:
+        first, _ = environment.reset(seed=seed)
+        rest = [environment.step(action)[0] for _ in range(steps)]
+        return np.concatenate([first, *rest]).tobytes()
+
+    first = episode(3, 4)
+    other = episode(4, 2)
+    assert episode(3, 4) == first
+    assert not first.startswith(other[: len(other) // 3])
+    environment.close()
+
+
+@needs_envpool
+def test_the_limit_is_the_engines_and_can_be_given():
+    assert make_environment(spec_of("Pendulum-v1")).limit == 200
+    made = make_environment(spec_of("Pendulum-v1", max_episode_steps=5))
+    assert made.limit == 5
+    made.environment.reset(seed=0)
+    ends = [made.environment.step(np.zeros(1, np.float32))[2:4] for _ in range(5)]
+    assert ends == [(False, False)] * 4 + [(False, True)]
+
+
+@needs_envpool
+def test_a_step_returns_one_environments_plain_values():
+    environment = make_environment(spec_of("CartPole-v1")).environment
+    environment.reset(seed=0)
+    observation, reward, terminated, truncated, _ = environment.step(1)
+    assert observation.shape == environment.observation_space.shape == (4,)
+    assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
+
+
+@needs_envpool
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            spec_of("CartPol-v1"),
+            r"EnvPool has no environment 'CartPol-v1'; did you mean .*CartPole",
+        ),
+        (spec_of("Qqqqqqqq"), r"EnvPool has no environment 'Qqqqqqqq' \(or use --engine gym"),
+        (spec_of("CartPole-v1", gravitas=2), r"EnvPool cannot make 'CartPole-v1': .*gravitas"),
+    ],
+)
+def test_what_envpool_cannot_make_is_one_sentence(spec: EnvironmentSpec, said: str):
+    with pytest.raises(EnvironmentProblem, match=said):
+        make_environment(spec)
+
+
+@needs_envpool
+def test_an_id_that_only_envpool_has_is_envpools():
+    assert resolve_engine("Catch-v0", "auto") == "envpool"
+
+
+def test_without_envpool_the_message_says_what_else_to_use(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "envpool", None)
+    with pytest.raises(EnvironmentProblem, match=r"not installed .* --engine gymnasium"):
+        make_environment(spec_of("CartPole-v1"))
+    assert resolve_engine("Catch-v0", "auto") == "gymnasium"
