@@ -170,18 +170,3 @@ def test_evaluate_plot_and_verify_work_on_a_finished_run(finished: Path):
     again = drumline("verify", "run", "--workers=2", cwd=finished)
     assert again.returncode == 0, again.stderr
     assert "equal" in again.stdout
-
-
-def test_a_bare_script_without_main_guard_trains(tmp_path: Path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import drumline\n"
-        "config = drumline.ES(env='CartPole-v1', total_steps=60, population_size=4,\n"
-        "                     noise_table_size=4096, hidden=(4,), evaluate_episodes=2)\n"
-        "run = drumline.train(config, workers=2, out='run')\n"
-        "print(len(run.metrics) > 0, run.evaluate(2).mean > 0, drumline.load('run').path.name)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert done.stdout.split() == ["True", "True", "run"], done.stderr

@@ -105,6 +105,7 @@ def train(
     importable_cwd()
     layout = layout or layout_of(workers)
     method = method_of(config)
+    refuse_code_of_main(config, layout)
     recipe = METHODS[method].build(config, layout)
     promise = PROMISE if config.promise else "no promise: trained with --no-promise"
     folder = RunFolder.create(
@@ -138,10 +139,21 @@ def resume(
     if total_steps is not None:
         config = replace(config, total_steps=total_steps)
         folder.update_document(config={**document["config"], "total_steps": total_steps})
+    refuse_code_of_main(config, layout)
     saved = read_checkpoint(folder, checkpoint)
     recipe = find_method(document["method"]).build(config, layout)
     PopulationRun(recipe, folder, layout, display or silent(), resumed_from=saved).run()
     return Run(folder)
+
+
+def refuse_code_of_main(config: Any, layout: Layout) -> None:
+    """Refuse names from a script or notebook where processes would have to import them."""
+    for name in (config.env, getattr(config, "policy", "")):
+        if layout.pool == "process" and name.startswith("__main__:"):
+            raise ValueError(
+                f"{name!r} lives in the script or notebook itself, which workers cannot import: "
+                'put it into a module, or use workers="inline" (--pool inline)'
+            )
 
 
 def refuse_other_machine(document: dict[str, Any]) -> None:

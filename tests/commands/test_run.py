@@ -1,0 +1,121 @@
+"""The Python interface as its users meet it: a bare script, a notebook, one episode."""
+
+import csv
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import drumline
+from drumline.recipes.layout import Layout
+
+TESTS = Path(__file__).resolve().parents[1]
+CONFIG = drumline.ES(
+    env="impure_environment:Counting",
+    total_steps=20_000,
+    population_size=8,
+    noise_table_size=4_096,
+    hidden=(4,),
+    evaluate_episodes=2,
+)
+CELLS = [
+    f"""
+import os, signal, sys, threading, time
+sys.path.insert(0, {str(TESTS)!r})
+import drumline, psutil
+from drumline import ES
+config = {CONFIG!r}
+""",
+    """
+def interrupt():
+    while not (os.path.exists("run/metrics.csv") and len(open("run/metrics.csv").readlines()) > 3):
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    drumline.train(config, workers=2, out="run")
+except BaseException as stop:
+    print(type(stop).__name__, stop)
+""",
+    """
+run = drumline.load("run").resume(workers=2)
+print(len(run.metrics), run.evaluate(2).mean == drumline.load("run").evaluate(2).mean)
+""",
+    """
+class Mine:
+    pass
+
+try:
+    drumline.train(ES(env="__main__:Mine"), workers=2)
+except ValueError as error:
+    print(error)
+print([child for child in psutil.Process().children() if "drumline" in " ".join(child.cmdline())])
+""",
+]
+
+
+def test_a_notebook_trains_is_interrupted_and_goes_on_with_the_same_bits(tmp_path: Path):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    place = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=120, kernel_name="python3", resources=place).execute()
+    printed = [
+        "".join(output["text"] for output in cell.outputs if output.get("name") == "stdout")
+        for cell in notebook.cells
+    ]
+    assert printed[1].split() == ["Stopped", signal.SIGINT.name]
+    assert printed[2].split() == ["500", "True"]
+    assert "__main__:Mine" in printed[3]
+    assert 'workers="inline"' in printed[3]
+    assert printed[3].splitlines()[-1] == "[]"
+    whole = drumline.train(CONFIG, workers="inline", out=tmp_path / "whole")
+    for name in ("fingerprints.csv", "episodes.csv", "evaluations.csv"):
+        assert (tmp_path / "run" / name).read_bytes() == (whole.path / name).read_bytes()
+
+
+def test_a_bare_script_without_main_guard_trains(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import drumline\n"
+        "config = drumline.ES(env='CartPole-v1', total_steps=60, population_size=4,\n"
+        "                     noise_table_size=4096, hidden=(4,), evaluate_episodes=2)\n"
+        "run = drumline.train(config, workers=2, out='run')\n"
+        "print(len(run.metrics) > 0, run.evaluate(2).mean > 0, drumline.load('run').path.name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.split() == ["True", "True", "run"], done.stderr
+
+
+def test_an_episode_run_alone_is_the_runs_own(tmp_path: Path):
+    often = Layout(pool="inline", checkpoint_minutes=1e-6)
+    config = replace(CONFIG, total_steps=160, evaluate_every=1)
+    run = drumline.train(config, layout=often, out=tmp_path / "run")
+    with open(run.folder.episodes_csv, newline="") as lines:
+        rows = {(int(row["update"]), int(row["member"])): row for row in csv.DictReader(lines)}
+    for version in (2, 3):
+        for member in (0, 5, 7):
+            alone, row = run.episode(member, checkpoint=version), rows[version + 1, member]
+            assert alone.episode_return == float(row["episode_return"])
+            assert alone.length == int(row["length"])
+    with open(run.folder.evaluations_csv, newline="") as lines:
+        returns = {int(row["update"]): row["returns"].split(";") for row in csv.DictReader(lines)}
+    for version in (3, 4):
+        alone = run.episode(1, checkpoint=version, evaluation=True)
+        assert alone.episode_return == float(returns[version][1])
+
+
+@pytest.mark.parametrize("field", ["env", "policy"])
+def test_code_of_a_script_is_refused_for_workers_before_anything_is_written(
+    tmp_path: Path, field: str
+):
+    config = replace(CONFIG, **{field: "__main__:Mine"})
+    with pytest.raises(ValueError, match=r"'__main__:Mine' .* workers cannot import"):
+        drumline.train(config, workers=2, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
