@@ -1,7 +1,7 @@
 """EnvPool behind Gymnasium's single-environment calls: one pool per episode, seeded at creation.
 
 EnvPool ignores `reset(seed=…)`: its seed is fixed when a pool is made. An episode that is a
-function of its seed is therefore a new pool (1.4 ms for MuJoCo, 60 ms for Atari; DESIGN §2).
+function of its seed is therefore a new pool; benchmarks/results/envpool_creation.csv has its price.
 """
 
 import difflib

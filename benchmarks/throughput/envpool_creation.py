@@ -1,0 +1,61 @@
+"""Share of an episode that making its EnvPool pool takes: `es` makes one pool per episode.
+
+python benchmarks/throughput/envpool_creation.py --out benchmarks/results/envpool_creation.csv
+"""
+
+import argparse
+import csv
+import os
+import platform
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+from drumline.envs.make import EnvironmentSpec, make_environment
+
+
+def shares(env_id: str, episodes: int) -> tuple[float, float, float]:
+    """Medians over episodes of random actions: milliseconds per pool, steps, share of the time."""
+    made = make_environment(EnvironmentSpec(env_id, engine="envpool"))
+    environment = made.environment
+    environment.action_space.seed(0)
+    rows: list[tuple[float, int, float]] = []
+    for seed in range(episodes):
+        begun = time.perf_counter()
+        environment.reset(seed=seed)
+        created = time.perf_counter() - begun
+        steps, ended = 0, False
+        while not ended and steps != made.limit:
+            _, _, terminated, truncated, _ = environment.step(environment.action_space.sample())
+            steps, ended = steps + 1, terminated or truncated
+        rows.append((created * 1e3, steps, created / (time.perf_counter() - begun)))
+    environment.close()
+    milliseconds, steps, share = (statistics.median(column) for column in zip(*rows, strict=True))
+    return milliseconds, steps, share
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--envs", nargs="+", default=["CartPole-v1", "Hopper-v4", "HalfCheetah-v4"])
+    parser.add_argument("--episodes", type=int, default=40)
+    cores = f"{platform.machine()} {len(os.sched_getaffinity(0))} cores"
+    parser.add_argument("--machine", default=cores, help="what to write down about the machine")
+    options = parser.parse_args()
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    with options.out.open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        names = ["environment", "pool_milliseconds", "env_steps", "pool_share", "episodes"]
+        rows.writerow([*names, "machine", "commit"])
+        for env_id in options.envs:
+            milliseconds, steps, share = shares(env_id, options.episodes)
+            numbers = [f"{milliseconds:.2f}", f"{steps:.0f}", f"{share:.3f}", options.episodes]
+            rows.writerow([env_id, *numbers, options.machine, done.stdout.strip()])
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
