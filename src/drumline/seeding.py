@@ -62,3 +62,9 @@ def seed_globals(seed: int) -> None:
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(seed)
+
+
+def seed_torch(seed: int) -> None:
+    """Seed torch's global generator, which must be loaded; the caller has forked it."""
+    torch: Any = sys.modules["torch"]
+    torch.manual_seed(seed)

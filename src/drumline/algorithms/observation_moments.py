@@ -26,6 +26,10 @@ class ObservationMoments:
         parts = [result.moments for result in results if result.moments is not None]
         self._moments = fold(self._moments, parts)
 
+    def add(self, part: Moments) -> None:
+        """Fold one more part; the order of the calls is part of the bits."""
+        self._moments = fold(self._moments, [part])
+
     def published(self) -> dict[str, np.ndarray]:
         """Return what a policy needs to normalise."""
         return {

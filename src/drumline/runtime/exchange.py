@@ -12,6 +12,7 @@ keep stores in order (x86) need nothing more; elsewhere the doorbell's system ca
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,8 @@ def exchange_layout(environments: int) -> dict[str, tuple[tuple[int, ...], str]]
     }
 
 
-class Bells(NamedTuple):
+@dataclass(frozen=True)
+class Bells:
     """One doorbell per process of a layout."""
 
     driver: Doorbell
@@ -125,7 +127,7 @@ class SharedExchange:
         if first == last:
             bells[first].ring()
         else:
-            for owner in dict.fromkeys(owners.tolist()):
+            for owner in sorted(set(map(int, owners))):
                 bells[owner].ring()
 
 

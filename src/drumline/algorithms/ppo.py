@@ -1,0 +1,275 @@
+"""Proximal policy optimisation on whole intervals: epochs of minibatches (Schulman et al. 2017).
+
+Corrections for the one policy of lag: the ratio itself (what the release of HTS-RL ran), the
+delayed update (the inner loop from θ_{k−1}, its displacement added to θ_k), V-trace targets, or
+none (ratios against log-probabilities recomputed at θ_k).
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (torch's own annotations are incomplete)
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drumline import seeding
+from drumline.algorithms.learned_network import LearnedNetwork, Pause
+from drumline.algorithms.learning_state import LearningState
+from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
+from drumline.functional.losses import Loss, explained_variance, normalized, ppo_loss
+from drumline.functional.returns import gae, values_after, vtrace
+from drumline.functional.torch_steps import clip_by_global_norm
+from drumline.policies.distributions import log_prob_and_entropy
+from drumline.policies.vector import FlatParameters
+from drumline.types import Metrics, Rollout, State
+
+Correction = Literal["ppo-ratio", "delayed", "vtrace", "none"]
+
+
+@dataclass(frozen=True)
+class PPOSettings:
+    """What the loss and the loop take."""
+
+    discount: float
+    gae_lambda: float
+    epochs: int
+    minibatches: int
+    clip_values: bool
+    normalize_advantages: bool
+    value_coefficient: float
+    entropy_coefficient: float
+    max_gradient_norm: float
+    target_kl: float
+    """The epochs end when a minibatch's KL exceeds 1.5 times this; 0: never."""
+    correction: Correction
+    seed: int
+
+
+class _Batch(NamedTuple):
+    """All rows of an interval, in the order (t, environment)."""
+
+    observations: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    values: Tensor
+    targets: Tensor
+    advantages: Tensor
+
+
+class PPO:
+    """A `Learner`; learning rate and clip range are functions of the interval."""
+
+    def __init__(
+        self,
+        network: LearnedNetwork,
+        learning: LearningState,
+        preparation: RolloutPreparation,
+        settings: PPOSettings,
+        *,
+        learning_rate: Callable[[int], float],
+        clip: Callable[[int], float],
+        shards: int = 1,
+        pause: Pause = lambda: None,
+    ):
+        self._network = network
+        self._learning = learning
+        self._preparation = preparation
+        self._settings = settings
+        self._learning_rate = learning_rate
+        self._clip = clip
+        self._shards = shards
+        self._pause = pause
+
+    def update(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Metrics:
+        """Go through an interval's data in `epochs` × `minibatches` steps."""
+        network, settings = self._network, self._settings
+        data = self._preparation.prepare(rollout, behavior)
+        network.frozen.load(behavior["parameters"])
+        batch = self._batch(data)
+        # Stepped on a copy, so that a loss that is not finite leaves the live parameters alone.
+        start, inner = network.live.values.clone(), network.frozen.values.clone()
+        if settings.correction == "delayed":
+            network.live.values.copy_(inner)
+        rate, clip = self._learning_rate(rollout.interval), self._clip(rollout.interval)
+        before = self._learning.saved()
+        try:
+            metrics = self._epochs(rollout.interval, data, batch, rate, clip)
+        except BaseException:
+            network.live.values.copy_(start)
+            self._learning.restore(before)
+            raise
+        if settings.correction == "delayed":
+            network.live.values.sub_(inner).add_(start)
+        self._preparation.fold(rollout)
+        metrics["explained_variance"] = explained_variance(batch.values, batch.targets)
+        metrics["learning_rate"] = rate
+        metrics["gradient_steps"] = float(self._learning.optimizer.steps)
+        return metrics
+
+    def published(self) -> Mapping[str, np.ndarray]:
+        """Return the live parameters and the observation moments."""
+        return {**self._learning.published(), **self._preparation.published()}
+
+    def state(self) -> State:
+        """Return parameters, optimiser moments and running statistics."""
+        return self._learning.state(self._preparation.state())
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        self._learning.load(state)
+        self._preparation.load(state)
+
+    @torch.no_grad()
+    def _batch(self, data: Prepared) -> _Batch:
+        """Return rows with their targets; values are those that the actors stored."""
+        network, settings = self._network, self._settings
+        steps, environments = data.rewards.shape
+        count = steps * environments
+        at, log_probs, values = network.frozen, data.log_probs, data.values
+        actions = data.actions.reshape(count, *data.actions.shape[2:])
+        current = log_probs
+        if settings.correction in ("vtrace", "none"):
+            at = network.live
+            now = network.evaluate(at, data.observations[:count])
+            current, _ = log_prob_and_entropy(network.spec.head, now.outputs, actions)
+            current = current.reshape(values.shape)
+            values = now.values.reshape(values.shape)
+        tail = network.evaluate(at, data.observations[count:]).values
+        final = network.evaluate(at, data.final_observations).values
+        following = values_after(values, tail, final, data.final_steps, data.final_environments)
+        inputs = (data.rewards, data.discounts, data.continues)
+        if settings.correction == "vtrace":
+            ratios = (current - data.log_probs).exp()
+            targets, advantages = vtrace(
+                ratios, *inputs, values, following, lambda_=settings.gae_lambda
+            )
+        else:
+            advantages = gae(*inputs, values, following, lambda_=settings.gae_lambda)
+            targets = advantages + values
+        if settings.correction == "none":
+            log_probs = current
+        return _Batch(
+            data.observations[:count],
+            actions,
+            log_probs.reshape(-1),
+            values.reshape(-1),
+            targets.reshape(-1),
+            advantages.reshape(-1),
+        )
+
+    def _epochs(
+        self, interval: int, data: Prepared, batch: _Batch, rate: float, clip: float
+    ) -> Metrics:
+        settings, environments = self._settings, data.rewards.shape[1]
+        names: list[str] = ["policy", "value", "entropy", "kl", "clipped"]
+        totals = dict.fromkeys(names, 0.0)
+        rows_seen, minibatches, norms = 0, 0, 0.0
+        for epoch in range(settings.epochs):
+            order = self._order(interval, epoch, len(data.rewards), environments)
+            for number in range(settings.minibatches):
+                chosen = [_part(shard, number, settings.minibatches) for shard in order]
+                where = f"interval {interval}, epoch {epoch}, minibatch {number}"
+                losses, norm = self._step(batch, chosen, rate, clip, where)
+                rows = sum(map(len, chosen))
+                sums = {name: sum(float(getattr(x, name)) for x in losses) for name in totals}
+                for name in totals:
+                    totals[name] += sums[name]
+                rows_seen, minibatches, norms = rows_seen + rows, minibatches + 1, norms + norm
+                self._pause()
+                if settings.target_kl and sums["kl"] / rows > 1.5 * settings.target_kl:
+                    return _metrics(totals, rows_seen, minibatches, norms)
+        return _metrics(totals, rows_seen, minibatches, norms)
+
+    def _order(self, interval: int, epoch: int, steps: int, environments: int) -> list[np.ndarray]:
+        """Return each shard's rows in the order of this epoch, shuffled by a stream of its own."""
+        bounds = [environments * s // self._shards for s in range(self._shards + 1)]
+        grid = np.arange(steps * environments).reshape(steps, environments)
+        order: list[np.ndarray] = []
+        for shard, (first, last) in enumerate(pairwise(bounds)):
+            rng = seeding.generator(self._settings.seed, "shuffle", interval, epoch, shard)
+            order.append(rng.permutation(grid[:, first:last].ravel()))
+        return order
+
+    def _step(
+        self, batch: _Batch, chosen: list[np.ndarray], rate: float, clip: float, where: str
+    ) -> tuple[list[Loss], float]:
+        network, settings = self._network, self._settings
+        picks = [torch.from_numpy(rows) for rows in chosen]
+        advantages = torch.cat([batch.advantages[rows] for rows in picks])
+        if settings.normalize_advantages:
+            advantages = normalized(advantages)
+        total = len(advantages)
+        gradient = torch.zeros_like(network.live.values) if len(picks) > 1 else None
+        losses: list[Loss] = []
+        start = 0
+        for rows in picks:
+            end = start + len(rows)
+            network.live.gradient.zero_()
+            losses += self._accumulate(
+                network.live, batch, rows, advantages[start:end], total, clip
+            )
+            if gradient is not None:
+                gradient += network.live.gradient
+            start = end
+        gradient = network.live.gradient if gradient is None else gradient
+        self._learning.refuse_unfinite(gradient, where)
+        norm = clip_by_global_norm(gradient, settings.max_gradient_norm)
+        self._learning.optimizer.step(network.live.values, gradient, rate)
+        return losses, float(norm)
+
+    def _accumulate(
+        self,
+        at: FlatParameters,
+        batch: _Batch,
+        rows: Tensor,
+        advantages: Tensor,
+        total: int,
+        clip: float,
+    ) -> list[Loss]:
+        network, settings = self._network, self._settings
+        losses: list[Loss] = []
+        for part in network.slices(len(rows)):
+            picked = rows[part]
+            evaluated = network.forward(at, batch.observations[picked])
+            log_probs, entropy = log_prob_and_entropy(
+                network.spec.head, evaluated.outputs, batch.actions[picked]
+            )
+            loss = ppo_loss(
+                log_probs,
+                advantages[part],
+                evaluated.values,
+                batch.targets[picked],
+                entropy,
+                batch.log_probs[picked],
+                batch.values[picked],
+                clip=clip,
+                value_clip=clip if settings.clip_values else None,
+                value_coefficient=settings.value_coefficient,
+                entropy_coefficient=settings.entropy_coefficient,
+                rows=total,
+            )
+            loss.total.backward()
+            losses.append(loss)
+        return losses
+
+
+def _part(rows: np.ndarray, number: int, parts: int) -> np.ndarray:
+    size = len(rows) // parts
+    return rows[number * size : (number + 1) * size]
+
+
+def _metrics(totals: dict[str, float], rows: int, minibatches: int, norms: float) -> Metrics:
+    return {
+        "policy_loss": totals["policy"] / rows,
+        "value_loss": totals["value"] / rows,
+        "policy_entropy_nats": totals["entropy"] / rows,
+        "approximate_kl_nats": totals["kl"] / rows,
+        "clip_fraction": totals["clipped"] / rows,
+        "gradient_norm": norms / minibatches,
+    }

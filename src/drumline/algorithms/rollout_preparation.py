@@ -1,0 +1,147 @@
+"""What a learner makes of an interval before any gradient: tensors, normalised and scaled.
+
+What travels with a version: the observation moments that its actors used. So the data of an
+interval are normalised with the moments of the version that collected them, and only then folded.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (torch's own annotations are incomplete)
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drumline.algorithms.observation_moments import ObservationMoments
+from drumline.functional.moments import moments_of
+from drumline.functional.reward_scaling import RewardScale, folded, initial_scale, scaled
+from drumline.types import Moments, Rollout, State
+
+OBSERVATION_CLIP = 10.0
+
+
+class Prepared(NamedTuple):
+    """One interval as tensors; B environments, T steps, J truncated episodes."""
+
+    observations: Tensor
+    """[(T + 1) · B, …] as the network takes them, row by row in the order (t, environment)."""
+    final_observations: Tensor
+    """[J, …]"""
+    final_steps: Tensor
+    final_environments: Tensor
+    actions: Tensor
+    """[T, B, …]"""
+    rewards: Tensor
+    """[T, B] float32, scaled if asked."""
+    discounts: Tensor
+    """[T, B]: γ, or 0 where the episode terminated."""
+    continues: Tensor
+    """[T, B]: 1, or 0 where the episode ended in either way."""
+    log_probs: Tensor
+    values: Tensor
+
+
+class RolloutPreparation:
+    """Carries observation moments and the reward scale from interval to interval."""
+
+    def __init__(
+        self,
+        observation_size: int,
+        environments: int,
+        *,
+        discount: float,
+        normalize_observations: bool,
+        scale_rewards: bool,
+        clip_rewards: bool = False,
+    ):
+        self._discount = discount
+        self._moments = (
+            ObservationMoments(observation_size, 1e-8) if normalize_observations else None
+        )
+        self._scale: RewardScale | None = initial_scale(environments) if scale_rewards else None
+        self._pending = self._scale
+        self._clip_rewards = clip_rewards
+
+    def prepare(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Prepared:
+        """Return the interval as tensors; `fold` makes what it adds to the statistics count."""
+        ended = rollout.terminated | rollout.truncated
+        discounts = np.where(rollout.terminated, 0.0, self._discount).astype(np.float32)
+        return Prepared(
+            observations=self._observations(
+                rollout.observations.reshape(-1, *rollout.observations.shape[2:]), behavior
+            ),
+            final_observations=self._observations(rollout.final_observations, behavior),
+            final_steps=torch.from_numpy(rollout.final_steps.astype(np.int64)),
+            final_environments=torch.from_numpy(rollout.final_environments),
+            actions=torch.from_numpy(rollout.actions),
+            rewards=torch.from_numpy(self._rewards(rollout, ended)),
+            discounts=torch.from_numpy(discounts),
+            continues=torch.from_numpy((~ended).astype(np.float32)),
+            log_probs=torch.from_numpy(rollout.log_probs),
+            values=torch.from_numpy(rollout.values),
+        )
+
+    def fold(self, rollout: Rollout) -> None:
+        """Count the interval that was prepared last, for the version that is published next."""
+        self._scale = self._pending
+        if self._moments is not None:
+            rows = rollout.observations[:-1].reshape(-1, rollout.observations[0, 0].size)
+            self._moments.add(moments_of(np.ascontiguousarray(rows)))
+
+    def published(self) -> dict[str, np.ndarray]:
+        """Return what acting needs besides the parameters."""
+        return {} if self._moments is None else self._moments.published()
+
+    def state(self) -> State:
+        """Return copies of all running statistics."""
+        tensors: dict[str, np.ndarray] = {}
+        counters: dict[str, int | float] = {}
+        if self._moments is not None:
+            saved = self._moments.state()
+            tensors.update(saved.tensors)
+            counters.update(saved.counters)
+        if self._scale is not None:
+            tensors["reward_returns"] = self._scale.returns.copy()
+            tensors["reward_mean"] = self._scale.moments.mean.copy()
+            tensors["reward_squares"] = self._scale.moments.squares.copy()
+            counters["reward_count"] = self._scale.moments.count
+        return State(tensors, counters)
+
+    def load(self, state: State) -> None:
+        """Take over running statistics."""
+        if self._moments is not None:
+            self._moments.load(state)
+        if self._scale is not None:
+            try:
+                self._scale = RewardScale(
+                    state.tensors["reward_returns"].copy(),
+                    Moments(
+                        float(state.counters["reward_count"]),
+                        state.tensors["reward_mean"].copy(),
+                        state.tensors["reward_squares"].copy(),
+                    ),
+                )
+            except KeyError as missing:
+                raise ValueError(f"the state has no {missing}") from None
+            self._pending = self._scale
+
+    def _observations(self, raw: np.ndarray, behavior: Mapping[str, np.ndarray]) -> Tensor:
+        if raw.dtype == np.uint8:
+            return torch.from_numpy(raw)
+        rows = raw.reshape(len(raw), math.prod(raw.shape[1:]))
+        if self._moments is not None:
+            rows = (rows - behavior["observation_mean"]) * behavior["observation_inverse_std"]
+            rows = np.clip(rows, -OBSERVATION_CLIP, OBSERVATION_CLIP)
+        return torch.from_numpy(rows.astype(np.float32)).reshape(raw.shape)
+
+    def _rewards(self, rollout: Rollout, ended: np.ndarray) -> np.ndarray:
+        if self._scale is not None:
+            self._pending = folded(self._scale, rollout.rewards, ended, self._discount)
+            return scaled(self._pending, rollout.rewards)
+        if self._clip_rewards:
+            return np.sign(rollout.rewards)
+        return rollout.rewards

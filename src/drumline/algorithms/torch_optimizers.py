@@ -1,0 +1,106 @@
+"""Optimisers of learners: a step on one flat vector, with all their state in named tensors."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (torch's own annotations are incomplete)
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drumline.functional.torch_steps import adam, rmsprop
+
+
+class TorchOptimizer(Protocol):
+    """Steps downhill on one flat vector."""
+
+    steps: int
+    """Gradient steps so far."""
+
+    def step(self, parameters: Tensor, gradient: Tensor, learning_rate: float) -> None:
+        """Change the parameters in place."""
+        ...
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Return copies of the moment vectors by name."""
+        ...
+
+    def load(self, tensors: Mapping[str, np.ndarray], steps: int) -> None:
+        """Take over moment vectors; raises `ValueError` naming one that is missing."""
+        ...
+
+
+class TorchAdam:
+    """Adam (Kingma & Ba 2015) with the ε of PPO implementations."""
+
+    def __init__(self, size: int, eps: float = 1e-5):
+        self.steps = 0
+        self._eps = eps
+        self._first = torch.zeros(size)
+        self._second = torch.zeros(size)
+
+    def step(self, parameters: Tensor, gradient: Tensor, learning_rate: float) -> None:
+        """Change the parameters in place."""
+        self.steps += 1
+        adam(
+            parameters,
+            gradient,
+            self._first,
+            self._second,
+            step=self.steps,
+            learning_rate=learning_rate,
+            eps=self._eps,
+        )
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Return copies of both moments."""
+        return {
+            "adam_first": self._first.numpy().copy(),
+            "adam_second": self._second.numpy().copy(),
+        }
+
+    def load(self, tensors: Mapping[str, np.ndarray], steps: int) -> None:
+        """Take over both moments."""
+        _take(self._first, tensors, "adam_first")
+        _take(self._second, tensors, "adam_second")
+        self.steps = steps
+
+
+class TorchRMSProp:
+    """RMSProp without momentum (Tieleman & Hinton 2012), as A2C's reference settings use it."""
+
+    def __init__(self, size: int, decay: float = 0.99, eps: float = 1e-5):
+        self.steps = 0
+        self._decay = decay
+        self._eps = eps
+        self._second = torch.zeros(size)
+
+    def step(self, parameters: Tensor, gradient: Tensor, learning_rate: float) -> None:
+        """Change the parameters in place."""
+        self.steps += 1
+        rmsprop(
+            parameters,
+            gradient,
+            self._second,
+            learning_rate=learning_rate,
+            decay=self._decay,
+            eps=self._eps,
+        )
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Return a copy of the second moment."""
+        return {"rmsprop_second": self._second.numpy().copy()}
+
+    def load(self, tensors: Mapping[str, np.ndarray], steps: int) -> None:
+        """Take over the second moment."""
+        _take(self._second, tensors, "rmsprop_second")
+        self.steps = steps
+
+
+def _take(own: Tensor, tensors: Mapping[str, np.ndarray], name: str) -> None:
+    if name not in tensors or tensors[name].shape != tuple(own.shape):
+        raise ValueError(f"the state has no tensor {name!r} of shape {list(own.shape)}")
+    own.copy_(torch.from_numpy(tensors[name].astype(np.float32)))

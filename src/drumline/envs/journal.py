@@ -1,0 +1,125 @@
+"""The action journal: how an environment came to where it stands, for exact restore (DESIGN §8).
+
+The driver keeps it: it folds each interval before the interval's storage is released for writing,
+and what has not been folded yet is still in the storages, which outlive every executor. So nothing
+is written twice, and no executor has to write a journal of its own.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from drumline.envs.lanes import LaneHistory
+from drumline.types import Rollout, State
+
+
+class _Block(NamedTuple):
+    actions: np.ndarray
+    ended: np.ndarray
+
+
+class Journal:
+    """Actions and ends since each environment's episode (or renewal) began.
+
+    Without renewals an episode starts from its own seed, so rows before the running episode are
+    dropped; with renewals rows go back to the renewal.
+    """
+
+    def __init__(self, environments: int, alpha: int, *, renewed: bool, renew_intervals: int):
+        self._alpha = alpha
+        self._renewed = renewed
+        self._renew_intervals = renew_intervals
+        self._first_interval = 0
+        self._blocks: deque[_Block] = deque()
+        self._episode = np.zeros(environments, np.int64)
+        self._began = np.zeros(environments, np.int64)
+
+    @property
+    def intervals(self) -> int:
+        """Return how many intervals have been folded."""
+        return self._first_interval + len(self._blocks)
+
+    def fold(self, rollout: Rollout) -> None:
+        """Take over an interval; its storage may be written afterwards."""
+        if rollout.interval != self.intervals:
+            raise ValueError(f"interval {self.intervals} is next, got {rollout.interval}")
+        ended = rollout.terminated | rollout.truncated
+        self._episode += np.count_nonzero(ended, axis=0)
+        last = self._alpha - np.argmax(ended[::-1], axis=0)
+        begin = rollout.interval * self._alpha
+        np.copyto(self._began, begin + last, where=ended.any(axis=0))
+        self._blocks.append(_Block(rollout.actions.copy(), ended))
+        needed = self._needed_interval()
+        while self._first_interval < needed:
+            self._blocks.popleft()
+            self._first_interval += 1
+
+    def history(
+        self, environment: int, steps: int, unfolded: Callable[[int], Rollout]
+    ) -> LaneHistory:
+        """Return how one environment came to `steps`; `unfolded` reads intervals not folded yet."""
+        alpha = self._alpha
+        start, renewal = int(self._began[environment]), 0
+        if self._renewed:
+            renewal = self._renewal(steps // alpha)
+            start = renewal * self._renew_intervals * alpha
+        actions: list[np.ndarray] = []
+        ended: list[np.ndarray] = []
+        for interval in range(start // alpha, max(-(-steps // alpha), start // alpha + 1)):
+            block = self._block(interval, unfolded)
+            begin = interval * alpha
+            rows = slice(max(start - begin, 0), min(steps - begin, alpha))
+            actions.append(block.actions[rows, environment])
+            ended.append(block.ended[rows, environment])
+        return LaneHistory(
+            renewal=renewal,
+            episode=int(self._episode[environment]),
+            actions=np.concatenate(actions),
+            ended=np.concatenate(ended),
+        )
+
+    def state(self) -> State:
+        """Return everything that `load` needs, as of the last folded interval."""
+        tensors = {"journal_episode": self._episode.copy(), "journal_began": self._began.copy()}
+        if self._blocks:
+            tensors["journal_actions"] = np.concatenate([b.actions for b in self._blocks])
+            tensors["journal_ended"] = np.concatenate([b.ended for b in self._blocks])
+        counters: dict[str, int | float] = {
+            "journal_first_interval": self._first_interval,
+            "journal_intervals": len(self._blocks),
+        }
+        return State(tensors, counters)
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        for name, own in (("journal_episode", self._episode), ("journal_began", self._began)):
+            if name not in state.tensors or state.tensors[name].shape != own.shape:
+                raise ValueError(f"the state has no tensor {name!r} of shape {list(own.shape)}")
+            own[:] = state.tensors[name]
+        try:
+            self._first_interval = int(state.counters["journal_first_interval"])
+            count = int(state.counters["journal_intervals"])
+            blocks = [state.tensors[f"journal_{name}"] for name in ("actions", "ended") if count]
+        except KeyError as missing:
+            raise ValueError(f"the state has no {missing}") from None
+        self._blocks.clear()
+        for k in range(count):
+            rows = slice(k * self._alpha, (k + 1) * self._alpha)
+            self._blocks.append(_Block(*(block[rows] for block in blocks)))
+
+    def _renewal(self, interval: int) -> int:
+        return interval // self._renew_intervals if self._renew_intervals else 0
+
+    def _needed_interval(self) -> int:
+        """Return the first interval of which a history could still need a row."""
+        if self._renewed:
+            return self._renewal(self.intervals) * (self._renew_intervals or 0)
+        return min(int(self._began.min()) // self._alpha, self.intervals)
+
+    def _block(self, interval: int, unfolded: Callable[[int], Rollout]) -> _Block:
+        if interval < self.intervals:
+            return self._blocks[interval - self._first_interval]
+        rollout = unfolded(interval)
+        return _Block(rollout.actions, rollout.terminated | rollout.truncated)

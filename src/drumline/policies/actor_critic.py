@@ -1,0 +1,198 @@
+"""Actor-critic networks in torch: observations in, action outputs and values out."""
+
+import importlib
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from drumline import seeding
+from drumline.policies.network_spec import NetworkSpec
+
+Gain = float
+
+
+def build_network(spec: NetworkSpec) -> nn.Module:
+    """Return the network, its parameters not yet initialised."""
+    builder = _BUILDERS.get(spec.network)
+    if builder is not None:
+        return builder(spec)
+    if ":" not in spec.network:
+        raise ValueError(
+            f"--network {spec.network!r} is none of {', '.join(_BUILDERS)} and no "
+            "package.module:Class"
+        )
+    return _from_user(spec)
+
+
+def initial_parameters(spec: NetworkSpec, seed: int) -> np.ndarray:
+    """Return the initial parameter vector `[P]`: a function of the spec and the seed alone.
+
+    Orthogonal weights (Saxe et al. 2014) with gain √2 in hidden layers, 0.01 for the action and 1
+    for the value; biases and log stds 0. A user's module keeps what its own constructor draws.
+    """
+    with torch.random.fork_rng(devices=[]):
+        seeding.seed_torch(seeding.seeds(seed, 1, "network")[0])
+        network = build_network(spec)
+    if spec.network in _BUILDERS:
+        for name, parameter in network.named_parameters():
+            rng = seeding.generator(seed, "initial-parameters", name)
+            with torch.no_grad():
+                if parameter.ndim > 1:
+                    gain = getattr(network, "gains", {}).get(name, math.sqrt(2.0))
+                    weight = _orthogonal(rng, parameter.shape[0], parameter[0].numel())
+                    parameter.copy_(torch.from_numpy(weight * gain).reshape(parameter.shape))
+                else:
+                    parameter.zero_()
+    return np.concatenate([p.detach().numpy().ravel() for p in network.parameters()])
+
+
+def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    """Return a `[rows, columns]` matrix with orthonormal rows or columns, in float64."""
+    drawn = rng.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(drawn)
+    q *= np.sign(np.diag(r))
+    return q if rows >= columns else q.T
+
+
+class MLP(nn.Module):
+    """Two tanh trunks; what NumPy computes in `mlp_actor_critic`, with gradients."""
+
+    def __init__(self, spec: NetworkSpec):
+        super().__init__()
+        self._gaussian = spec.head.kind == "gaussian"
+        outputs = spec.head.sizes[0] if self._gaussian else spec.head.output_size
+        self.policy = _tanh_trunk((spec.observation_size, *spec.hidden, outputs))
+        self.value = _tanh_trunk((spec.observation_size, *spec.hidden, 1))
+        if self._gaussian:
+            self.log_std = nn.Parameter(torch.zeros(outputs))
+        last = 2 * len(spec.hidden)
+        self.gains = {f"policy.{last}.weight": 0.01, f"value.{last}.weight": 1.0}
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return outputs `[N, O]` and values `[N]` of float observations."""
+        rows = observations.reshape(len(observations), -1)
+        outputs = self.policy(rows)
+        if self._gaussian:
+            outputs = torch.cat([outputs, self.log_std.expand_as(outputs)], dim=1)
+        return outputs, self.value(rows)[:, 0]
+
+
+def _tanh_trunk(sizes: tuple[int, ...]) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+class SharedTrunk(nn.Module):
+    """Images through one convolutional trunk; a linear action head and a linear value head."""
+
+    def __init__(self, spec: NetworkSpec, trunk: nn.Module, features: int, policy_gain: Gain):
+        super().__init__()
+        if spec.head.kind == "gaussian":
+            raise ValueError(f"--network {spec.network} serves discrete actions; use mlp")
+        self.trunk = trunk
+        self.policy = nn.Linear(features, spec.head.output_size)
+        self.value = nn.Linear(features, 1)
+        self.gains = {"policy.weight": policy_gain, "value.weight": 1.0}
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return outputs `[N, O]` and values `[N]` of images `[N, C, H, W]` in 0 … 255."""
+        features = self.trunk(observations)
+        return self.policy(features), self.value(features)[:, 0]
+
+
+def _convolutions(spec: NetworkSpec, layers: tuple[tuple[int, int, int], ...]) -> nn.Module:
+    """Return convolutions (channels, kernel, stride) and a 512-unit layer, ReLU throughout."""
+    channels, height, width = _image(spec)
+    parts: list[nn.Module] = []
+    for out, kernel, stride in layers:
+        parts += [nn.Conv2d(channels, out, kernel, stride), nn.ReLU()]
+        channels = out
+        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+    if height < 1 or width < 1:
+        raise ValueError(f"--network {spec.network} needs larger images, got {_image(spec)}")
+    parts += [nn.Flatten(), nn.Linear(channels * height * width, 512), nn.ReLU()]
+    return nn.Sequential(*parts)
+
+
+def _image(spec: NetworkSpec) -> tuple[int, int, int]:
+    if len(spec.observation_shape) != 3:
+        raise ValueError(
+            f"--network {spec.network} takes images [C, H, W], "
+            f"got observations of shape {list(spec.observation_shape)}; use mlp"
+        )
+    channels, height, width = spec.observation_shape
+    return channels, height, width
+
+
+_NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+
+
+def _nature_cnn(spec: NetworkSpec) -> nn.Module:
+    """Mnih et al. 2015."""
+    return SharedTrunk(spec, _convolutions(spec, _NATURE), 512, 0.01)
+
+
+def _football_cnn(spec: NetworkSpec) -> nn.Module:
+    """The release's CNN for 72 × 96 images (specs: the same convolutions as Mnih et al. 2015)."""
+    return SharedTrunk(spec, _convolutions(spec, _NATURE), 512, 1.0)
+
+
+class _Residual(nn.Module):
+    def __init__(self, channels: int):
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Add what two convolutions make of the images."""
+        return images + self.second(torch.relu(self.first(torch.relu(images))))
+
+
+def _impala_resnet(spec: NetworkSpec) -> nn.Module:
+    """The deep network of Espeholt et al. 2018 without its LSTM."""
+    channels, height, width = _image(spec)
+    parts: list[nn.Module] = []
+    for out in (16, 32, 32):
+        parts += [nn.Conv2d(channels, out, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
+        parts += [_Residual(out), _Residual(out)]
+        channels, height, width = out, (height + 1) // 2, (width + 1) // 2
+    parts += [nn.ReLU(), nn.Flatten(), nn.Linear(channels * height * width, 256), nn.ReLU()]
+    return SharedTrunk(spec, nn.Sequential(*parts), 256, 0.01)
+
+
+def _from_user(spec: NetworkSpec) -> nn.Module:
+    module, _, name = spec.network.partition(":")
+    made: Any = getattr(importlib.import_module(module), name)(
+        spec.observation_shape, spec.head.output_size
+    )
+    if not isinstance(made, nn.Module) or not any(True for _ in made.parameters()):
+        raise ValueError(f"{spec.network} is not a torch.nn.Module with parameters")
+    if next(iter(made.buffers()), None) is not None:
+        raise ValueError(
+            f"{spec.network} has buffers (such as BatchNorm's statistics) that are no parameters: "
+            "nothing here would carry them along; use a layer without them, such as LayerNorm"
+        )
+    with torch.no_grad():
+        result = made(torch.zeros(2, *spec.observation_shape))
+    shapes = [list(part.shape) for part in result] if isinstance(result, tuple) else result
+    if shapes != [[2, spec.head.output_size], [2]]:
+        raise ValueError(
+            f"{spec.network} must return (outputs [N, {spec.head.output_size}], values [N]); for 2 "
+            f"observations it returned shapes {shapes}"
+        )
+    return made
+
+
+_BUILDERS: dict[str, Callable[[NetworkSpec], nn.Module]] = {
+    "mlp": MLP,
+    "nature-cnn": _nature_cnn,
+    "football-cnn": _football_cnn,
+    "impala-resnet": _impala_resnet,
+}

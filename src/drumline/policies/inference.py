@@ -1,0 +1,44 @@
+"""Forward passes for acting: batches in, outputs and values out, no gradient."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from drumline.policies.network_spec import NetworkSpec
+
+
+class Inference(Protocol):
+    """A network at one version of its parameters.
+
+    Batch-invariant: a row's output has the same bits in every batch.
+    """
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take the published arrays of a version, which stay in place while it is in use."""
+        ...
+
+    def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return outputs `[B, O]` and values `[B]`, float32, valid until the next call."""
+        ...
+
+
+@dataclass(frozen=True)
+class InferenceSpec:
+    """How a process that acts makes its forward pass; called to build it."""
+
+    network: NetworkSpec
+    precision: Literal["fp32", "bf16"] = "fp32"
+    rows: int = 0
+    """0: any number of rows from 4 on; otherwise every call has exactly this many, padded."""
+
+    def __call__(self) -> Inference:
+        """Build the forward pass; torch is imported only where the network needs it."""
+        if self.network.is_mlp:
+            from drumline.policies.mlp_actor_critic import MLPInference
+
+            return MLPInference(self.network)
+        from drumline.policies.torch_inference import TorchInference
+
+        return TorchInference(self)

@@ -1,0 +1,103 @@
+"""The executor: steps its environments, owns all their randomness, writes the storages.
+
+What an environment does depends on its own observations, its own noise and the version of its
+interval alone, so no layout of executors and actors changes a bit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from drumline.buffers.rollout import STORAGES, RolloutShape, RolloutStorage
+from drumline.envs.lanes import LaneHistory, LanesSpec
+from drumline.policies.actions import ActionHead
+from drumline.policies.inference import Inference
+from drumline.protocols import RoleContext
+from drumline.workers.lane_group import LaneGroup, NoiseBlocks
+from drumline.workers.versions import VersionedInference
+
+
+class ExecutorStart(NamedTuple):
+    """Where an executor takes up its work: the histories of its environments, in order."""
+
+    histories: Sequence[LaneHistory]
+
+
+@dataclass(frozen=True)
+class ExecutorSpec:
+    """Everything that an executor needs; called by a crew to build one."""
+
+    lanes: LanesSpec
+    """All environments; an executor takes its own part."""
+    bounds: tuple[int, ...]
+    """First environment of each executor; the last entry is the number of all."""
+    shape: RolloutShape
+    head: ActionHead
+    seed: int
+    inference: Callable[[], Inference] | None
+    """Builds the forward pass that is done here; None where actors do it."""
+    renew_intervals: int = 0
+    """Environments are made anew before every interval that this divides; 0: never."""
+
+    def __call__(self, context: RoleContext) -> "Executor":
+        """Build the executor inside its process."""
+        return Executor(self, context)
+
+
+class Executor:
+    """A `Role`: `advance` does whatever its environments can do now."""
+
+    def __init__(self, spec: ExecutorSpec, context: RoleContext):
+        storage = RolloutStorage(spec.shape, context.arrays)
+        start: ExecutorStart = context.start
+        first, last = spec.bounds[context.index : context.index + 2]
+        forward = None
+        if spec.inference is not None:
+            forward = VersionedInference(spec.inference, context.published)
+        # Two halves where an actor answers: one is stepped while the other is served.
+        halves = 1 if spec.inference is not None or last - first == 1 else 2
+        self._groups: list[LaneGroup] = []
+        for members in np.array_split(np.arange(first, last), halves):
+            begin, count = int(members[0]), len(members)
+            _recount(storage, context.exchange.finished, begin, begin + count)
+            lanes_spec = replace(spec.lanes, first=begin, count=count)
+            lanes = lanes_spec()
+            histories = start.histories[begin - first : begin - first + count]
+            self._groups.append(
+                LaneGroup(
+                    lanes,
+                    begin,
+                    np.array(lanes.restore(histories)),
+                    context,
+                    storage,
+                    NoiseBlocks(spec.seed, members, spec.head),
+                    head=spec.head,
+                    forward=forward,
+                    step_times=lanes_spec.step_times(),
+                    renewal=histories[0].renewal,
+                    renew_intervals=spec.renew_intervals,
+                )
+            )
+
+    def advance(self) -> bool:
+        """Let each group do what it can."""
+        worked = [group.advance() for group in self._groups]
+        return any(worked)
+
+    def due_seconds(self) -> float | None:
+        """Return after how long the next resting environment is due."""
+        due = [group.due_seconds() for group in self._groups]
+        return min((seconds for seconds in due if seconds is not None), default=None)
+
+
+def _recount(storage: RolloutStorage, finished: np.ndarray, first: int, last: int) -> None:
+    """Count the truncations of a half-done interval again: the last one may not have counted."""
+    alpha = storage.shape.alpha
+    for environment in range(first, last):
+        interval, done = divmod(int(finished[environment]), alpha)
+        if done:
+            slot = interval % STORAGES
+            cut = storage.truncated[slot, :done, environment]
+            storage.final_counts[slot, environment] = np.count_nonzero(cut)

@@ -1,0 +1,232 @@
+"""Environments of one executor that are stepped together, on their way through the intervals.
+
+    HELD ─ released ─▶ READY ─ act ─▶ (REQUESTED ─ served ─▶) step ─▶ (RESTING ─▶) READY | HELD
+
+A lane is HELD at the end of an interval, REQUESTED while an actor works for it, and RESTING while
+an environment that is made slow on purpose would still be computing. Without such slowness a
+group's lanes always move together.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from drumline import seeding
+from drumline.buffers.rollout import STORAGES, RolloutStorage
+from drumline.envs.lanes import Lanes
+from drumline.envs.timing import StepTimes
+from drumline.policies.actions import ActionHead, sample
+from drumline.protocols import RoleContext
+from drumline.workers.versions import VersionedInference
+
+HELD, READY, REQUESTED, RESTING = range(4)
+SERVED = 2
+NOISE_BLOCK = 128  # making a generator costs as much as drawing hundreds of numbers
+
+Place = tuple[Any, Any, Any]
+"""(storage, t, environments): slices where the lanes are at one place, index arrays otherwise."""
+
+
+class LaneGroup:
+    """`m` environments; every array here is by lane, and lane l is environment `first + l`."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        first: int,
+        carried: np.ndarray,
+        context: RoleContext,
+        storage: RolloutStorage,
+        noise: "NoiseBlocks",
+        *,
+        head: ActionHead,
+        forward: VersionedInference | None,
+        step_times: StepTimes | None,
+        renewal: int,
+        renew_intervals: int,
+    ):
+        count = lanes.count
+        self._lanes = lanes
+        self._context = context
+        self._exchange = context.exchange
+        self._storage = storage
+        self._noise = noise
+        self._head = head
+        self._forward = forward
+        self._step_times = step_times
+        self._renewal = renewal
+        self._renew_intervals = renew_intervals
+        self._alpha = storage.shape.alpha
+        self._everyone = np.arange(count)
+        self._environments = first + self._everyone
+        self._whole = slice(first, first + count)
+        self._carried = carried
+        self._steps = self._exchange.finished[self._whole].copy()
+        self._stage = np.where(self._steps % self._alpha > 0, READY, HELD)
+        self._due = np.zeros(count)
+        self._exchange.state[self._whole] = 0
+
+    def advance(self) -> bool:
+        """Do what can be done without waiting; returns whether anything was done."""
+        worked = False
+        if self._step_times is not None:
+            resting = np.flatnonzero((self._stage == RESTING) & (self._due <= time.perf_counter()))
+            if len(resting):
+                self._land(resting)
+                worked = True
+        if self._forward is None:
+            served = self._served()
+            if len(served):
+                self._step(served)
+                worked = True
+        held = np.flatnonzero(self._stage == HELD)
+        if len(held):
+            self._begin(held)
+        ready = np.flatnonzero(self._stage == READY)
+        if len(ready):
+            self._act(ready)
+            worked = True
+        return worked
+
+    def due_seconds(self) -> float | None:
+        """Return after how long the next resting lane is due; None if none rests."""
+        resting = self._stage == RESTING
+        if self._step_times is None or not resting.any():
+            return None
+        return max(0.0, float(self._due[resting].min()) - time.perf_counter())
+
+    def _served(self) -> np.ndarray:
+        requested = np.flatnonzero(self._stage == REQUESTED)
+        if not len(requested):
+            return requested
+        answered = self._exchange.state[self._environments[requested]] == SERVED
+        if self._step_times is None and not answered.all():
+            return requested[:0]
+        return requested[answered]
+
+    def _begin(self, held: np.ndarray) -> None:
+        """Take the lanes whose next interval is released into it."""
+        intervals = self._steps[held] // self._alpha
+        for interval in sorted(set(intervals.tolist())):
+            if interval > self._exchange.released:
+                continue
+            lanes = held[intervals == interval]
+            if self._must_renew(interval):
+                if len(lanes) < len(self._everyone):
+                    continue  # one pool holds all of them, so they are renewed together
+                self._renewal = interval // self._renew_intervals
+                self._carried[:] = self._lanes.renew(self._renewal)
+            self._context.probe("interval-begun")
+            environments = self._environments[lanes]
+            self._storage.begin(interval, environments)
+            self._storage.observations[interval % STORAGES, 0, environments] = self._carried[lanes]
+            self._context.probe("first-row-written")
+            self._stage[lanes] = READY
+
+    def _must_renew(self, interval: int) -> bool:
+        every = self._renew_intervals
+        return every > 0 and interval % every == 0 and interval // every != self._renewal
+
+    def _act(self, ready: np.ndarray) -> None:
+        self._context.probe("before-act")
+        noise = self._noise.at(ready, self._steps)
+        if self._forward is None:
+            environments = self._environments[ready]
+            self._storage.noise[environments] = noise
+            self._stage[ready] = REQUESTED
+            self._exchange.request(environments, self._steps[ready] // self._alpha)
+            self._context.probe("request-sent")
+            return
+        versions = self._steps[ready] // self._alpha
+        for version in dict.fromkeys(versions.tolist()):
+            chosen = versions == version
+            lanes = ready if chosen.all() else ready[chosen]
+            at = self._place(lanes)
+            storage = self._storage
+            outputs, values = self._forward(version, storage.observations[at])
+            drawn = noise if lanes is ready else noise[chosen]
+            storage.actions[at], storage.log_probs[at] = sample(self._head, outputs, drawn)
+            storage.values[at] = values
+            self._step(lanes)
+
+    def _step(self, lanes: np.ndarray) -> None:
+        """Step lanes whose action is stored; all that a step brings is stored before it counts."""
+        at, storage = self._place(lanes), self._storage
+        self._context.probe("before-step")
+        everyone = len(lanes) == len(self._everyone)
+        steps = self._lanes.step(None if everyone else lanes, storage.actions[at])
+        storage.rewards[at] = steps.rewards
+        self._context.probe("half-row")
+        storage.terminated[at] = steps.terminated
+        storage.truncated[at] = steps.truncated
+        if len(steps.final_observations):
+            cut = lanes[steps.truncated]
+            for lane, observation in zip(cut.tolist(), steps.final_observations, strict=True):
+                interval, t = divmod(int(self._steps[lane]), self._alpha)
+                storage.cut(interval, t, int(self._environments[lane]), observation)
+        self._carried[lanes] = steps.observations
+        self._context.progress(len(lanes))
+        if self._step_times is None:
+            self._land(lanes)
+        else:
+            self._due[lanes] = time.perf_counter() + self._step_times.next(lanes)
+            self._stage[lanes] = RESTING
+
+    def _land(self, lanes: np.ndarray) -> None:
+        """Count the step and store the observation that it led to."""
+        self._steps[lanes] += 1
+        steps = self._steps[lanes]
+        full = steps % self._alpha == 0
+        self._context.probe("row-stored")
+        if full.any():
+            ended = lanes[full]
+            interval = (steps[full] // self._alpha - 1) % STORAGES
+            self._storage.observations[interval, self._alpha, self._environments[ended]] = (
+                self._carried[ended]
+            )
+            self._stage[ended] = HELD
+        if not full.all():
+            inside = lanes[~full] if full.any() else lanes
+            self._storage.observations[self._place(inside)] = self._carried[inside]
+            self._stage[inside] = READY
+        self._exchange.finish(self._environments[lanes], steps)
+        self._context.probe("finished")
+        if full.any():
+            self._exchange.tell_driver()
+
+    def _place(self, lanes: np.ndarray) -> Place:
+        steps = self._steps[lanes]
+        if len(lanes) == len(self._everyone) and (steps == steps[0]).all():
+            interval, t = divmod(int(steps[0]), self._alpha)
+            return interval % STORAGES, t, self._whole
+        intervals, t = np.divmod(steps, self._alpha)
+        return intervals % STORAGES, t, self._environments[lanes]
+
+
+class NoiseBlocks:
+    """Numbers for sampling actions: of environment e at step s, whoever asks and in what order."""
+
+    def __init__(self, seed: int, environments: np.ndarray, head: ActionHead):
+        self._seed = seed
+        self._environments = environments.tolist()
+        self._normal = head.noise_kind == "normal"
+        count = len(self._environments)
+        self._block = np.full(count, -1)
+        self._numbers = np.zeros((count, NOISE_BLOCK, head.noise_size), np.float32)
+
+    def at(self, lanes: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return the numbers `[len(lanes), noise_size]` of these lanes' current steps."""
+        blocks, within = np.divmod(steps[lanes], NOISE_BLOCK)
+        stale = self._block[lanes] != blocks
+        if stale.any():
+            for lane, block in zip(lanes[stale].tolist(), blocks[stale].tolist(), strict=True):
+                self._fill(lane, block)
+        return self._numbers[lanes, within]
+
+    def _fill(self, lane: int, block: int) -> None:
+        rng = seeding.generator(self._seed, "action", self._environments[lane], block)
+        shape = self._numbers.shape[1:]
+        draw = rng.standard_normal if self._normal else rng.random
+        self._numbers[lane] = draw(shape, dtype=np.float32)
+        self._block[lane] = block
