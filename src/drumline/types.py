@@ -120,6 +120,11 @@ class EvaluationRow:
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
 
+    @property
+    def mean(self) -> float:
+        """Return the mean return."""
+        return float(np.mean(self.returns))
+
 
 @dataclass(frozen=True)
 class UpdateRecord:

@@ -14,9 +14,10 @@ from doubles import KillAt, SleepAt
 
 from drumline.commands.run import resume, silent, train
 from drumline.commands.verify import verify_again
+from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.es import ES, build
 from drumline.recipes.layout import Layout
-from drumline.recipes.population import PROMISE, PopulationRun, run_document
+from drumline.recipes.population import PopulationRun
 from drumline.runs.folder import RunError, RunFolder
 from drumline.schedules.generational import ImpureEnvironment
 

@@ -8,8 +8,9 @@ import numpy as np
 from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.protocols import WorkerError
 from drumline.recipes.layout import Layout
+from drumline.recipes.ledger import learned
 from drumline.recipes.methods import config_from, find_method
-from drumline.recipes.population import PopulationRecipe, learned
+from drumline.recipes.population import PopulationRecipe
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.types import Evaluate, Evaluation

@@ -16,9 +16,10 @@ from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec, build_policy
 from drumline.protocols import Policy
+from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.layout import Layout
 from drumline.recipes.methods import METHODS, config_from, find_method, method_of
-from drumline.recipes.population import PROMISE, PopulationRun, run_document
+from drumline.recipes.population import PopulationRun
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.policy_files import read_policy
