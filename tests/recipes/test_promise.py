@@ -93,16 +93,25 @@ def test_envpool_gives_the_same_bytes_on_any_layout_and_after_a_kill(tmp_path: P
     assert (tmp_path / "flag").exists()
 
 
-WITHDRAWING = replace(
-    SMALL, env="Pendulum-v1", population_size=2, generation_env_steps=500, total_steps=8_000
-)
-"""Two blocks of two episodes of 200 steps make a generation; more workers begin a third block."""
+WITHDRAWING = {
+    "Pendulum-v1": 500,  # always two blocks of two episodes of 200 steps
+    "CartPole-v1": 120,  # three or four blocks, so that a late result's place may be counted
+}
+"""Environment → env steps of a generation; the more workers, the more blocks are begun in vain."""
 
 
-def test_steps_of_discarded_episodes_are_counted_apart_on_any_layout(tmp_path: Path):
+@pytest.mark.parametrize("env", WITHDRAWING)
+def test_steps_of_discarded_episodes_are_counted_apart_on_any_layout(tmp_path: Path, env: str):
+    config = replace(
+        SMALL,
+        env=env,
+        population_size=2,
+        generation_env_steps=WITHDRAWING[env],
+        total_steps=12 * WITHDRAWING[env],
+    )
     seen = set()
     for workers in ("inline", 1, 2, 3):
-        run = train(WITHDRAWING, workers=workers, out=tmp_path / str(workers))
+        run = train(config, workers=workers, out=tmp_path / str(workers))
         lengths: dict[int, int] = {}
         for row in (run.path / "episodes.csv").read_text().splitlines()[1:]:
             update, *_, length = row.split(",")
@@ -111,7 +120,7 @@ def test_steps_of_discarded_episodes_are_counted_apart_on_any_layout(tmp_path: P
         for metrics in run.metrics:
             counted += lengths[int(metrics["update"])]
             assert metrics["env_steps"] == counted
-            assert lengths[int(metrics["update"])] == 800
+            assert lengths[int(metrics["update"])] >= WITHDRAWING[env]
         assert run.metrics[0]["env_steps_discarded"] > 0  # its rehearsals
         seen.add(run.folder.fingerprints_csv.read_bytes())
         seen.add(run.folder.episodes_csv.read_bytes())
