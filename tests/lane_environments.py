@@ -13,10 +13,12 @@ class Drifting(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float64)
     action_space = gymnasium.spaces.Discrete(4)
 
+    def __init__(self):
+        self.observation = np.zeros(3)  # handed out and overwritten, as some environments do
+
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.steps, self.total = 0, 0
-        self.observation = np.zeros(3)  # handed out and overwritten, as some environments do
         return self.observe(), {}
 
     def step(self, action):

@@ -80,8 +80,9 @@ def test_a_scored_episode_pays_one_for_the_way_and_one_for_the_goal():
         for lane in np.flatnonzero(steps.terminated | steps.truncated):
             finished.append((round(float(totals[lane]), 5), float(scores[lane])))
             totals[lane] = scores[lane] = 0
-    assert (2.0, 1.0) in finished
-    assert all(total <= score + 1.00001 for total, score in finished)
+    scored = [total for total, score in finished if score == 1.0]
+    assert len(scored) > 4
+    assert set(scored) == {2.0}
     lanes.close()
 
 
