@@ -21,7 +21,7 @@ class WrongUse(Exception):
 
 def guarded(handler: Handler, rest: list[str], parse: Parse) -> int:
     """Run a handler; every failure becomes one message and an exit code."""
-    from drumline.protocols import TaskKilledWorkers, WorkerError, WorkersLost
+    from drumline.protocols import RoleKilled, TaskKilledWorkers, WorkerError, WorkersLost
     from drumline.recipes.attended_pool import Stopped
     from drumline.runs.folder import RunError
     from drumline.runs.recorder import RecordingFailed
@@ -36,7 +36,13 @@ def guarded(handler: Handler, rest: list[str], parse: Parse) -> int:
         return complain(
             f"an episode ended its worker {len(error.causes)} times ({how}){_notes(error)}", 3
         )
-    except (ImpureEnvironment, RecordingFailed, WorkersLost) as error:
+    except (
+        ImpureEnvironment,
+        RecordingFailed,
+        RoleKilled,
+        WorkersLost,
+        FloatingPointError,
+    ) as error:
         return complain(str(error), 3)
     except (WrongUse, RunError, ValueError) as error:
         return complain(str(error), 2)
@@ -91,7 +97,6 @@ def _names(rest: list[str], wanted: int, what: str) -> tuple[list[str], list[str
 def train_command(rest: list[str], parse: Parse) -> int:
     """Run `drumline train`."""
     from drumline.commands.run import importable_cwd, train
-    from drumline.recipes.layout import Layout
     from drumline.recipes.methods import find_method
 
     names, rest = _names(rest, 2, "train METHOD ENV")
@@ -101,9 +106,11 @@ def train_command(rest: list[str], parse: Parse) -> int:
     method = find_method(name)
     config = method.config(env=env, **method.preset(env))
     flags = dataclasses.make_dataclass(
-        "Flags", [("config", method.config), ("layout", Layout), ("output", Output)], frozen=True
+        "Flags",
+        [("config", method.config), ("layout", method.layout), ("output", Output)],
+        frozen=True,
     )
-    chosen = parse(flags, rest, f"train {name} {env}", flags(config, Layout(), Output()))
+    chosen = parse(flags, rest, f"train {name} {env}", flags(config, method.layout(), Output()))
     if chosen.output.print_config:
         print(json.dumps(dataclasses.asdict(chosen.config), indent=2))
         return 0
@@ -160,7 +167,7 @@ def _open(name: str, trust: bool) -> Any:
 
     folder = RunFolder.open(name)
     config = folder.document["config"]
-    named = [str(config.get(field, "")) for field in ("env", "policy")]
+    named = [str(config.get(field, "")) for field in ("env", "policy", "network")]
     foreign = [value for value in named if ":" in value]
     if foreign and not trust:
         raise RunError(
@@ -192,12 +199,16 @@ def resume_command(rest: list[str], parse: Parse) -> int:
     """Run `drumline resume`."""
     from drumline.commands.run import resume
     from drumline.recipes.layout import Layout
+    from drumline.recipes.methods import find_method
+    from drumline.runs.folder import RunFolder
 
     names, rest = _names(rest, 1, "resume RUN")
+    # Only `--help` comes this far without a run.
+    layout = find_method(RunFolder.open(names[0]).document["method"]).layout if names else Layout
     flags = dataclasses.make_dataclass(
-        "Flags", [("resume", ResumeFlags), ("layout", Layout)], frozen=True
+        "Flags", [("resume", ResumeFlags), ("layout", layout)], frozen=True
     )
-    chosen = parse(flags, rest, "resume RUN", flags(ResumeFlags(), Layout()))
+    chosen = parse(flags, rest, "resume RUN", flags(ResumeFlags(), layout()))
     options = chosen.resume
     folder = _open(names[0], options.trust_code)
     run = resume(
@@ -333,7 +344,7 @@ class VerifyFlags:
 def verify_command(rest: list[str], parse: Parse) -> int:
     """Run `drumline verify`."""
     from drumline.commands.verify import verify_again, verify_two
-    from drumline.recipes.layout import Layout
+    from drumline.recipes.methods import find_method
 
     names: list[str] = []
     while rest and not rest[0].startswith("-"):
@@ -348,7 +359,8 @@ def verify_command(rest: list[str], parse: Parse) -> int:
         if options.updates and options.updates != "all" and not options.updates.isdigit():
             raise WrongUse(f"--updates {options.updates!r} is neither a number nor all")
         count = 10**12 if options.updates == "all" else int(options.updates or 0)
-        layout = Layout(workers=options.workers, pool=options.pool, tensorboard=False)  # pyright: ignore[reportArgumentType]
+        method = find_method(folders[0].document["method"])
+        layout = method.layout(workers=options.workers, pool=options.pool, tensorboard=False)  # pyright: ignore[reportArgumentType]
         done, difference = verify_again(folders[0], count or None, layout)
         what = f"{done} updates repeated on {layout.worker_count} workers"
     if difference is None:

@@ -13,13 +13,11 @@ from drumline import seeding
 from drumline.display.dashboard import Display, choose_display
 from drumline.envs.episode import EpisodeLoop
 from drumline.envs.make import EnvironmentSpec, make_environment
-from drumline.policies.heads import Head
-from drumline.policies.spec import PolicySpec, build_policy
+from drumline.policies.spec import build_policy, spec_from
 from drumline.protocols import Policy
 from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.layout import Layout
-from drumline.recipes.methods import METHODS, config_from, find_method, method_of
-from drumline.recipes.population import PopulationRun
+from drumline.recipes.methods import config_from, find_method, method_of
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.policy_files import read_policy
@@ -107,7 +105,7 @@ def train(
     layout = layout or layout_of(workers)
     method = method_of(config)
     refuse_code_of_main(config, layout)
-    recipe = METHODS[method].build(config, layout)
+    recipe = find_method(method).build(config, layout)
     promise = PROMISE if config.promise else "no promise: trained with --no-promise"
     folder = RunFolder.create(
         None if out is None else Path(out),
@@ -116,7 +114,7 @@ def train(
         seed=config.seed,
         document=run_document(config, layout, promise),
     )
-    PopulationRun(recipe, folder, layout, display or silent()).run()
+    find_method(method).run(recipe, folder, layout, display or silent()).run()
     return Run(folder)
 
 
@@ -142,14 +140,15 @@ def resume(
         folder.update_document(config={**document["config"], "total_steps": total_steps})
     refuse_code_of_main(config, layout)
     saved = read_checkpoint(folder, checkpoint)
-    recipe = find_method(document["method"]).build(config, layout)
-    PopulationRun(recipe, folder, layout, display or silent(), resumed_from=saved).run()
+    method = find_method(document["method"])
+    recipe = method.build(config, layout)
+    method.run(recipe, folder, layout, display or silent(), resumed_from=saved).run()
     return Run(folder)
 
 
 def refuse_code_of_main(config: Any, layout: Layout) -> None:
     """Refuse names from a script or notebook where processes would have to import them."""
-    for name in (config.env, getattr(config, "policy", "")):
+    for name in (config.env, getattr(config, "policy", ""), getattr(config, "network", "")):
         if layout.pool == "process" and name.startswith("__main__:"):
             raise ValueError(
                 f"{name!r} lives in the script or notebook itself, which workers cannot import: "
@@ -173,9 +172,7 @@ def refuse_other_machine(document: dict[str, Any]) -> None:
 def load_policy(folder: RunFolder, name: str) -> tuple[Policy, EnvironmentSpec]:
     """Return a saved policy and the environment that it acts in."""
     stored = read_policy(folder, name)
-    fields = _with_tuples(stored.document["policy"])
-    head = Head(**_with_tuples(fields.pop("head")))
-    policy = build_policy(PolicySpec(head=head, **fields))
+    policy = build_policy(spec_from(stored.document["policy"]))
     policy.load_vector(stored.tensors["parameters"])
     if "observation_mean" in stored.tensors:
         policy.load_moments(
@@ -201,11 +198,6 @@ def evaluate_policy(folder: RunFolder, name: str, episodes: int, seed: int) -> E
         lengths.append(episode.length)
     made.environment.close()
     return EvaluationResult(tuple(returns), tuple(lengths))
-
-
-def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy in which JSON's lists are tuples again."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
 
 
 def importable_cwd() -> None:

@@ -91,15 +91,20 @@ def check_spaces(environment: Environment, env_id: str) -> None:
     )
 
 
-def resolve_engine(env_id: str, engine: str) -> Literal["gymnasium", "envpool"]:
-    """Return the engine of a pool method: Gymnasium if it has the id, else EnvPool (DESIGN §2)."""
+Engine = Literal["gymnasium", "envpool"]
+
+
+def resolve_engine(env_id: str, engine: str, prefer: Engine = "gymnasium") -> Engine:
+    """Return the engine: the preferred one if it has the id, else the other (DESIGN §2)."""
     if engine in ("gymnasium", "envpool"):
         return engine  # pyright: ignore[reportReturnType]
     import gymnasium
 
-    if ":" in env_id or env_id in gymnasium.registry:
+    if ":" in env_id:
         return "gymnasium"
-    if _envpool_ids() is not None and env_id in (_envpool_ids() or ()):
+    if prefer == "gymnasium" and env_id in gymnasium.registry:
+        return "gymnasium"
+    if env_id in (_envpool_ids() or ()):
         return "envpool"
     return "gymnasium"
 

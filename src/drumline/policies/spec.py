@@ -1,9 +1,13 @@
 """What a policy is made of, as picklable records; and the one place that builds one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from drumline.policies.actions import ActionHead
+from drumline.policies.actor_critic_policy import ActorCriticPolicy, ActorCriticSpec
 from drumline.policies.heads import Head
+from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Policy
 
 
@@ -23,8 +27,10 @@ class PolicySpec:
     zero_init: bool = False
 
 
-def build_policy(spec: PolicySpec) -> Policy:
-    """Return the policy; torch is imported only when the policy is a torch module."""
+def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
+    """Return the policy; torch is imported only when the policy needs it."""
+    if isinstance(spec, ActorCriticSpec):
+        return ActorCriticPolicy(spec)
     if spec.module is not None:
         from drumline.policies.torch_module import TorchPolicy
 
@@ -43,3 +49,21 @@ def initial_parameters(spec: PolicySpec, rng: Any) -> Any:
     from drumline.policies.mlp import initial_vector
 
     return initial_vector(spec, rng)
+
+
+def spec_from(document: Mapping[str, Any]) -> "PolicySpec | ActorCriticSpec":
+    """Return the spec that a policy file's document describes."""
+    fields = _with_tuples(document)
+    head = None if fields.get("head") is None else Head(**_with_tuples(fields.pop("head")))
+    fields.pop("head", None)
+    if "network" in fields:
+        network = _with_tuples(fields.pop("network"))
+        actions = ActionHead(**_with_tuples(network.pop("head")))
+        return ActorCriticSpec(NetworkSpec(head=actions, **network), head, **fields)
+    assert head is not None, "every searched policy has a head"
+    return PolicySpec(head=head, **fields)
+
+
+def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy in which JSON's lists are tuples again."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}

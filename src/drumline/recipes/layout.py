@@ -41,6 +41,36 @@ class Layout:
         return self.update_threads or available_cores()
 
 
+@dataclass(frozen=True)
+class RotationLayout(Layout):
+    """The layout of methods with executors, actors and a learner."""
+
+    executors: int = 0
+    """Processes that step environments; 0 for --workers, or else one per available core."""
+    actors: int = 0
+    """Processes that run the policy for the executors; 0: each executor runs it itself."""
+    barrier: Literal["sliding", "hard"] = "sliding"
+    """When an environment may go on to the next interval: when the new policy is out, or (the
+    paper's) when everybody has also finished this one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.executors < 0 or self.actors < 0:
+            raise ValueError(
+                f"--executors and --actors must be 0 or more, got {self.executors}, {self.actors}"
+            )
+
+    def executors_for(self, environments: int) -> int:
+        """Return the number of executors, resolved."""
+        asked = self.executors or self.workers
+        if asked > environments:
+            raise ValueError(
+                f"--executors {asked} is more than the {environments} environments: "
+                "raise --num-envs or ask for fewer executors"
+            )
+        return asked or min(available_cores(), environments)
+
+
 def available_cores() -> int:
     """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):

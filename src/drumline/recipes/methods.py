@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drumline.recipes import ars, es
-from drumline.recipes.layout import Layout
-from drumline.recipes.population import PopulationRecipe
+from drumline.recipes import ars, es, hts
+from drumline.recipes.layout import Layout, RotationLayout
+from drumline.recipes.population import PopulationRun
+from drumline.recipes.rotation import RotationRun
 
 
 @dataclass(frozen=True)
@@ -16,12 +17,17 @@ class Method:
 
     config: type
     preset: Callable[[str], dict[str, Any]]
-    build: Callable[[Any, Layout], PopulationRecipe]
+    build: Callable[[Any, Any], Any]
+    """(config, layout) → a recipe."""
+    run: Callable[..., Any]
+    """(recipe, folder, layout, display, resumed_from=…) → what `run()` trains."""
+    layout: type[Layout] = Layout
 
 
 METHODS: dict[str, Method] = {
-    es.METHOD: Method(es.ES, es.preset, es.build),
-    ars.METHOD: Method(ars.ARS, ars.preset, ars.build),
+    es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun),
+    ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun),
+    hts.METHOD: Method(hts.HTS, hts.preset, hts.build, RotationRun, RotationLayout),
 }
 
 

@@ -11,6 +11,7 @@ from drumline import seeding
 from drumline.envs.episode import NOISE_BLOCK, EpisodeLoop
 from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.functional import moments, perturbation
+from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.spec import PolicySpec, build_policy
 from drumline.protocols import WorkerContext
 from drumline.types import Evaluate, Evaluation, Rehearsal, RehearseTwice
@@ -21,7 +22,7 @@ class EvaluatorSpec:
     """Everything that an evaluator needs besides tasks; called by a pool to build one."""
 
     environment: EnvironmentSpec
-    policy: PolicySpec
+    policy: PolicySpec | ActorCriticSpec
     noise_seed: int | None
     """Seed of counter noise; None when the pool shares a noise table."""
     subset_fraction: float | None = None
@@ -116,11 +117,11 @@ class Evaluator:
             policy.load_moments(published["observation_mean"], published["observation_inverse_std"])
 
     def _action_noise(self, task: Evaluate) -> Callable[[], np.ndarray] | None:
-        std = self._spec.action_noise_std
-        if not std or not task.training or self._spec.policy.head.kind == "discrete":
+        std, head = self._spec.action_noise_std, self._spec.policy.head
+        if not std or not task.training or head is None or head.kind == "discrete":
             return None
         rng: Any = seeding.generator(task.seed, "action-noise")
-        return partial(_scaled_block, rng, self._spec.policy.head.action_size, np.float32(std))
+        return partial(_scaled_block, rng, head.action_size, np.float32(std))
 
 
 def _scaled_block(rng: np.random.Generator, size: int, std: np.float32) -> np.ndarray:

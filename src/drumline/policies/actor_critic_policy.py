@@ -1,0 +1,66 @@
+"""An actor-critic network as a policy for single observations: evaluation, videos, users."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drumline.policies.actions import most_likely
+from drumline.policies.heads import Head, action_function
+from drumline.policies.inference import InferenceSpec
+from drumline.policies.network_spec import NetworkSpec
+
+
+@dataclass(frozen=True)
+class ActorCriticSpec:
+    """A network, and how its most likely action reaches the environment."""
+
+    network: NetworkSpec
+    head: Head | None
+    """None where an action is several choices."""
+    parameter_count: int
+
+
+class ActorCriticPolicy:
+    """A `Policy` that acts with the mode of the network's distribution."""
+
+    def __init__(self, spec: ActorCriticSpec):
+        self._network = spec.network
+        self._inference = InferenceSpec(spec.network)()
+        self.parameter_count = spec.parameter_count
+        self.vector = np.zeros(spec.parameter_count, np.float32)
+        self._moments: dict[str, np.ndarray] = {}
+        self._loaded = False
+        bounded = None if spec.head is None else action_function(spec.head)
+        size = spec.network.head.sizes[0]
+
+        def to_action(output: np.ndarray, noise: np.ndarray | None) -> Any:
+            if bounded is None:
+                return most_likely(spec.network.head, output[None])[0]
+            return bounded(output[:size].copy(), noise)
+
+        self.to_action = to_action
+
+    def load_vector(self, parameters: np.ndarray) -> None:
+        """Take the parameters `[P]`."""
+        self.vector[:] = parameters
+        self._loaded = False
+
+    def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
+        """Take the observation moments `[D]`."""
+        self._moments = {
+            "observation_mean": np.array(mean),
+            "observation_inverse_std": np.array(inverse_std),
+        }
+        self._loaded = False
+
+    def output(self, observation: np.ndarray) -> np.ndarray:
+        """Return the raw output `[O]`, valid until the next call."""
+        if not self._loaded:
+            self._inference.load({"parameters": self.vector, **self._moments})
+            self._loaded = True
+        return self._inference(np.asarray(observation)[None])[0][0]
+
+    def act(self, observation: np.ndarray) -> Any:
+        """Return the most likely action."""
+        return self.to_action(self.output(observation), None)

@@ -1,0 +1,75 @@
+"""Which episodes ended, with what return: folded from intervals in the order (t, environment)."""
+
+import numpy as np
+
+from drumline.types import EpisodeRow, Rollout, State
+
+WINDOW = 100
+
+
+class EpisodeTally:
+    """Running returns and lengths of every environment, and the latest finished episodes."""
+
+    def __init__(self, environments: int, alpha: int, renew_intervals: int):
+        self._alpha = alpha
+        self._renew_intervals = renew_intervals
+        self._returns = np.zeros(environments)
+        self._lengths = np.zeros(environments, np.int64)
+        self._recent = np.zeros(WINDOW)
+        self._count = 0
+        self._rows: list[EpisodeRow] = []
+        self.cut = 0
+        """Episodes that a renewal ended; they count as no episode."""
+
+    @property
+    def recent_mean(self) -> float:
+        """Return the mean of the latest 100 returns (0 before the first)."""
+        known = min(self._count, WINDOW)
+        return float(self._recent[:known].mean()) if known else 0.0
+
+    def fold(self, rollout: Rollout) -> None:
+        """Take over an interval."""
+        every = self._renew_intervals
+        if every and rollout.interval and rollout.interval % every == 0:
+            self.cut += int(np.count_nonzero(self._lengths))
+            self._returns[:] = 0.0
+            self._lengths[:] = 0
+        ended = rollout.terminated | rollout.truncated
+        for t in range(self._alpha):
+            self._returns += rollout.rewards[t]
+            self._lengths += 1
+            for environment in np.flatnonzero(ended[t]).tolist():
+                self._finish(rollout.interval + 1, environment)
+
+    def take(self) -> list[EpisodeRow]:
+        """Return the episodes that ended since the last call."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    def state(self) -> State:
+        """Return everything that `load` needs; between two intervals no row waits."""
+        tensors = {
+            "episode_returns": self._returns.copy(),
+            "episode_lengths": self._lengths.copy(),
+            "episode_recent": self._recent.copy(),
+        }
+        return State(tensors, {"episode_count": self._count, "episodes_cut": self.cut})
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        try:
+            self._returns[:] = state.tensors["episode_returns"]
+            self._lengths[:] = state.tensors["episode_lengths"]
+            self._recent[:] = state.tensors["episode_recent"]
+            self._count = int(state.counters["episode_count"])
+            self.cut = int(state.counters["episodes_cut"])
+        except KeyError as missing:
+            raise ValueError(f"the state has no {missing}") from None
+
+    def _finish(self, update: int, environment: int) -> None:
+        episode_return, length = float(self._returns[environment]), int(self._lengths[environment])
+        self._rows.append(EpisodeRow(update, environment, 0, episode_return, length))
+        self._recent[self._count % WINDOW] = episode_return
+        self._count += 1
+        self._returns[environment] = 0.0
+        self._lengths[environment] = 0

@@ -1,0 +1,115 @@
+"""A learner from a config: the place where torch comes into a run."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from drumline.algorithms.a2c import A2C, A2CSettings
+from drumline.algorithms.learned_network import LearnedNetwork, Pause
+from drumline.algorithms.learning_state import LearningState
+from drumline.algorithms.ppo import PPO, PPOSettings
+from drumline.algorithms.rollout_preparation import RolloutPreparation
+from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
+from drumline.policies.actor_critic import initial_parameters
+from drumline.protocols import Learner
+from drumline.types import Metrics, Rollout
+
+_ROWS_AT_ONCE = {"mlp": 4096}
+_IMAGES_AT_ONCE = 256  # more activations than this fall out of the cache (measured)
+
+
+def make_learner(recipe: Any, pause: Pause) -> Learner:
+    """Return the learner of a rotation recipe."""
+    config = recipe.config
+    initial = initial_parameters(recipe.network, config.seed)
+    network = LearnedNetwork(
+        recipe.network,
+        initial,
+        precision=config.precision,
+        rows_at_once=_ROWS_AT_ONCE.get(config.network, _IMAGES_AT_ONCE),
+    )
+    optimizers = {"adam": TorchAdam, "rmsprop": TorchRMSProp}
+    learning = LearningState(network.live, optimizers[config.optimizer](initial.size))
+    preparation = RolloutPreparation(
+        recipe.network.observation_size,
+        config.num_envs,
+        discount=config.discount,
+        normalize_observations=config.normalize_observations,
+        scale_rewards=config.scale_rewards,
+        clip_rewards=config.clip_rewards,
+    )
+    rate = _linear(config.learning_rate, config.intervals if config.anneal else 0)
+    learner: Learner
+    if config.learner == "a2c":
+        settings = A2CSettings(
+            discount=config.discount,
+            unroll=config.unroll,
+            gae_lambda=config.gae_lambda,
+            value_coefficient=config.value_coefficient,
+            entropy_coefficient=config.entropy_coefficient,
+            max_gradient_norm=config.max_gradient_norm,
+            correction=config.correction_used,
+        )
+        learner = A2C(
+            network,
+            learning,
+            preparation,
+            settings,
+            learning_rate=rate,
+            shards=config.learners,
+            pause=pause,
+        )
+    else:
+        learner = PPO(
+            network,
+            learning,
+            preparation,
+            PPOSettings(
+                discount=config.discount,
+                gae_lambda=config.gae_lambda,
+                epochs=config.epochs,
+                minibatches=config.minibatches,
+                clip_values=config.clip_values,
+                normalize_advantages=config.normalize_advantages,
+                value_coefficient=config.value_coefficient,
+                entropy_coefficient=config.entropy_coefficient,
+                max_gradient_norm=config.max_gradient_norm,
+                target_kl=config.target_kl,
+                correction=config.correction_used,
+                seed=config.seed,
+            ),
+            learning_rate=rate,
+            clip=lambda interval: config.clip,
+            shards=config.learners,
+            pause=pause,
+        )
+    torch.set_num_threads(1)
+    return _OnThreads(learner, config.learner_threads)
+
+
+def _linear(start: float, intervals: int) -> Callable[[int], float]:
+    """Return a rate that falls linearly to 0 over the intervals; constant if there are none."""
+    if not intervals:
+        return lambda interval: start
+    return lambda interval: start * (1.0 - interval / intervals)
+
+
+class _OnThreads:
+    """A learner whose updates run on so many threads; what acts beside it keeps to one."""
+
+    def __init__(self, learner: Learner, threads: int):
+        self._learner = learner
+        self._threads = threads
+        self.published = learner.published
+        self.state = learner.state
+        self.load = learner.load
+
+    def update(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Metrics:
+        """Learn from one interval."""
+        torch.set_num_threads(self._threads)
+        try:
+            return self._learner.update(rollout, behavior)
+        finally:
+            torch.set_num_threads(1)
