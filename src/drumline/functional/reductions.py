@@ -1,0 +1,33 @@
+"""Sums whose order does not depend on the number of threads.
+
+torch splits a sum over its threads from 32,768 elements on, so the last bits of `x.sum()` depend
+on how many there are (measured). Blocks below that size are added by one thread each.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+_BLOCK = 16_384
+_linalg: Any = torch.linalg  # its functions have no types
+
+
+def fixed_order_sum(values: Float[Tensor, " N"]) -> Float[Tensor, ""]:
+    """Sum of blocks of 16,384, then of the blocks' sums: the same bits for any thread count."""
+    if len(values) <= _BLOCK:
+        return torch.sum(values)
+    return torch.sum(torch.stack([torch.sum(block) for block in _blocks(values)]))
+
+
+def euclidean_norm(values: Float[Tensor, " N"]) -> float:
+    """√Σx², block by block, the blocks in float64; the same bits for any thread count."""
+    blocks = torch.stack([_linalg.vector_norm(block) for block in _blocks(values)])
+    return float(_linalg.vector_norm(blocks.double()))
+
+
+def _blocks(values: Tensor) -> Iterator[Tensor]:
+    for start in range(0, len(values), _BLOCK):
+        yield values[start : start + _BLOCK]
