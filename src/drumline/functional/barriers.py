@@ -1,0 +1,94 @@
+"""Who starts an interval when, under HTS-RL's barrier and the sliding one, as recurrences.
+
+Environment i fills its part of storage D_k between start and finish of its interval k; the learner
+turns D_{k−1} into version k+1, which interval k+1 needs. Versions 0 and 1 are out at time 0.
+Arrays are `[intervals, environments, replications]`; replications never meet.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+Intervals = Float64[np.ndarray, "intervals environments replications"]
+
+
+class Timeline(NamedTuple):
+    """When each environment started and finished each interval, and version k was published."""
+
+    starts: Intervals
+    finishes: Intervals
+    published: Float64[np.ndarray, "intervals replications"]
+
+
+def interval_seconds(
+    step_seconds: Float64[np.ndarray, "steps environments replications"],
+    alpha: int,
+    inference_seconds: float = 0.0,
+) -> Intervals:
+    """Time for each `alpha` steps, every one of them after `inference_seconds` of waiting."""
+    steps, environments, replications = step_seconds.shape
+    if steps % alpha:
+        raise ValueError(f"{steps} steps are not a whole number of intervals of {alpha}")
+    blocks = step_seconds.reshape(steps // alpha, alpha, environments, replications)
+    return blocks.sum(axis=1) + alpha * inference_seconds
+
+
+def hard_barrier(seconds: Intervals, update_seconds: float = 0.0) -> Timeline:
+    """All start interval k+1 together: when all have finished k and version k+1 is out."""
+    return _timeline(seconds, update_seconds, ready=lambda finishes: finishes.max(axis=0))
+
+
+def sliding_barrier(seconds: Intervals, update_seconds: float = 0.0) -> Timeline:
+    """Each starts interval k+1 when it has itself finished k and version k+1 is out.
+
+    Version k+1 is out one update after D_{k−1} is complete and version k is out, as under the hard
+    barrier: only the waits differ.
+    """
+    return _timeline(seconds, update_seconds, ready=lambda finishes: finishes)
+
+
+def lock_step(
+    step_seconds: Float64[np.ndarray, "steps environments replications"],
+    alpha: int,
+    update_seconds: float = 0.0,
+    inference_seconds: float = 0.0,
+) -> Timeline:
+    """The synchronous baseline: all wait for all at every step, then for the update."""
+    slowest = step_seconds.max(axis=1, keepdims=True)
+    seconds = interval_seconds(slowest, alpha, inference_seconds)
+    ends = np.cumsum(seconds + update_seconds, axis=0)
+    starts = np.concatenate([np.zeros_like(ends[:1]), ends[:-1]])
+    finishes = starts + seconds
+    return Timeline(
+        np.repeat(starts, step_seconds.shape[1], axis=1),
+        np.repeat(finishes, step_seconds.shape[1], axis=1),
+        starts[:, 0],
+    )
+
+
+def slowdown(
+    timeline: Timeline, ideal_interval_seconds: float, skip: int = 0
+) -> Float64[np.ndarray, " replications"]:
+    """Time per interval over the ideal, between the last finish of interval `skip` and the end.
+
+    The ideal is alpha × the mean step time over all environments. Skip the first intervals for the
+    long-run rate: where environments drift apart, the early ones wait less.
+    """
+    last = timeline.finishes.max(axis=1)
+    return (last[-1] - last[skip]) / (len(last) - 1 - skip) / ideal_interval_seconds
+
+
+def _timeline(
+    seconds: Intervals, update_seconds: float, ready: Callable[[np.ndarray], np.ndarray]
+) -> Timeline:
+    starts, finishes = np.empty_like(seconds), np.empty_like(seconds)
+    published = np.zeros((seconds.shape[0], seconds.shape[2]))
+    for k in range(len(seconds)):
+        if k >= 2:
+            complete = finishes[k - 2].max(axis=0)
+            published[k] = np.maximum(complete, published[k - 1]) + update_seconds
+        starts[k] = np.maximum(ready(finishes[k - 1]) if k else 0.0, published[k])
+        finishes[k] = starts[k] + seconds[k]
+    return Timeline(starts, finishes, published)
