@@ -11,6 +11,7 @@ from drumline.functional.statistics import (
     interquartile_mean,
     interquartile_mean_along,
     mean_interval,
+    probability_of_improvement,
 )
 
 samples = arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e6, 1e6, width=32))
@@ -90,3 +91,11 @@ def test_bad_values_are_named():
 def test_shapes_are_checked_in_tests():
     with pytest.raises(Exception, match="interquartile_mean"):
         interquartile_mean(np.zeros((2, 2)))
+
+
+@given(samples, samples)
+def test_probability_of_improvement_counts_pairs_and_halves_of_ties(ours, theirs):
+    wins = [(x > y) + 0.5 * (x == y) for x in ours for y in theirs]
+    assert probability_of_improvement(ours, theirs) == pytest.approx(sum(wins) / len(wins))
+    back = probability_of_improvement(theirs, ours)
+    assert probability_of_improvement(ours, theirs) + back == pytest.approx(1.0)

@@ -72,6 +72,18 @@ def mean_interval(values: Float[np.ndarray, " N"], confidence: float = 0.95) -> 
     return Interval(mean - reach, mean + reach)
 
 
+def probability_of_improvement(
+    ours: Float[np.ndarray, " N"], theirs: Float[np.ndarray, " M"]
+) -> float:
+    """P(X > Y) + ½ P(X = Y) over all pairs of one task's runs (Agarwal et al. 2021, section 4.3).
+
+    It is Mann and Whitney's U over N·M; over several tasks it is the mean of the tasks'.
+    """
+    _check(ours)
+    _check(theirs)
+    return float(np.mean((np.sign(ours[:, None] - theirs) + 1) / 2))
+
+
 def _scipy(module: str) -> Any:
     """Import late, because scipy.stats costs a second; untyped, because it has no stubs."""
     return importlib.import_module(f"scipy.{module}")
