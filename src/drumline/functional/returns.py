@@ -57,7 +57,6 @@ def n_step_returns(
         raise ValueError(f"an unroll has at least 1 step, got {unroll}")
     cut = ended.clone()
     cut[unroll - 1 :: unroll] = True
-    cut[-1] = True
     returns = list(rewards.unbind())
     following = next_values[-1]
     for t in reversed(range(len(returns))):

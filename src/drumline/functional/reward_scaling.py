@@ -37,7 +37,7 @@ def fold(
     seen = np.empty(rewards.shape)
     running = scaling.discounted_returns.copy()
     for t in range(len(rewards)):
-        running = gamma * running + rewards[t].astype(np.float64)
+        running = gamma * running + rewards[t]
         seen[t] = running
         running[ended[t]] = 0.0
     return RewardScaling(running, moments.fold(scaling.moments, _moments_of_columns(seen)))
