@@ -22,9 +22,14 @@ from torch import Tensor
 from drumline.algorithms.learned_network import Evaluated, LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
-from drumline.functional.losses import Loss, a2c_loss, explained_variance
-from drumline.functional.returns import gae, n_step_returns, values_after, vtrace
-from drumline.functional.torch_steps import clip_by_global_norm
+from drumline.functional.losses import A2CLoss, a2c_loss, explained_variance, kl_estimates
+from drumline.functional.returns import (
+    gae,
+    n_step_returns,
+    truncated_importance_ratios,
+    vtrace,
+)
+from drumline.functional.torch_steps import clip_by_global_norm_
 from drumline.policies.distributions import log_prob_and_entropy
 from drumline.policies.vector import FlatParameters
 from drumline.types import Metrics, Rollout, State
@@ -83,29 +88,31 @@ class A2C:
         rows = steps * environments
         bounds = [environments * s // self._shards for s in range(self._shards + 1)]
         gradient = torch.zeros_like(network.live.values)
-        sums: list[Loss] = []
+        sums: list[A2CLoss] = []
+        distance = 0.0
         spread: list[tuple[Tensor, Tensor]] = []
         for first, last in pairwise(bounds):
             at.gradient.zero_()
             shard = _environments(data, first, last)
-            values, targets, losses = self._accumulate(at, shard, rows)
+            values, targets, losses, apart = self._accumulate(at, shard, rows)
             sums += losses
+            distance += apart
             spread.append((values, targets))
             gradient += at.gradient
             self._pause()
-        self._learning.refuse_unfinite(gradient, f"interval {rollout.interval}")
-        norm = clip_by_global_norm(gradient, settings.max_gradient_norm)
+        norm = clip_by_global_norm_(gradient, settings.max_gradient_norm)
+        self._learning.refuse_unfinite(norm, f"interval {rollout.interval}")
         rate = self._learning_rate(rollout.interval)
         self._learning.optimizer.step(network.live.values, gradient, rate)
         self._preparation.fold(rollout)
         values, targets = (torch.cat([pair[k] for pair in spread]) for k in (0, 1))
         return {
-            "policy_loss": _mean(sums, "policy", rows),
-            "value_loss": _mean(sums, "value", rows),
-            "policy_entropy_nats": _mean(sums, "entropy", rows),
-            "approximate_kl_nats": _mean(sums, "kl", rows),
+            "policy_loss": sum(float(part.policy_loss) for part in sums),
+            "value_loss": sum(float(part.value_loss) for part in sums),
+            "policy_entropy_nats": sum(float(part.policy_entropy_nats) for part in sums),
+            "approximate_kl_nats": distance / rows,
             "explained_variance": explained_variance(values, targets),
-            "gradient_norm": float(norm),
+            "gradient_norm": norm,
             "learning_rate": rate,
             "gradient_steps": float(self._learning.optimizer.steps),
         }
@@ -125,8 +132,8 @@ class A2C:
 
     def _accumulate(
         self, at: FlatParameters, shard: Prepared, rows: int
-    ) -> tuple[Tensor, Tensor, list[Loss]]:
-        """Add a shard's gradient to `at.gradient`; returns its values, targets and loss sums."""
+    ) -> tuple[Tensor, Tensor, list[A2CLoss], float]:
+        """Add a shard's gradient to `at.gradient`; returns values, targets, losses and KL sum."""
         network, settings = self._network, self._settings
         steps, environments = shard.rewards.shape
         count = steps * environments
@@ -142,10 +149,11 @@ class A2C:
             before = Evaluated(parts[0].outputs.detach(), parts[0].values.detach())
         actions = shard.actions.reshape(count, *shard.actions.shape[2:])
         values = before.values.reshape(steps, environments)
-        following = values_after(values, tail, final, shard.final_steps, shard.final_environments)
+        following = shard.next_values(values, tail, final)
         targets, advantages = self._targets(shard, before.outputs, actions, values, following)
-        losses: list[Loss] = []
+        losses: list[A2CLoss] = []
         behavior = shard.log_probs.reshape(-1)
+        distance = 0.0
         for number, chosen in enumerate(slices):
             part = parts[number] if parts else network.forward(at, shard.observations[chosen])
             log_probs, entropy = log_prob_and_entropy(
@@ -153,40 +161,52 @@ class A2C:
             )
             loss = a2c_loss(
                 log_probs,
-                advantages.reshape(-1)[chosen],
-                part.values,
-                targets.reshape(-1)[chosen],
                 entropy,
-                behavior[chosen],
+                part.values,
+                advantages.reshape(-1)[chosen],
+                targets.reshape(-1)[chosen],
                 value_coefficient=settings.value_coefficient,
                 entropy_coefficient=settings.entropy_coefficient,
-                rows=rows,
+                divisor=rows,
             )
-            loss.total.backward()
+            loss.loss.backward()
             losses.append(loss)
+            distance += float(kl_estimates(log_probs.detach(), behavior[chosen]).sum())
             self._pause()
-        return values.reshape(-1), targets.reshape(-1), losses
+        return values.reshape(-1), targets.reshape(-1), losses, distance
 
     @torch.no_grad()
     def _targets(
         self, shard: Prepared, outputs: Tensor, actions: Tensor, values: Tensor, following: Tensor
     ) -> tuple[Tensor, Tensor]:
         settings = self._settings
-        inputs = (shard.rewards, shard.discounts, shard.continues)
-        ratios = torch.ones_like(values)
+        inputs = (shard.rewards, shard.discounts)
+        log_probs = shard.log_probs
         if settings.correction in ("vtrace", "truncated-is"):
-            log_probs, _ = log_prob_and_entropy(self._network.spec.head, outputs, actions)
-            ratios = (log_probs.reshape(values.shape) - shard.log_probs).exp()
-            if settings.correction == "vtrace":
-                bound = settings.ratio_bound
-                return vtrace(ratios, *inputs, values, following, rho_bar=bound, c_bar=bound)
+            now, _ = log_prob_and_entropy(self._network.spec.head, outputs, actions)
+            log_probs = now.reshape(values.shape)
+        if settings.correction == "vtrace":
+            return vtrace(
+                *inputs,
+                values,
+                following,
+                shard.ended,
+                log_probs,
+                shard.log_probs,
+                rho_bar=settings.ratio_bound,
+                c_bar=settings.ratio_bound,
+            )
         if settings.unroll:
-            targets = n_step_returns(*inputs, following, unroll=settings.unroll)
+            targets = n_step_returns(*inputs, following, shard.ended, unroll=settings.unroll)
             advantages = targets - values
         else:
-            advantages = gae(*inputs, values, following, lambda_=settings.gae_lambda)
+            advantages = gae(*inputs, values, following, shard.ended, lambda_=settings.gae_lambda)
             targets = advantages + values
-        return targets, advantages * ratios.clamp(max=settings.ratio_bound)
+        if settings.correction == "truncated-is":
+            advantages = advantages * truncated_importance_ratios(
+                log_probs, shard.log_probs, bar=settings.ratio_bound
+            )
+        return targets, advantages
 
 
 def _environments(data: Prepared, first: int, last: int) -> Prepared:
@@ -204,10 +224,14 @@ def _environments(data: Prepared, first: int, last: int) -> Prepared:
         final_environments=data.final_environments[mine] - first,
         **{
             name: getattr(data, name)[:, chosen]
-            for name in ("actions", "rewards", "discounts", "continues", "log_probs", "values")
+            for name in (
+                "actions",
+                "rewards",
+                "discounts",
+                "ended",
+                "truncated",
+                "log_probs",
+                "values",
+            )
         },
     )
-
-
-def _mean(losses: list[Loss], name: str, rows: int) -> float:
-    return sum(float(getattr(loss, name)) for loss in losses) / rows

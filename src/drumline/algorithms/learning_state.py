@@ -4,9 +4,9 @@
 # pyright: reportUnknownArgumentType=false
 # (torch's own annotations are incomplete)
 
+import math
+
 import numpy as np
-import torch
-from torch import Tensor
 
 from drumline.algorithms.torch_optimizers import TorchOptimizer
 from drumline.policies.vector import FlatParameters
@@ -52,9 +52,9 @@ class LearningState:
         self.optimizer.load(*saved)
 
     @staticmethod
-    def refuse_unfinite(gradient: Tensor, where: str) -> None:
+    def refuse_unfinite(norm: float, where: str) -> None:
         """Raise before a NaN reaches the parameters."""
-        if not torch.isfinite(gradient.sum()):
+        if not math.isfinite(norm):
             raise UnfiniteLoss(
                 f"the gradient of {where} is not finite; the parameters are as they were before. "
                 "Look at rewards and observations, or lower --learning-rate"

@@ -22,9 +22,9 @@ from drumline import seeding
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
-from drumline.functional.losses import Loss, explained_variance, normalized, ppo_loss
-from drumline.functional.returns import gae, values_after, vtrace
-from drumline.functional.torch_steps import clip_by_global_norm
+from drumline.functional.losses import PPOLoss, explained_variance, normalized, ppo_loss
+from drumline.functional.returns import gae, vtrace
+from drumline.functional.torch_steps import clip_by_global_norm_
 from drumline.policies.distributions import log_prob_and_entropy
 from drumline.policies.vector import FlatParameters
 from drumline.types import Metrics, Rollout, State
@@ -142,15 +142,14 @@ class PPO:
             values = now.values.reshape(values.shape)
         tail = network.evaluate(at, data.observations[count:]).values
         final = network.evaluate(at, data.final_observations).values
-        following = values_after(values, tail, final, data.final_steps, data.final_environments)
-        inputs = (data.rewards, data.discounts, data.continues)
+        following = data.next_values(values, tail, final)
+        inputs = (data.rewards, data.discounts, values, following, data.ended)
         if settings.correction == "vtrace":
-            ratios = (current - data.log_probs).exp()
             targets, advantages = vtrace(
-                ratios, *inputs, values, following, lambda_=settings.gae_lambda
+                *inputs, current, data.log_probs, lambda_=settings.gae_lambda
             )
         else:
-            advantages = gae(*inputs, values, following, lambda_=settings.gae_lambda)
+            advantages = gae(*inputs, lambda_=settings.gae_lambda)
             targets = advantages + values
         if settings.correction == "none":
             log_probs = current
@@ -167,24 +166,25 @@ class PPO:
         self, interval: int, data: Prepared, batch: _Batch, rate: float, clip: float
     ) -> Metrics:
         settings, environments = self._settings, data.rewards.shape[1]
-        names: list[str] = ["policy", "value", "entropy", "kl", "clipped"]
-        totals = dict.fromkeys(names, 0.0)
-        rows_seen, minibatches, norms = 0, 0, 0.0
+        names = ("policy_loss", "value_loss", "policy_entropy_nats")
+        names += ("approximate_kl_nats", "clip_fraction")
+        totals: Metrics = dict.fromkeys((*names, "gradient_norm"), 0.0)
+        minibatches = 0
         for epoch in range(settings.epochs):
             order = self._order(interval, epoch, len(data.rewards), environments)
             for number in range(settings.minibatches):
                 chosen = [_part(shard, number, settings.minibatches) for shard in order]
                 where = f"interval {interval}, epoch {epoch}, minibatch {number}"
                 losses, norm = self._step(batch, chosen, rate, clip, where)
-                rows = sum(map(len, chosen))
-                sums = {name: sum(float(getattr(x, name)) for x in losses) for name in totals}
-                for name in totals:
+                sums = {name: sum(float(getattr(x, name)) for x in losses) for name in names}
+                for name in names:
                     totals[name] += sums[name]
-                rows_seen, minibatches, norms = rows_seen + rows, minibatches + 1, norms + norm
+                totals["gradient_norm"] += norm
+                minibatches += 1
                 self._pause()
-                if settings.target_kl and sums["kl"] / rows > 1.5 * settings.target_kl:
-                    return _metrics(totals, rows_seen, minibatches, norms)
-        return _metrics(totals, rows_seen, minibatches, norms)
+                if settings.target_kl and sums["approximate_kl_nats"] > 1.5 * settings.target_kl:
+                    return {name: total / minibatches for name, total in totals.items()}
+        return {name: total / minibatches for name, total in totals.items()}
 
     def _order(self, interval: int, epoch: int, steps: int, environments: int) -> list[np.ndarray]:
         """Return each shard's rows in the order of this epoch, shuffled by a stream of its own."""
@@ -198,7 +198,7 @@ class PPO:
 
     def _step(
         self, batch: _Batch, chosen: list[np.ndarray], rate: float, clip: float, where: str
-    ) -> tuple[list[Loss], float]:
+    ) -> tuple[list[PPOLoss], float]:
         network, settings = self._network, self._settings
         picks = [torch.from_numpy(rows) for rows in chosen]
         advantages = torch.cat([batch.advantages[rows] for rows in picks])
@@ -206,7 +206,7 @@ class PPO:
             advantages = normalized(advantages)
         total = len(advantages)
         gradient = torch.zeros_like(network.live.values) if len(picks) > 1 else None
-        losses: list[Loss] = []
+        losses: list[PPOLoss] = []
         start = 0
         for rows in picks:
             end = start + len(rows)
@@ -218,10 +218,10 @@ class PPO:
                 gradient += network.live.gradient
             start = end
         gradient = network.live.gradient if gradient is None else gradient
-        self._learning.refuse_unfinite(gradient, where)
-        norm = clip_by_global_norm(gradient, settings.max_gradient_norm)
+        norm = clip_by_global_norm_(gradient, settings.max_gradient_norm)
+        self._learning.refuse_unfinite(norm, where)
         self._learning.optimizer.step(network.live.values, gradient, rate)
-        return losses, float(norm)
+        return losses, norm
 
     def _accumulate(
         self,
@@ -231,9 +231,9 @@ class PPO:
         advantages: Tensor,
         total: int,
         clip: float,
-    ) -> list[Loss]:
+    ) -> list[PPOLoss]:
         network, settings = self._network, self._settings
-        losses: list[Loss] = []
+        losses: list[PPOLoss] = []
         for part in network.slices(len(rows)):
             picked = rows[part]
             evaluated = network.forward(at, batch.observations[picked])
@@ -242,19 +242,19 @@ class PPO:
             )
             loss = ppo_loss(
                 log_probs,
-                advantages[part],
-                evaluated.values,
-                batch.targets[picked],
-                entropy,
                 batch.log_probs[picked],
+                entropy,
+                evaluated.values,
                 batch.values[picked],
+                advantages[part],
+                batch.targets[picked],
                 clip=clip,
                 value_clip=clip if settings.clip_values else None,
                 value_coefficient=settings.value_coefficient,
                 entropy_coefficient=settings.entropy_coefficient,
-                rows=total,
+                divisor=total,
             )
-            loss.total.backward()
+            loss.loss.backward()
             losses.append(loss)
         return losses
 
@@ -262,14 +262,3 @@ class PPO:
 def _part(rows: np.ndarray, number: int, parts: int) -> np.ndarray:
     size = len(rows) // parts
     return rows[number * size : (number + 1) * size]
-
-
-def _metrics(totals: dict[str, float], rows: int, minibatches: int, norms: float) -> Metrics:
-    return {
-        "policy_loss": totals["policy"] / rows,
-        "value_loss": totals["value"] / rows,
-        "policy_entropy_nats": totals["entropy"] / rows,
-        "approximate_kl_nats": totals["kl"] / rows,
-        "clip_fraction": totals["clipped"] / rows,
-        "gradient_norm": norms / minibatches,
-    }

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.functional.moments import moments_of
-from drumline.functional.reward_scaling import RewardScale, folded, initial_scale, scaled
+from drumline.functional.returns import next_values
+from drumline.functional.reward_scaling import RewardScaling, fold, initial_scaling, scaled
 from drumline.types import Moments, Rollout, State
 
 OBSERVATION_CLIP = 10.0
@@ -32,17 +33,27 @@ class Prepared(NamedTuple):
     final_observations: Tensor
     """[J, …]"""
     final_steps: Tensor
+    """[J]"""
     final_environments: Tensor
+    """[J]"""
     actions: Tensor
     """[T, B, …]"""
     rewards: Tensor
     """[T, B] float32, scaled if asked."""
     discounts: Tensor
     """[T, B]: γ, or 0 where the episode terminated."""
-    continues: Tensor
-    """[T, B]: 1, or 0 where the episode ended in either way."""
+    ended: Tensor
+    """[T, B] bool: terminated or truncated."""
+    truncated: Tensor
+    """[T, B] bool."""
     log_probs: Tensor
     values: Tensor
+
+    def next_values(self, values: Tensor, tail: Tensor, final: Tensor) -> Tensor:
+        """Return the value of what follows each step, within its own episode."""
+        grid = torch.zeros_like(values)
+        grid[self.final_steps, self.final_environments] = final
+        return next_values(values, tail, grid, self.truncated)
 
 
 class RolloutPreparation:
@@ -62,7 +73,7 @@ class RolloutPreparation:
         self._moments = (
             ObservationMoments(observation_size, 1e-8) if normalize_observations else None
         )
-        self._scale: RewardScale | None = initial_scale(environments) if scale_rewards else None
+        self._scale: RewardScaling | None = initial_scaling(environments) if scale_rewards else None
         self._pending = self._scale
         self._clip_rewards = clip_rewards
 
@@ -80,7 +91,8 @@ class RolloutPreparation:
             actions=torch.from_numpy(rollout.actions),
             rewards=torch.from_numpy(self._rewards(rollout, ended)),
             discounts=torch.from_numpy(discounts),
-            continues=torch.from_numpy((~ended).astype(np.float32)),
+            ended=torch.from_numpy(ended),
+            truncated=torch.from_numpy(rollout.truncated),
             log_probs=torch.from_numpy(rollout.log_probs),
             values=torch.from_numpy(rollout.values),
         )
@@ -105,7 +117,7 @@ class RolloutPreparation:
             tensors.update(saved.tensors)
             counters.update(saved.counters)
         if self._scale is not None:
-            tensors["reward_returns"] = self._scale.returns.copy()
+            tensors["reward_returns"] = self._scale.discounted_returns.copy()
             tensors["reward_mean"] = self._scale.moments.mean.copy()
             tensors["reward_squares"] = self._scale.moments.squares.copy()
             counters["reward_count"] = self._scale.moments.count
@@ -117,7 +129,7 @@ class RolloutPreparation:
             self._moments.load(state)
         if self._scale is not None:
             try:
-                self._scale = RewardScale(
+                self._scale = RewardScaling(
                     state.tensors["reward_returns"].copy(),
                     Moments(
                         float(state.counters["reward_count"]),
@@ -140,8 +152,8 @@ class RolloutPreparation:
 
     def _rewards(self, rollout: Rollout, ended: np.ndarray) -> np.ndarray:
         if self._scale is not None:
-            self._pending = folded(self._scale, rollout.rewards, ended, self._discount)
-            return scaled(self._pending, rollout.rewards)
+            self._pending = fold(self._scale, rollout.rewards, ended, self._discount)
+            return scaled(rollout.rewards, self._pending)
         if self._clip_rewards:
             return np.sign(rollout.rewards)
         return rollout.rewards

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drumline.functional.torch_steps import adam, rmsprop
+from drumline.functional.torch_steps import adam_step_, rmsprop_step_
 
 
 class TorchOptimizer(Protocol):
@@ -36,23 +36,23 @@ class TorchOptimizer(Protocol):
 class TorchAdam:
     """Adam (Kingma & Ba 2015) with the ε of PPO implementations."""
 
-    def __init__(self, size: int, eps: float = 1e-5):
+    def __init__(self, size: int, epsilon: float = 1e-5):
         self.steps = 0
-        self._eps = eps
+        self._epsilon = epsilon
         self._first = torch.zeros(size)
         self._second = torch.zeros(size)
 
     def step(self, parameters: Tensor, gradient: Tensor, learning_rate: float) -> None:
         """Change the parameters in place."""
         self.steps += 1
-        adam(
+        adam_step_(
             parameters,
             gradient,
             self._first,
             self._second,
-            step=self.steps,
+            self.steps,
             learning_rate=learning_rate,
-            eps=self._eps,
+            epsilon=self._epsilon,
         )
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -72,22 +72,22 @@ class TorchAdam:
 class TorchRMSProp:
     """RMSProp without momentum (Tieleman & Hinton 2012), as A2C's reference settings use it."""
 
-    def __init__(self, size: int, decay: float = 0.99, eps: float = 1e-5):
+    def __init__(self, size: int, alpha: float = 0.99, epsilon: float = 1e-5):
         self.steps = 0
-        self._decay = decay
-        self._eps = eps
+        self._alpha = alpha
+        self._epsilon = epsilon
         self._second = torch.zeros(size)
 
     def step(self, parameters: Tensor, gradient: Tensor, learning_rate: float) -> None:
         """Change the parameters in place."""
         self.steps += 1
-        rmsprop(
+        rmsprop_step_(
             parameters,
             gradient,
             self._second,
             learning_rate=learning_rate,
-            decay=self._decay,
-            eps=self._eps,
+            alpha=self._alpha,
+            epsilon=self._epsilon,
         )
 
     def tensors(self) -> dict[str, np.ndarray]:

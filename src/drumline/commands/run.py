@@ -84,12 +84,13 @@ class Run:
         self, *, workers: int | Literal["inline"] = 0, total_steps: int | None = None
     ) -> "Run":
         """Go on, bit for bit as if never stopped."""
-        return resume(self.folder, layout_of(workers), total_steps=total_steps)
+        kind = find_method(self.folder.document["method"]).layout
+        return resume(self.folder, layout_of(workers, kind), total_steps=total_steps)
 
 
-def layout_of(workers: int | Literal["inline"]) -> Layout:
+def layout_of(workers: int | Literal["inline"], kind: type[Layout] = Layout) -> Layout:
     """Return the layout that the Python interface's `workers` names."""
-    return Layout(pool="inline") if workers == "inline" else Layout(workers=workers)
+    return kind(pool="inline") if workers == "inline" else kind(workers=workers)
 
 
 def train(
@@ -99,11 +100,15 @@ def train(
     out: str | Path | None = None,
     layout: Layout | None = None,
     display: Display | None = None,
+    last_update: int | None = None,
 ) -> Run:
-    """Train a config and return its run; `workers` changes speed and never a bit."""
+    """Train a config and return its run; `workers` changes speed and never a bit.
+
+    `last_update` ends the run early, without a change in anything before.
+    """
     importable_cwd()
-    layout = layout or layout_of(workers)
     method = method_of(config)
+    layout = layout or layout_of(workers, find_method(method).layout)
     refuse_code_of_main(config, layout)
     recipe = find_method(method).build(config, layout)
     promise = PROMISE if config.promise else "no promise: trained with --no-promise"
@@ -114,7 +119,8 @@ def train(
         seed=config.seed,
         document=run_document(config, layout, promise),
     )
-    find_method(method).run(recipe, folder, layout, display or silent()).run()
+    display = display or silent()
+    find_method(method).run(recipe, folder, layout, display, last_update=last_update).run()
     return Run(folder)
 
 

@@ -30,11 +30,9 @@ def verify_again(
         raise RunError(f"{folder.path} has no updates to verify")
     count = min(len(rows), updates or updates_within(run, 60.0))
     config = config_from(document["method"], document["config"])
-    again = replace(
-        config, total_steps=int(rows[count - 1]["env_steps"]), evaluate_every=0, evaluate_episodes=1
-    )
+    again = replace(config, evaluate_every=0, evaluate_episodes=1)
     with tempfile.TemporaryDirectory(prefix="drumline-verify-") as place:
-        second = train(again, out=Path(place) / "again", layout=layout)
+        second = train(again, out=Path(place) / "again", layout=layout, last_update=count)
         ours, theirs = (
             read_chain(folder.fingerprints_csv),
             read_chain(second.folder.fingerprints_csv),

@@ -59,8 +59,11 @@ class PopulationRun:
         *,
         resumed_from: Checkpoint | None = None,
         probe_factory: Callable[[], Probe] | None = None,
+        last_update: int | None = None,
     ):
+        """`last_update` ends the run early and changes nothing before."""
         self._recipe = recipe
+        self._last_update = last_update
         self._layout = layout
         self._display = display
         self._probe_factory = probe_factory
@@ -134,7 +137,7 @@ class PopulationRun:
             recipe.plan,
             first_version=ledger.update,
             evaluation=self._scheduled,
-            finished=lambda update, env_steps: env_steps >= recipe.total_steps,
+            finished=self._finished,
             before_tell=self._record_evaluation,
             env_steps=int(ledger.counters["env_steps"]),
         )
@@ -149,6 +152,9 @@ class PopulationRun:
             row = ledger.last_evaluation
         ledger.save_policy("last", row, recipe.strategy.published())
         return row
+
+    def _finished(self, update: int, env_steps: int) -> bool:
+        return env_steps >= self._recipe.total_steps or update == self._last_update
 
     def _scheduled(self, update: int) -> Sequence[Any]:
         every = self._recipe.evaluate_every

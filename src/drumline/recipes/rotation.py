@@ -68,10 +68,17 @@ class RotationRun:
         *,
         resumed_from: Checkpoint | None = None,
         probe_factory: Callable[[], Probe] | None = None,
+        last_update: int | None = None,
     ):
+        """`last_update` ends the run early and changes nothing before."""
         from drumline.recipes.learners import make_learner  # imports torch: not at start-up
 
         config = recipe.config
+        if last_update is not None:
+            intervals = min(last_update, recipe.plan.intervals)
+            recipe = dataclasses.replace(
+                recipe, plan=dataclasses.replace(recipe.plan, intervals=intervals)
+            )
         self._recipe = recipe
         self._config = config
         self._layout = layout
