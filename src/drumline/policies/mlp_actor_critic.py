@@ -1,8 +1,8 @@
 """The actor-critic MLP in NumPy: two tanh trunks, one for the action and one for the value.
 
-The parameter vector is laid out as torch registers the same network's parameters: for each layer
-of the policy trunk and then of the value trunk weight `[outputs, inputs]` and bias `[outputs]`,
-and at the end the log std of a Gaussian head.
+The parameter vector is laid out as torch registers the same network's parameters: the log std of a
+Gaussian head first, then for each layer of the policy trunk and of the value trunk its weight
+`[outputs, inputs]` and bias `[outputs]`.
 """
 
 from collections.abc import Mapping
@@ -35,6 +35,9 @@ class MLPInference:
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take the published arrays of a version."""
         vector, start = arrays["parameters"], 0
+        if self._spec.head.kind == "gaussian":
+            self._log_std = vector[: self._outputs]
+            start = self._outputs
         trunks = []
         for outputs in (self._outputs, 1):
             layers = []
@@ -48,9 +51,6 @@ class MLPInference:
                 start += columns
             trunks.append(layers)
         self._policy, self._value = trunks
-        if self._spec.head.kind == "gaussian":
-            self._log_std = vector[start : start + self._outputs]
-            start += self._outputs
         if start != vector.size:
             raise ValueError(f"this network has {start} parameters, got {vector.size}")
         if self._spec.normalize:
