@@ -1,5 +1,7 @@
 """Environments that show what lanes do to actions, ends and limits."""
 
+import time
+
 import gymnasium
 import numpy as np
 
@@ -93,3 +95,41 @@ class Forgetful(Drifting):
 
 def forgetful():
     return Forgetful()
+
+
+class Counting(gymnasium.Env):
+    """Observation = (step, fold of the actions, noise); episodes of drawn lengths end either way.
+
+    `raises_at` and `hangs_at` are steps of an episode at which it does that.
+    """
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+
+    def __init__(self, continuous=False, longest=20, raises_at=0, hangs_at=0):
+        box = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.action_space = box if continuous else gymnasium.spaces.Discrete(3)
+        self.longest, self.raises_at, self.hangs_at = longest, raises_at, hangs_at
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.total = 0, 0.0
+        self.length = int(self.np_random.integers(1, self.longest + 1))
+        self.terminates = bool(self.np_random.integers(2))
+        return self.observe(), {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == self.raises_at:
+            raise ArithmeticError(f"cannot make step {self.steps}")
+        while self.steps == self.hangs_at:
+            time.sleep(3600.0)
+        self.total = 0.5 * self.total + float(np.sum(action))
+        over = self.steps == self.length
+        return self.observe(), self.total, over and self.terminates, over, {}
+
+    def observe(self):
+        return np.array([self.steps, self.total, self.np_random.standard_normal()], np.float32)
+
+
+def counting(**options):
+    return Counting(**options)

@@ -24,7 +24,7 @@ class Journal:
     """Actions and ends since each environment's episode (or renewal) began.
 
     Without renewals an episode starts from its own seed, so rows before the running episode are
-    dropped; with renewals rows go back to the renewal.
+    dropped; with renewals rows go back to the renewal, which counts as an end of its own.
     """
 
     def __init__(self, environments: int, alpha: int, *, renewed: bool, renew_intervals: int):
@@ -46,12 +46,16 @@ class Journal:
         if rollout.interval != self.intervals:
             raise ValueError(f"interval {self.intervals} is next, got {rollout.interval}")
         ended = rollout.terminated | rollout.truncated
-        self._episode += np.count_nonzero(ended, axis=0)
-        last = self._alpha - np.argmax(ended[::-1], axis=0)
-        begin = rollout.interval * self._alpha
-        np.copyto(self._began, begin + last, where=ended.any(axis=0))
+        if not self._renewed:
+            self._episode += np.count_nonzero(ended, axis=0)
+            last = self._alpha - np.argmax(ended[::-1], axis=0)
+            begin = rollout.interval * self._alpha
+            np.copyto(self._began, begin + last, where=ended.any(axis=0))
         self._blocks.append(_Block(rollout.actions.copy(), ended))
         needed = self._needed_interval()
+        if self._renewed and self._first_interval < needed:
+            kept = [block.ended for block in self._blocks]
+            self._episode += np.count_nonzero(np.concatenate(kept), axis=0) + 1
         while self._first_interval < needed:
             self._blocks.popleft()
             self._first_interval += 1
@@ -61,10 +65,14 @@ class Journal:
     ) -> LaneHistory:
         """Return how one environment came to `steps`; `unfolded` reads intervals not folded yet."""
         alpha = self._alpha
-        start, renewal = int(self._began[environment]), 0
+        start, episode, renewal = int(self._began[environment]), int(self._episode[environment]), 0
         if self._renewed:
             renewal = self._renewal(steps // alpha)
             start = renewal * self._renew_intervals * alpha
+            for interval in range(self._first_interval, start // alpha):
+                ended_before = self._block(interval, unfolded).ended[:, environment]
+                episode += int(np.count_nonzero(ended_before))
+            episode += renewal - self._renewal(self.intervals)
         actions: list[np.ndarray] = []
         ended: list[np.ndarray] = []
         for interval in range(start // alpha, max(-(-steps // alpha), start // alpha + 1)):
@@ -75,14 +83,14 @@ class Journal:
             ended.append(block.ended[rows, environment])
         return LaneHistory(
             renewal=renewal,
-            episode=int(self._episode[environment]),
+            episode=episode,
             actions=np.concatenate(actions),
             ended=np.concatenate(ended),
         )
 
     def state(self) -> State:
         """Return everything that `load` needs, as of the last folded interval."""
-        tensors = {"journal_episode": self._episode.copy(), "journal_began": self._began.copy()}
+        tensors = {name: own.copy() for name, own in self._words().items()}
         if self._blocks:
             tensors["journal_actions"] = np.concatenate([b.actions for b in self._blocks])
             tensors["journal_ended"] = np.concatenate([b.ended for b in self._blocks])
@@ -93,21 +101,32 @@ class Journal:
         return State(tensors, counters)
 
     def load(self, state: State) -> None:
-        """Take over a state."""
-        for name, own in (("journal_episode", self._episode), ("journal_began", self._began)):
+        """Take over a state; one that lacks something changes nothing."""
+        words = self._words()
+        for name, own in words.items():
             if name not in state.tensors or state.tensors[name].shape != own.shape:
                 raise ValueError(f"the state has no tensor {name!r} of shape {list(own.shape)}")
-            own[:] = state.tensors[name]
         try:
-            self._first_interval = int(state.counters["journal_first_interval"])
+            first = int(state.counters["journal_first_interval"])
             count = int(state.counters["journal_intervals"])
-            blocks = [state.tensors[f"journal_{name}"] for name in ("actions", "ended") if count]
+            rows = [state.tensors[f"journal_{name}"] for name in ("actions", "ended") if count]
         except KeyError as missing:
             raise ValueError(f"the state has no {missing}") from None
+        lengths = [len(array) for array in rows] or [0, 0]
+        if lengths != [count * self._alpha] * 2:
+            raise ValueError(f"the journal has {lengths} rows for {count} × {self._alpha} steps")
+        for name, own in words.items():
+            own[:] = state.tensors[name]
+        self._first_interval = first
         self._blocks.clear()
         for k in range(count):
-            rows = slice(k * self._alpha, (k + 1) * self._alpha)
-            self._blocks.append(_Block(*(block[rows] for block in blocks)))
+            part = slice(k * self._alpha, (k + 1) * self._alpha)
+            self._blocks.append(_Block(*(array[part] for array in rows)))
+
+    def _words(self) -> dict[str, np.ndarray]:
+        """Return what is kept per environment; where an episode began matters to no renewed one."""
+        began = {} if self._renewed else {"journal_began": self._began}
+        return {"journal_episode": self._episode, **began}
 
     def _renewal(self, interval: int) -> int:
         return interval // self._renew_intervals if self._renew_intervals else 0

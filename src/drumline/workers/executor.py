@@ -64,7 +64,7 @@ class Executor:
             _recount(storage, context.exchange.finished, begin, begin + count)
             lanes_spec = replace(spec.lanes, first=begin, count=count)
             lanes = lanes_spec()
-            histories = start.histories[begin - first : begin - first + count]
+            histories = _of_one_renewal(start.histories[begin - first : begin - first + count])
             self._groups.append(
                 LaneGroup(
                     lanes,
@@ -90,6 +90,20 @@ class Executor:
         """Return after how long the next resting environment is due."""
         due = [group.due_seconds() for group in self._groups]
         return min((seconds for seconds in due if seconds is not None), default=None)
+
+
+def _of_one_renewal(histories: Sequence[LaneHistory]) -> list[LaneHistory]:
+    """Put lanes that stand right before a renewal back into the pool that the others are still in.
+
+    They have nothing left to do there: the group is renewed when everybody has come so far.
+    """
+    oldest = min(histories, key=lambda history: history.renewal)
+    return [
+        history
+        if history.renewal == oldest.renewal
+        else oldest._replace(actions=oldest.actions[:0], ended=oldest.ended[:0])
+        for history in histories
+    ]
 
 
 def _recount(storage: RolloutStorage, finished: np.ndarray, first: int, last: int) -> None:
