@@ -6,6 +6,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,8 +188,30 @@ class KillAt:
         return self._probe
 
     def _probe(self, point: str) -> None:
-        if point == self.point and _first(self.flag):
+        if point == self.point and first(self.flag):
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class KillAtNth:
+    """Probe factory: at each (point, n) the first process to get there the nth time kills itself.
+
+    Each kill happens once in all; `folder` holds a file for every one that did.
+    """
+
+    places: tuple[tuple[str, int], ...]
+    folder: Path
+
+    def __call__(self) -> Probe:
+        seen: Counter[str] = Counter()
+
+        def probe(point: str) -> None:
+            seen[point] += 1
+            place = (point, seen[point])
+            if place in self.places and first(self.folder / f"{point}-{seen[point]}"):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return probe
 
 
 @dataclass(frozen=True)
@@ -202,7 +225,7 @@ class HangAt:
         return self._probe
 
     def _probe(self, point: str) -> None:
-        if point == self.point and _first(self.flag):
+        if point == self.point and first(self.flag):
             while True:
                 time.sleep(3600)
 
@@ -224,7 +247,8 @@ class SleepAt:
         return probe
 
 
-def _first(flag: Path) -> bool:
+def first(flag: Path) -> bool:
+    """Whether nobody has asked for this flag before."""
     try:
         os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
     except FileExistsError:

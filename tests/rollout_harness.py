@@ -3,12 +3,17 @@
 So what an interval holds is known from a plain loop over one environment at a time.
 """
 
+import os
 import random
+import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
+import doubles
 import gymnasium
 import numpy as np
 
@@ -208,8 +213,11 @@ def collect(setup: Setup, layout: Layout, make: MakeCrew = InlineCrew) -> list[C
         storage = RolloutStorage(parts.shape, crew.arrays)
         for _ in overlapped(learner, crew, storage, plan, before_release=before_release):
             pass
-        if isinstance(crew, InlineCrew | ProcessCrew):
-            assert all(row.progress > 0 or row.restarts for row in crew.activity())
+        shares: Counter[tuple[str, int]] = Counter()
+        for row in crew.activity():
+            shares[row.role, row.index] += row.progress
+        assert len(shares) == layout.executors + layout.actors
+        assert all(shares.values()), f"somebody did nothing: {shares}"
     finally:
         crew.close()
     return learner.kept
@@ -325,6 +333,28 @@ def _pool(setup: Setup, environment: int) -> Any:
         final = steps.final_observations[0].copy() if steps.truncated[0] else None
         observation = steps.observations[0].copy()
         answer = observation, steps.rewards[0], steps.terminated[0], final
+
+
+@dataclass(frozen=True)
+class DiesBeforeRinging:
+    """Actor factory: the first one to answer writes its words and dies before it rings."""
+
+    spec: ActorSpec
+    flag: Path
+
+    def __call__(self, context: Any) -> Any:
+        """Build the actor over an exchange that kills it."""
+        exchange = context.exchange
+        serve = exchange.serve
+
+        def serve_and_die(environments: np.ndarray) -> None:
+            if doubles.first(self.flag):
+                exchange.state[environments] = SERVED
+                os.kill(os.getpid(), signal.SIGKILL)
+            serve(environments)
+
+        exchange.serve = serve_and_die
+        return self.spec(context)
 
 
 class Died(BaseException):

@@ -222,6 +222,8 @@ class ProcessCrew:
         self._rows.reset(process.place)
         successor = self._begin(process.role, process.index, process.place, process.restarts + 1)
         self._processes.append(successor)
+        for bell in self._bells.executors:
+            bell.ring()  # an actor may have died between its answer and the bell
         self._log(
             f"{process.name} (pid {process.pid}) ended by {cause}, {where}; "
             f"replaced by pid {successor.pid}"

@@ -1,0 +1,207 @@
+"""Executors and actors on real environments: a plain loop's bytes, in every layout and fault."""
+
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import doubles
+import pytest
+import rollout_harness
+from hypothesis import given
+from hypothesis import strategies as st
+from rollout_harness import (
+    CONTINUOUS,
+    COUNTING,
+    ENVPOOL_CARTPOLE,
+    GYMNASIUM_CARTPOLE,
+    Layout,
+    MortalCrew,
+    Setup,
+    collect,
+    differences,
+    expected,
+    in_processes,
+)
+
+from drumline.envs.timing import Bursts, Gamma, StepTimeLaw, Straggler
+from drumline.protocols import RoleKilled, WorkerError
+from drumline.runtime.crew_plan import CrewPlan
+
+SETUPS = {
+    "gymnasium": Setup(GYMNASIUM_CARTPOLE),
+    "counting": Setup(COUNTING),
+    "continuous": Setup(CONTINUOUS),
+    "envpool": Setup(ENVPOOL_CARTPOLE),
+    "renewed": Setup(ENVPOOL_CARTPOLE, renew_intervals=2, alpha=8),
+}
+EXPECTED: dict[Setup, Any] = {}
+POINTS = (
+    "interval-begun",
+    "first-row-written",
+    "before-act",
+    "before-step",
+    "half-row",
+    "row-stored",
+    "finished",
+)
+ACTOR_POINTS = ("request-sent", "request-received", "half-answer", "answer-sent")
+LAWS = (Gamma(2e-4), Bursts(1e-5, 1e-3, 0.2, 4.0), Straggler(1e-5, 50.0, 2))
+
+
+def reference(name: str) -> Any:
+    if name not in EXPECTED:
+        EXPECTED[name] = expected(SETUPS[name])
+    return EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_the_reference_has_ends_of_both_kinds_where_it_can(name: str):
+    intervals = reference(name)
+    terminated = sum(int(rows["terminated"].sum()) for rows in intervals)
+    truncated = sum(int(rows["truncated"].sum()) for rows in intervals)
+    assert terminated >= 2
+    assert truncated >= 2
+    assert len({rows["actions"].tobytes() for rows in intervals}) == len(intervals)
+
+
+@pytest.mark.parametrize("barrier", ["sliding", "hard"])
+@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize("actors", [0, 1, 2])
+@pytest.mark.parametrize("executors", [1, 2, 3])
+def test_every_layout_collects_what_the_plain_loop_collects(
+    executors: int, actors: int, lag: Any, barrier: Any
+):
+    layout = Layout(executors, actors, lag, barrier)
+    for name, setup in SETUPS.items():
+        assert not differences(collect(setup, layout), reference(name)), name
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        ("gymnasium", Layout(1, 0, 1, "sliding")),
+        ("gymnasium", Layout(3, 0, 1, "hard")),
+        ("gymnasium", Layout(2, 2, 1, "sliding")),
+        ("gymnasium", Layout(2, 1, 0, "hard")),
+        ("continuous", Layout(3, 2, 0, "sliding")),
+        ("renewed", Layout(2, 0, 1, "hard")),
+        ("renewed", Layout(2, 2, 1, "sliding")),
+    ],
+)
+def test_processes_collect_what_the_plain_loop_collects(name: str, layout: Layout):
+    assert not differences(collect(SETUPS[name], layout, in_processes()), reference(name))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: type(law).__name__)
+@pytest.mark.parametrize("name", ["counting", "renewed"])
+def test_slow_environments_change_no_byte(name: str, law: StepTimeLaw):
+    setup = replace(SETUPS[name], step_time=law)
+    for layout in (Layout(1, 0, 1, "hard"), Layout(2, 1, 1, "sliding"), Layout(2, 0, 0)):
+        assert not differences(collect(setup, layout), reference(name))
+
+
+def test_slow_environments_in_processes_change_no_byte():
+    setup = replace(SETUPS["renewed"], step_time=Gamma(5e-4))
+    found = collect(setup, Layout(2, 1), in_processes())
+    assert not differences(found, reference("renewed"))
+
+
+@given(st.data())
+def test_no_order_of_turns_and_no_death_anywhere_changes_a_byte(data: st.DataObject):
+    name = data.draw(st.sampled_from(sorted(SETUPS)))
+    layout = Layout(
+        executors=data.draw(st.integers(1, 3)),
+        actors=data.draw(st.integers(0, 2)),
+        lag=data.draw(st.sampled_from([0, 1])),
+        barrier=data.draw(st.sampled_from(["sliding", "hard"])),
+    )
+    law = data.draw(st.sampled_from([None, Gamma(2e-5)]))
+    rate = data.draw(st.sampled_from([0.0, 0.01, 0.05]))
+    rng = data.draw(st.randoms(use_true_random=False))
+
+    def mortal(plan: CrewPlan) -> MortalCrew:
+        return MortalCrew(plan, random.Random(rng.getrandbits(32)), rate)
+
+    found = collect(replace(SETUPS[name], step_time=law), layout, mortal)
+    assert not differences(found, reference(name))
+
+
+@pytest.mark.parametrize("point", ["role-started", "role-built", *POINTS, *ACTOR_POINTS])
+def test_a_process_killed_at_any_point_changes_no_byte(point: str, tmp_path: Path):
+    places = [(point, 1)]
+    if not point.startswith("role"):
+        places.append((point, 3 if point in POINTS[:2] else 7))
+    lines: list[str] = []
+    layout = Layout(2, 1 if point in ACTOR_POINTS else 0)
+    kill = doubles.KillAtNth(tuple(places), tmp_path)
+    found = collect(SETUPS["counting"], layout, in_processes(probe_factory=kill, log=lines.append))
+    assert not differences(found, reference("counting"))
+    assert len(list(tmp_path.iterdir())) == len(lines) == len(places)
+    assert all("SIGKILL" in line and "replaced by" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "actors"),
+    [("gymnasium", 0), ("gymnasium", 1), ("envpool", 0), ("renewed", 0), ("renewed", 1)],
+)
+def test_kills_within_episodes_and_around_renewals_change_no_byte(
+    name: str, actors: int, tmp_path: Path
+):
+    places = (("half-row", 11), ("interval-begun", 3), ("finished", 16), ("row-stored", 9))
+    lines: list[str] = []
+    kill = doubles.KillAtNth(places, tmp_path)
+    make = in_processes(probe_factory=kill, log=lines.append)
+    assert not differences(collect(SETUPS[name], Layout(1, actors), make), reference(name))
+    assert len(lines) == len(list(tmp_path.iterdir())) >= 3
+
+
+def test_an_actor_that_dies_before_it_rings_is_noticed(tmp_path: Path):
+    lines: list[str] = []
+
+    def make(plan: CrewPlan) -> Any:
+        deadly = rollout_harness.DiesBeforeRinging(plan.actor, tmp_path / "flag")
+        return in_processes(log=lines.append)(replace(plan, actor=deadly))
+
+    assert not differences(collect(SETUPS["counting"], Layout(1, 1), make), reference("counting"))
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("name", ["counting", "renewed"])
+def test_random_sleeps_at_every_point_change_no_byte(name: str):
+    make = in_processes(probe_factory=doubles.SleepAt(longest=0.002))
+    assert not differences(collect(SETUPS[name], Layout(2, 2), make), reference(name))
+
+
+def misbehaving(**options: Any) -> Setup:
+    environment = replace(COUNTING, options={"longest": 9, **options})
+    return replace(SETUPS["counting"], environment=environment)
+
+
+@pytest.mark.parametrize("crew", ["inline", "process"])
+def test_an_environment_that_raises_fails_the_run_with_its_executor_and_step(crew: str):
+    make = in_processes() if crew == "process" else rollout_harness.InlineCrew
+    with pytest.raises(WorkerError, match=r"ArithmeticError: cannot make step 4") as caught:
+        collect(misbehaving(raises_at=4), Layout(2, 1), make)
+    where = re.search(r"executor (\d), environments (\d)… at steps \[(.*)\]", str(caught.value))
+    assert where is not None
+    assert (where[1], where[2]) in (("0", "0"), ("1", "3"))
+    assert "3" in where[3].split(", ")
+    assert isinstance(caught.value.cause, ArithmeticError)
+
+
+def test_an_environment_that_hangs_fails_the_run_with_its_executor_and_step():
+    lines: list[str] = []
+    make = in_processes(hang_seconds=0.4, log=lines.append)
+    with pytest.raises(RoleKilled, match=r"\(hung, hung, hung\).*environments 0… at steps") as dead:
+        collect(misbehaving(hangs_at=4), Layout(1, 0), make)
+    assert (dead.value.role, dead.value.index) == ("executor", 0)
+    assert "3" in re.findall(r"\d+", dead.value.place.partition("steps")[2])
+    assert len(lines) >= 2
+
+
+def test_more_truncations_than_there_is_room_for_name_the_flag():
+    setup = replace(SETUPS["gymnasium"], alpha=40, truncations=2)
+    with pytest.raises(WorkerError, match=r"truncated more than 2 times.*--truncations-per-int"):
+        collect(setup, Layout())
