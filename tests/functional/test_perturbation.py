@@ -18,8 +18,8 @@ from drumline.functional.perturbation import (
     weighted_noise_sum,
 )
 
-BIG = 3 * TILE + 1_234
-"""More than three tiles, the last one partial."""
+BIG = 5 * TILE + 1_234
+"""More than five tiles, the last one partial: long spans on 1 and 2 threads, short ones on 3."""
 
 
 def table_of(size: int, threads: int = 1) -> np.ndarray:
@@ -108,9 +108,19 @@ def test_the_weighted_sum_has_the_same_bits_on_any_threads_and_is_the_plain_loop
     sums = [weighted_noise_sum(noise.read, keys, weights, BIG, threads=n) for n in (1, 2, 3)]
     assert len({total.tobytes() for total in sums}) == 1
     expected = np.zeros(BIG, np.float32)
-    for key, weight in zip(keys, weights, strict=True):
+    for key, weight in sorted(zip(keys, weights, strict=True)):
         expected += np.float32(weight) * noise.read(key, 0, BIG, scratch(BIG))
     assert sums[0].tobytes() == expected.tobytes()
+
+
+def test_pairs_that_share_a_key_are_summed_in_the_order_of_the_pairs():
+    noise = table_noise(table_of(200), 100, 1)
+    keys, weights = [64, 16, 64, 64], [1.0, 1.0, 1e8, -1e8]
+    slices = [noise.read(key, 0, 100, scratch(100)) for key in (16, 64)]
+    expected = slices[0] + slices[1]
+    expected += np.float32(1e8) * slices[1]
+    expected -= np.float32(1e8) * slices[1]
+    assert weighted_noise_sum(noise.read, keys, weights, 100).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("source", ["table", "counter"])

@@ -14,8 +14,11 @@ from jaxtyping import Float32
 from drumline import seeding
 
 TILE = 65_536
-"""Parameters per tile: two float32 tiles fill a 512 KiB second-level cache. Part of the answer
-only for counter noise, which restarts its stream at every tile."""
+"""Parameters per tile of counter noise, which restarts its stream at every tile."""
+
+_LONG_SPAN = 2 * TILE
+"""Parameters that a thread sums at a time where there are enough for all threads: NumPy's calls
+then cost little, and sum and product still stay in the caches. Never a part of the answer."""
 
 TABLE_BLOCK = 1 << 20
 ALIGNMENT = 16
@@ -139,15 +142,20 @@ def weighted_noise_sum(
     ranges: Sequence[tuple[int, int]] | None = None,
     threads: int = 1,
 ) -> Float32[np.ndarray, " P"]:
-    """Σᵢ wᵢ εᵢ, in index order within fixed tiles: the same bits on any number of threads.
+    """Σᵢ wᵢ εᵢ in the order of the keys: the same bits on any number of threads.
 
-    Copies of the noise are never stacked: one pass over it, one tile of scratch per thread.
+    In that order neighbouring slices of a table overlap, so that most of the noise is read from a
+    cache. Copies of it are never stacked: one pass, one span of scratch per thread. BLAS's axpy
+    would need half as many passes, but its last elements are rounded otherwise than the others.
     """
     total = np.zeros(parameter_count, dtype=np.float32)
-    chosen = [i for i, weight in enumerate(weights) if weight != 0.0]
+    factors = np.asarray(weights, dtype=np.float32)
+    chosen = sorted(np.flatnonzero(factors).tolist(), key=keys.__getitem__)
 
-    def add_tile(tile: int) -> None:
-        start, stop = tile * TILE, min((tile + 1) * TILE, parameter_count)
+    span = _LONG_SPAN if parameter_count > threads * _LONG_SPAN else TILE
+
+    def add_span(number: int) -> None:
+        start, stop = number * span, min((number + 1) * span, parameter_count)
         product = np.empty(stop - start, dtype=np.float32)
         for i in chosen:
             low, high = start, stop
@@ -155,11 +163,11 @@ def weighted_noise_sum(
                 low, high = max(start, ranges[i][0]), min(stop, ranges[i][1])
                 if low >= high:
                     continue
-            piece = product[: high - low]
-            np.multiply(read(keys[i], low, high, piece), np.float32(weights[i]), out=piece)
-            np.add(total[low:high], piece, out=total[low:high])
+            piece, sums = product[: high - low], total[low:high]
+            np.multiply(read(keys[i], low, high, piece), factors[i], piece)
+            np.add(sums, piece, sums)
 
-    _spread(add_tile, range(-(-parameter_count // TILE)), threads)
+    _spread(add_span, range(-(-parameter_count // span)), threads)
     return total
 
 
