@@ -1,0 +1,79 @@
+"""What every benchmark writes beside its numbers: machine, measured code, command, and the CSV."""
+
+import csv
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import drumline
+
+
+def provenance(seeds: Sequence[int]) -> dict[str, str]:
+    """Return the columns machine, versions, commit, tree, command and seeds."""
+    commit, tree = measured_code()
+    names = ("numpy", "gymnasium", "mujoco")
+    return {
+        "machine": f"{processor()}, {os.cpu_count()} cores",
+        "versions": " ".join([f"python={platform.python_version()}", *map(_pinned, names)]),
+        "commit": commit,
+        "tree": tree,
+        "command": command(),
+        "seeds": " ".join(map(str, seeds)),
+    }
+
+
+def measured_code() -> tuple[str, str]:
+    """Return the commit of the imported drumline, and whether its sources differ from it.
+
+    The benchmark's own checkout may be another one than that of the measured package.
+    """
+    package = Path(drumline.__file__).parent
+    commit = _git(package, "rev-parse", "--short", "HEAD")
+    if not commit:
+        return f"drumline {version('drumline')}, no checkout", "unknown"
+    return commit, "dirty" if _git(package, "status", "--porcelain", "--", ".") else "clean"
+
+
+def processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return f"{line.partition(':')[2].strip()} ({platform.machine()})"
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def command() -> str:
+    """Return the command line; of absolute paths only the name, which is what can be repeated."""
+    script = Path(sys.argv[0]).resolve()
+    place = Path("benchmarks") / script.relative_to(Path(__file__).resolve().parent)
+    words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
+    return " ".join(["python", str(place), *words])
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    with open(path, "w", newline="") as lines:
+        writer = csv.DictWriter(lines, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def one_blas_thread() -> dict[str, str]:
+    """Return this environment with BLAS limited to one thread, as Drumline's workers have it."""
+    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def _git(place: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(place), *words], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _pinned(name: str) -> str:
+    return f"{name}={version(name)}"
