@@ -35,6 +35,13 @@ def test_next_session_goes_behind_and_keeps_tracks_apart(tmp_path: Path):
     assert len({pid for _, pid in pids}) == 3
 
 
+def test_the_latest_sessions_place_on_the_monotonic_clock_is_kept(tmp_path: Path):
+    path = tmp_path / "timeline.json"
+    for first in (5.0, 3.5):
+        write_timeline(path, [Span("worker", 0, first, first + 1.0, 1)])
+        assert json.loads(path.read_text())["otherData"] == {"origin_seconds": first}
+
+
 def test_no_spans_and_a_damaged_earlier_file_are_no_failure(tmp_path: Path):
     path = tmp_path / "timeline.json"
     path.write_text("{")

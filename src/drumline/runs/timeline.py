@@ -16,7 +16,8 @@ def write_timeline(path: Path, spans: Sequence[Span]) -> None:
     """Write a session's spans as a Chrome trace (opens in Perfetto), one track per process.
 
     Called once per session; after a resume the spans go behind those of the sessions before,
-    because the clock of another session need not be comparable.
+    because the clock of another session need not be comparable; `origin_seconds` is where the
+    latest one's first span lies on it.
     """
     events = _earlier_events(path)
     begin = max((event["ts"] + event.get("dur", 0.0) for event in events), default=0.0)
@@ -26,7 +27,11 @@ def write_timeline(path: Path, spans: Sequence[Span]) -> None:
     named = [_role_name(roles, role) for role in roles]
     earlier = [{**event, "pid": roles.index(event["cat"])} for event in events]
     latest = [_event(span, roles.index(span.role), begin, origin) for span in spans]
-    document = {"traceEvents": [*named, *tracks, *earlier, *latest], "displayTimeUnit": "ms"}
+    document = {
+        "traceEvents": [*named, *tracks, *earlier, *latest],
+        "displayTimeUnit": "ms",
+        "otherData": {"origin_seconds": origin},
+    }
     replace_file(path, json.dumps(document).encode())
 
 
