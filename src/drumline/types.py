@@ -1,7 +1,7 @@
 """Records that travel between rooms and processes: tasks, results, states and metrics."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,14 @@ class Moments(NamedTuple):
     count: float  # pyright: ignore[reportIncompatibleMethodOverride]
     mean: np.ndarray
     squares: np.ndarray
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as bytes: pickling two small arrays costs four times as much as all the rest."""
+        return _moments_from, (self.count, self.mean.tobytes(), self.squares.tobytes())
+
+
+def _moments_from(count: float, mean: bytes, squares: bytes) -> Moments:
+    return Moments(count, np.frombuffer(mean), np.frombuffer(squares))
 
 
 class Evaluate(NamedTuple):

@@ -1,8 +1,9 @@
 """Layout: where and how work runs. None of it is an argument of a result."""
 
-import os
 from dataclasses import dataclass
 from typing import Literal
+
+from drumline.runtime.leases import available_cores
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,3 @@ class RotationLayout(Layout):
                 "raise --num-envs or ask for fewer executors"
             )
         return asked or min(available_cores(), environments)
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

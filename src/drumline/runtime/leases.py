@@ -1,6 +1,7 @@
 """How many tasks go into one message, and which."""
 
 import math
+import os
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,7 +16,11 @@ _LARGEST = 4096
 
 
 class Pace:
-    """How long tasks take in one worker."""
+    """How long tasks take in one worker, where it has a core to itself.
+
+    Workers that share a core take turns: by the clock on the wall alone 16 workers on 2 cores
+    would get leases of an eighth, and the driver, which needs a core too, would pay for each.
+    """
 
     def __init__(self) -> None:
         self.seconds_per_task: float | None = None
@@ -28,6 +33,13 @@ class Pace:
         previous = self.seconds_per_task
         self.seconds_per_task = latest if previous is None else (previous + latest) / 2
         self.largest = min(_LARGEST, _LARGEST_GROWTH * tasks)
+
+
+def available_cores() -> int:
+    """Return how many cores this process and its children may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def lease_size(queued: int, workers: int, pace: Pace) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
 from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.fleet import Fleet
-from drumline.runtime.leases import TaskQueue, lease_size, may_wait
+from drumline.runtime.leases import TaskQueue, available_cores, lease_size, may_wait
 from drumline.runtime.losses import Losses
 from drumline.runtime.messages import Answer, Failure, Ready, Unbuilt
 from drumline.runtime.portable import by_reference, quickly
@@ -51,6 +51,7 @@ class ProcessPool:
         self.size = size
         self.outstanding = 0
         """Tasks submitted, not withdrawn and not returned."""
+        self._workers_per_core = max(1.0, size / available_cores())
         self._factory = factory
         self._role = role
         self._log = log
@@ -211,7 +212,7 @@ class ProcessPool:
             self._queue.push_front(pair for pair in rest if pair[0] >= below)
         count = len(self._finished) - before
         if count:
-            worker.pace.observe(count, answer.end - answer.start)
+            worker.pace.observe(count, (answer.end - answer.start) / self._workers_per_core)
         self._losses.worked(worker.index)
         self._spans.append(Span(self._role, worker.index, answer.start, answer.end, count))
 

@@ -130,6 +130,8 @@ class _Collector:
         self._waiting_evaluations = 0
         self._waiting_rehearsals = 0
         self._rehearsed: list[Evaluation] = []
+        self._unbroken = 0
+        """Members 0 … `_unbroken` − 1 are in."""
         self._blocks_counted = 0
         self._steps_counted = 0
         self._steps_known = 0
@@ -194,9 +196,11 @@ class _Collector:
     def _complete(self) -> bool:
         """Count whole blocks in index order up to the first that reaches the minimum."""
         size = self._plan.population_size
+        while self._unbroken in self._training:
+            self._unbroken += 1
         while not self._enough():
             block = range(self._blocks_counted * size, (self._blocks_counted + 1) * size)
-            if any(member not in self._training for member in block):
+            if self._unbroken < block.stop:
                 return False
             self._blocks_counted += 1
             self._steps_counted += sum(self._training[member].length for member in block)

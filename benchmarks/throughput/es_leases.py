@@ -1,0 +1,103 @@
+"""What an episode costs the driver, from task to row in episodes.csv: CartPole-v1, 16 workers.
+
+The driver's CPU time (user and system, its recorder thread included) over a whole `train` run,
+less that of a run that ends with its first generation, by the episodes between the two ends.
+`recorder` is the share of the thread that writes; the rest is asking, the pool, the schedule and
+the update. The population is large, so that an episode's own cost counts and not a generation's.
+
+    python benchmarks/throughput/es_leases.py --out benchmarks/results/es_leases.csv
+"""
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from provenance import provenance, write_table
+
+DRIVER = """
+import json, resource, sys, threading
+from pathlib import Path
+from time import thread_time
+from drumline.cli import run
+from drumline.runs.recorder import Recorder
+
+recorder = []
+written = Recorder._run
+def timed(self):
+    written(self)
+    recorder.append(thread_time())
+Recorder._run = timed
+code = run(sys.argv[2:])
+usage = resource.getrusage(resource.RUSAGE_SELF)
+seconds = {"driver": usage.ru_utime + usage.ru_stime, "recorder": sum(recorder)}
+Path(sys.argv[1]).write_text(json.dumps(seconds))
+sys.exit(code)
+"""
+
+
+class Cost(NamedTuple):
+    """CPU seconds of one run, and its episodes."""
+
+    driver: float
+    recorder: float
+    episodes: int
+
+
+def cost(env: str, workers: int, population: int, seed: int, steps: int, more: list[str]) -> Cost:
+    with tempfile.TemporaryDirectory() as place:
+        out, seconds = Path(place) / "run", Path(place) / "seconds.json"
+        flags = [f"--workers={workers}", f"--population-size={population}", f"--seed={seed}"]
+        words = ["train", "es", env, *flags, f"--total-steps={steps}", f"--out={out}"]
+        quiet = ["--quiet", "--evaluate-every=0", "--evaluate-episodes=1", *more]
+        subprocess.run([sys.executable, "-c", DRIVER, str(seconds), *words, *quiet], check=True)
+        with open(out / "metrics.csv", newline="") as lines:
+            episodes = int(list(csv.DictReader(lines))[-1]["episodes"])
+        return Cost(episodes=episodes, **json.loads(seconds.read_text()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--env", default="CartPole-v1")
+    parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--populations", type=int, nargs="*", default=[2_000, 20_000])
+    parser.add_argument("--steps", type=int, default=6_000_000)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    options, more = parser.parse_known_args()
+    rows = []
+    for population in options.populations:
+        drivers, recorders, episodes = [], [], []
+        for seed in options.seeds:
+            setting = (options.env, options.workers, population, seed)
+            first, whole = cost(*setting, 1, more), cost(*setting, options.steps, more)
+            made = whole.episodes - first.episodes
+            drivers.append((whole.driver - first.driver) / made * 1e6)
+            recorders.append((whole.recorder - first.recorder) / made * 1e6)
+            episodes.append(made)
+        rows.append(
+            {
+                "environment": options.env,
+                "workers": options.workers,
+                "population_size": population,
+                "driver_cpu_microseconds_per_episode_median": f"{median(drivers):.2f}",
+                "driver_cpu_microseconds_per_episode_min": f"{min(drivers):.2f}",
+                "driver_cpu_microseconds_per_episode_max": f"{max(drivers):.2f}",
+                "of_which_recorder_median": f"{median(recorders):.2f}",
+                "episodes": " ".join(map(str, episodes)),
+                "flags": " ".join(more),
+                **provenance(options.seeds),
+            }
+        )
+        print(rows[-1], flush=True)
+    write_table(options.out, rows)
+
+
+if __name__ == "__main__":
+    main()
