@@ -3,7 +3,8 @@
 The driver's CPU time (user and system, its recorder thread included) over a whole `train` run,
 less that of a run that ends with its first generation, by the episodes between the two ends.
 `recorder` is the share of the thread that writes; the rest is asking, the pool, the schedule and
-the update. The population is large, so that an episode's own cost counts and not a generation's.
+the update. The population is large, so that an episode's own cost counts and not a generation's;
+the policy learns nothing, so that episodes stay short, which is the hardest case for a driver.
 
     python benchmarks/throughput/es_leases.py --out benchmarks/results/es_leases.csv
 """
@@ -48,6 +49,7 @@ class Cost(NamedTuple):
     driver: float
     recorder: float
     episodes: int
+    env_steps: int
 
 
 def cost(env: str, workers: int, population: int, seed: int, steps: int, more: list[str]) -> Cost:
@@ -55,11 +57,13 @@ def cost(env: str, workers: int, population: int, seed: int, steps: int, more: l
         out, seconds = Path(place) / "run", Path(place) / "seconds.json"
         flags = [f"--workers={workers}", f"--population-size={population}", f"--seed={seed}"]
         words = ["train", "es", env, *flags, f"--total-steps={steps}", f"--out={out}"]
-        quiet = ["--quiet", "--evaluate-every=0", "--evaluate-episodes=1", *more]
-        subprocess.run([sys.executable, "-c", DRIVER, str(seconds), *words, *quiet], check=True)
+        quiet = ["--quiet", "--evaluate-every=0", "--evaluate-episodes=1", "--learning-rate=1e-9"]
+        command = [sys.executable, "-c", DRIVER, str(seconds), *words, *quiet, *more]
+        subprocess.run(command, check=True)
         with open(out / "metrics.csv", newline="") as lines:
-            episodes = int(list(csv.DictReader(lines))[-1]["episodes"])
-        return Cost(episodes=episodes, **json.loads(seconds.read_text()))
+            last = list(csv.DictReader(lines))[-1]
+        spent = json.loads(seconds.read_text())
+        return Cost(**spent, episodes=int(last["episodes"]), env_steps=int(last["env_steps"]))
 
 
 def main() -> None:
@@ -67,13 +71,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--env", default="CartPole-v1")
     parser.add_argument("--workers", type=int, default=16)
-    parser.add_argument("--populations", type=int, nargs="*", default=[2_000, 20_000])
-    parser.add_argument("--steps", type=int, default=6_000_000)
+    parser.add_argument("--populations", type=int, nargs="*", default=[2_000, 10_000])
+    parser.add_argument("--steps", type=int, default=1_500_000)
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     options, more = parser.parse_known_args()
     rows = []
     for population in options.populations:
-        drivers, recorders, episodes = [], [], []
+        drivers, recorders, episodes, lengths = [], [], [], []
         for seed in options.seeds:
             setting = (options.env, options.workers, population, seed)
             first, whole = cost(*setting, 1, more), cost(*setting, options.steps, more)
@@ -81,6 +85,7 @@ def main() -> None:
             drivers.append((whole.driver - first.driver) / made * 1e6)
             recorders.append((whole.recorder - first.recorder) / made * 1e6)
             episodes.append(made)
+            lengths.append((whole.env_steps - first.env_steps) / made)
         rows.append(
             {
                 "environment": options.env,
@@ -90,6 +95,7 @@ def main() -> None:
                 "driver_cpu_microseconds_per_episode_min": f"{min(drivers):.2f}",
                 "driver_cpu_microseconds_per_episode_max": f"{max(drivers):.2f}",
                 "of_which_recorder_median": f"{median(recorders):.2f}",
+                "env_steps_per_episode_median": f"{median(lengths):.1f}",
                 "episodes": " ".join(map(str, episodes)),
                 "flags": " ".join(more),
                 **provenance(options.seeds),

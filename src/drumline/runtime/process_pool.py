@@ -56,6 +56,8 @@ class ProcessPool:
         self._role = role
         self._log = log
         self._queue = TaskQueue()
+        self._dispatch_owed = False
+        """Whether a task that cannot be sent has cut the last dispatch short."""
         self._withdrawn_below = 0
         self._finished: list[Completed] = []
         self._errors: deque[Exception] = deque()
@@ -96,8 +98,8 @@ class ProcessPool:
         deadline = None if timeout is None else time.perf_counter() + timeout
         seconds = 0.0  # first without waiting: notices the ready and the dead of an idle pool
         while True:
-            self._take_in(seconds)
-            self._dispatch()
+            if self._take_in(seconds) or self._dispatch_owed:
+                self._dispatch()
             if self._finished:
                 finished, self._finished = self._finished, []
                 return finished
@@ -153,6 +155,7 @@ class ProcessPool:
         """Give leases to the idle first; then, while the queue is long, one in reserve each."""
         if not self._queue:
             return
+        self._dispatch_owed = True
         for held in (0, 1):
             for worker in self._fleet.workers:
                 if worker.usable and len(worker.leases) == held:
@@ -160,6 +163,7 @@ class ProcessPool:
                     size = lease_size(queued, self.size, worker.pace)
                     if queued and (held == 0 or may_wait(size, queued, self.size)):
                         self._send(worker, size)
+        self._dispatch_owed = False
 
     def _send(self, worker: WorkerProcess, size: int) -> None:
         lease = self._queue.take(size)
@@ -172,11 +176,15 @@ class ProcessPool:
             self.outstanding -= 1
             raise ValueError(f"{lease.tasks[bad]!r} cannot be sent to a worker: {error}") from error
 
-    def _take_in(self, seconds: float) -> None:
-        for worker in self._fleet.wait(seconds):
+    def _take_in(self, seconds: float) -> bool:
+        """Return whether anything has come: without news nobody has become idle."""
+        speaking = self._fleet.wait(seconds)
+        for worker in speaking:
             self._listen(worker)
-        for worker in self._fleet.fallen():
+        fallen = self._fleet.fallen()
+        for worker in fallen:
             self._bury(worker)
+        return bool(speaking or fallen)
 
     def _listen(self, worker: WorkerProcess) -> None:
         self._read(worker)
