@@ -1,21 +1,25 @@
 """Throughput of OpenAI-ES against a bare loop, side by side in one run.
 
 The bare loop: Gymnasium's environment as `gymnasium.make` gives it, a 64-64 tanh MLP in NumPy, one
-process per core, no library. Both are run in turn, several rounds; the median ratio counts.
+process per core, no library; all of them begin at one moment, after their imports. Every round is
+bare, ours, bare for each number of processes; ours is compared with the mean of the two around it.
+Scaling is compared within a round, too: ours from 1 to N processes over the bare loop's own.
 
     python benchmarks/throughput/es.py --out benchmarks/results/es_throughput.csv
 """
 
 import argparse
 import csv
-import json
-import os
-import platform
-import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from provenance import one_blas_thread, provenance, write_table
 
 BARE = """
 import sys, time
@@ -34,6 +38,9 @@ o, _ = env.reset(seed=0)
 for _ in range(2000):
     o, r, te, tr, _ = env.step(act(o))
     if te or tr: o, _ = env.reset()
+print("ready", flush=True)
+start = float(input())
+while time.perf_counter() < start: pass
 n, t = 0, time.perf_counter()
 while time.perf_counter() - t < seconds:
     for _ in range(200):
@@ -44,88 +51,118 @@ print(n / (time.perf_counter() - t))
 """
 
 
+class Speed(NamedTuple):
+    """Env steps per second, and the update's share of the time where there is one."""
+
+    steps: float
+    update_share: float = 0.0
+
+
+class Round(NamedTuple):
+    """One number of processes in one round."""
+
+    bare: float
+    drumline: Speed
+
+    @property
+    def ratio(self) -> float:
+        return self.drumline.steps / self.bare
+
+
 def bare(env: str, processes: int, seconds: float) -> float:
-    environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    """Return the steps per second of all bare loops together, over the same stretch of time."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", BARE, env, str(seconds)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=environ,
+            env=one_blas_thread(),
         )
         for _ in range(processes)
     ]
+    pipes = [(process.stdin, process.stdout) for process in started]
+    for _, answers in pipes:
+        assert answers.readline() == "ready\n", "a bare loop did not start"
+    begin = time.perf_counter() + 0.25
+    for orders, _ in pipes:
+        orders.write(f"{begin!r}\n")
+        orders.flush()
     return sum(float(process.communicate()[0]) for process in started)
 
 
-def ours(env: str, workers: int, steps: int, population: int) -> dict[str, float]:
+def ours(env: str, workers: int, steps: int, population: int) -> Speed:
     """The whole training loop after its first update, everything that is written included."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
-        flags = [
-            f"--total-steps={steps}",
-            f"--population-size={population}",
-            "--hidden",
-            "64",
-            "64",
-        ]
+        flags = [f"--total-steps={steps}", f"--population-size={population}"]
         more = ["--evaluate-every=0", "--evaluate-episodes=2", "--quiet", f"--workers={workers}"]
         command = [sys.executable, "-m", "drumline", "train", "es", env, *flags, *more]
-        subprocess.run([*command, f"--out={out}"], check=True)
+        subprocess.run([*command, "--hidden", "64", "64", f"--out={out}"], check=True)
         with open(out / "metrics.csv", newline="") as lines:
             rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(lines)]
-        updates = sum(row["update_core_seconds"] for row in rows[1:])
-        seconds = rows[-1]["wall_seconds"] - rows[0]["wall_seconds"]
-        made = rows[-1]["env_steps"] - rows[0]["env_steps"]
-        versions = json.loads((out / "config.json").read_text())["versions"]
-        assert versions["numpy"]
-        return {"speed": made / seconds, "update_share": updates / seconds}
+    seconds = rows[-1]["wall_seconds"] - rows[0]["wall_seconds"]
+    updates = sum(row["update_core_seconds"] for row in rows[1:])
+    return Speed((rows[-1]["env_steps"] - rows[0]["env_steps"]) / seconds, updates / seconds)
+
+
+def one_round(env: str, processes: int, seconds: float, population: int) -> Round:
+    before = bare(env, processes, seconds / 2)
+    speed = ours(env, processes, int(before * seconds) + 1000 * population, population)
+    return Round((before + bare(env, processes, seconds / 2)) / 2, speed)
+
+
+def summary(rounds: list[Round], single: list[Round]) -> dict[str, object]:
+    """Return the columns of one number of processes; `single` are the rounds of the first."""
+    ratios = [one.ratio for one in rounds]
+    pairs = list(zip(rounds, single, strict=True))
+    floors = [many.bare / one.bare for many, one in pairs]
+    scalings = [many.drumline.steps / one.drumline.steps for many, one in pairs]
+    relative = [mine / floor for mine, floor in zip(scalings, floors, strict=True)]
+    return {
+        "bare_env_steps_per_second": f"{median(one.bare for one in rounds):.0f}",
+        "drumline_env_steps_per_second": f"{median(one.drumline.steps for one in rounds):.0f}",
+        "ratio_median": f"{median(ratios):.3f}",
+        "ratio_min": f"{min(ratios):.3f}",
+        "ratio_max": f"{max(ratios):.3f}",
+        "bare_scaling_median": f"{median(floors):.3f}",
+        "drumline_scaling_median": f"{median(scalings):.3f}",
+        "scaling_ratio_median": f"{median(relative):.3f}",
+        "scaling_ratio_min": f"{min(relative):.3f}",
+        "scaling_ratio_max": f"{max(relative):.3f}",
+        "update_core_share": f"{median(one.drumline.update_share for one in rounds):.4f}",
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of ours; of bare half before")
     parser.add_argument("--population", type=int, default=40)
+    parser.add_argument("--processes", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--envs", nargs="*", default=["HalfCheetah-v5", "Hopper-v5", "Humanoid-v5"])
     options = parser.parse_args()
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     table = []
     for env in options.envs:
-        for processes in (1, 2):
-            floors, speeds, shares = [], [], []
-            for _ in range(options.rounds):
-                floors.append(bare(env, processes, options.seconds))
-                steps = int(floors[-1] * options.seconds * 1.5)
-                result = ours(
-                    env, processes, max(steps, 3 * options.population), options.population
-                )
-                speeds.append(result["speed"])
-                shares.append(result["update_share"])
-            ratios = [speed / floor for speed, floor in zip(speeds, floors, strict=True)]
-            table.append(
-                {
-                    "environment": env,
-                    "processes": processes,
-                    "population_size": options.population,
-                    "bare_env_steps_per_second": f"{statistics.median(floors):.0f}",
-                    "drumline_env_steps_per_second": f"{statistics.median(speeds):.0f}",
-                    "ratio_median": f"{statistics.median(ratios):.3f}",
-                    "ratio_min": f"{min(ratios):.3f}",
-                    "ratio_max": f"{max(ratios):.3f}",
-                    "update_core_share": f"{statistics.median(shares):.4f}",
-                    "rounds": options.rounds,
-                    "machine": f"{platform.machine()} {os.cpu_count()} cores, shared",
-                    "commit": head.stdout.strip(),
-                }
-            )
-            print(table[-1], flush=True)
-    with open(options.out, "w", newline="") as lines:
-        writer = csv.DictWriter(lines, fieldnames=list(table[0]))
-        writer.writeheader()
-        writer.writerows(table)
+        rounds: dict[int, list[Round]] = {processes: [] for processes in options.processes}
+        for _ in range(options.rounds):
+            for processes, measured in rounds.items():
+                measured.append(one_round(env, processes, options.seconds, options.population))
+        for processes, measured in rounds.items():
+            row = {
+                "environment": env,
+                "processes": processes,
+                "population_size": options.population,
+                **summary(measured, rounds[options.processes[0]]),
+                "rounds": options.rounds,
+                "seconds": options.seconds,
+                **provenance([0]),
+            }
+            table.append(row)
+            print(row, flush=True)
+    write_table(options.out, table)
 
 
 if __name__ == "__main__":
