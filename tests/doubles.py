@@ -14,7 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drumline.protocols import Completed, Probe, Worker, WorkerContext, WorkerPool
+from drumline.protocols import (
+    Completed,
+    Probe,
+    Role,
+    RoleContext,
+    RoleFactory,
+    Worker,
+    WorkerContext,
+    WorkerPool,
+)
+from drumline.runtime.exchange import SERVED
 from drumline.types import ProcessActivity, Span
 
 
@@ -245,6 +255,27 @@ class SleepAt:
                 time.sleep(rng.uniform(0.0, self.longest))
 
         return probe
+
+
+@dataclass(frozen=True)
+class DiesBeforeRinging:
+    """Actor factory: the first one to answer writes its state words and dies before it rings."""
+
+    factory: RoleFactory
+    flag: Path
+
+    def __call__(self, context: RoleContext) -> Role:
+        exchange: Any = context.exchange
+        serve = exchange.serve
+
+        def serve_and_die(environments: np.ndarray) -> None:
+            if first(self.flag):
+                exchange.state[environments] = SERVED
+                os.kill(os.getpid(), signal.SIGKILL)
+            serve(environments)
+
+        exchange.serve = serve_and_die
+        return self.factory(context)
 
 
 def first(flag: Path) -> bool:

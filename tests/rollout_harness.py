@@ -3,17 +3,13 @@
 So what an interval holds is known from a plain loop over one environment at a time.
 """
 
-import os
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
-import doubles
 import gymnasium
 import numpy as np
 
@@ -333,28 +329,6 @@ def _pool(setup: Setup, environment: int) -> Any:
         final = steps.final_observations[0].copy() if steps.truncated[0] else None
         observation = steps.observations[0].copy()
         answer = observation, steps.rewards[0], steps.terminated[0], final
-
-
-@dataclass(frozen=True)
-class DiesBeforeRinging:
-    """Actor factory: the first one to answer writes its words and dies before it rings."""
-
-    spec: ActorSpec
-    flag: Path
-
-    def __call__(self, context: Any) -> Any:
-        """Build the actor over an exchange that kills it."""
-        exchange = context.exchange
-        serve = exchange.serve
-
-        def serve_and_die(environments: np.ndarray) -> None:
-            if doubles.first(self.flag):
-                exchange.state[environments] = SERVED
-                os.kill(os.getpid(), signal.SIGKILL)
-            serve(environments)
-
-        exchange.serve = serve_and_die
-        return self.spec(context)
 
 
 class Died(BaseException):

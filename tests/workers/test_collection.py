@@ -144,7 +144,7 @@ def test_a_process_killed_at_any_point_changes_no_byte(point: str, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("name", "actors"),
-    [("gymnasium", 0), ("gymnasium", 1), ("envpool", 0), ("renewed", 0), ("renewed", 1)],
+    [("gymnasium", 0), ("gymnasium", 1), ("renewed", 0), ("renewed", 1)],
 )
 def test_kills_within_episodes_and_around_renewals_change_no_byte(
     name: str, actors: int, tmp_path: Path
@@ -161,7 +161,7 @@ def test_an_actor_that_dies_before_it_rings_is_noticed(tmp_path: Path):
     lines: list[str] = []
 
     def make(plan: CrewPlan) -> Any:
-        deadly = rollout_harness.DiesBeforeRinging(plan.actor, tmp_path / "flag")
+        deadly = doubles.DiesBeforeRinging(plan.actor, tmp_path / "flag")
         return in_processes(log=lines.append)(replace(plan, actor=deadly))
 
     assert not differences(collect(SETUPS["counting"], Layout(1, 1), make), reference("counting"))
