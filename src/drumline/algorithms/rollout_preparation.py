@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from drumline.algorithms.observation_moments import ObservationMoments
+from drumline.algorithms.optimizers import counter, like
 from drumline.functional.moments import moments_of
 from drumline.functional.returns import next_values
 from drumline.functional.reward_scaling import RewardScaling, fold, initial_scaling, scaled
@@ -128,17 +129,15 @@ class RolloutPreparation:
         if self._moments is not None:
             self._moments.load(state)
         if self._scale is not None:
-            try:
-                self._scale = RewardScaling(
-                    state.tensors["reward_returns"].copy(),
-                    Moments(
-                        float(state.counters["reward_count"]),
-                        state.tensors["reward_mean"].copy(),
-                        state.tensors["reward_squares"].copy(),
-                    ),
-                )
-            except KeyError as missing:
-                raise ValueError(f"the state has no {missing}") from None
+            moments = self._scale.moments
+            self._scale = RewardScaling(
+                like(self._scale.discounted_returns, state, "reward_returns"),
+                Moments(
+                    float(counter(state, "reward_count")),
+                    like(moments.mean, state, "reward_mean"),
+                    like(moments.squares, state, "reward_squares"),
+                ),
+            )
             self._pending = self._scale
 
     def _observations(self, raw: np.ndarray, behavior: Mapping[str, np.ndarray]) -> Tensor:

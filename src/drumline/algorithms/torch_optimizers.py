@@ -5,7 +5,7 @@
 # (torch's own annotations are incomplete)
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from drumline.functional.torch_steps import adam_step_, rmsprop_step_
 
 
+@runtime_checkable  # the tests check signatures at run time
 class TorchOptimizer(Protocol):
     """Steps downhill on one flat vector."""
 

@@ -178,7 +178,6 @@ _ATARI = {
     "clip_values": True,
     "entropy_coefficient": 0.01,
     "clip_rewards": True,
-    "precision": "bf16",
     "renew_intervals": 256,
     "evaluate_every": 200,
     "evaluate_episodes": 4,

@@ -1,0 +1,183 @@
+"""PPO's minibatches one by one against autograd over plain loops."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from learner_examples import (
+    CATEGORICAL,
+    ENVIRONMENTS,
+    GAUSSIAN,
+    PPO_SETTINGS,
+    STEPS,
+    Downhill,
+    Made,
+    PPORun,
+    explicit_ppo,
+    rollout_of,
+    same_state,
+)
+
+from drumline import seeding
+from drumline.algorithms.learning_state import UnfiniteLoss
+from drumline.algorithms.ppo import PPOSettings
+from drumline.policies.actions import ActionHead
+from drumline.types import Metrics
+
+
+def updated(made: Made, shards: int = 1, interval: int = 3) -> tuple[PPORun, Metrics]:
+    behavior = made.behavior(1)
+    rollout = rollout_of(made.spec, behavior, interval)
+    expected = explicit_ppo(made, rollout, behavior["parameters"], shards)
+    return expected, made.learner.update(rollout, behavior)
+
+
+def learned(made: Made) -> Metrics:
+    behavior = made.behavior(1)
+    return made.learner.update(rollout_of(made.spec, behavior), behavior)
+
+
+def agree(made: Made, expected: PPORun) -> None:
+    assert isinstance(made.optimizer, Downhill)
+    assert len(made.optimizer.gradients) == len(expected.gradients)
+    for found, explicit in zip(made.optimizer.gradients, expected.gradients, strict=True):
+        assert found.numpy() == pytest.approx(explicit.numpy(), abs=2e-5)
+    assert made.parameters == pytest.approx(expected.parameters, abs=1e-5)
+
+
+@pytest.mark.parametrize("head", [CATEGORICAL, GAUSSIAN], ids=lambda head: head.kind)
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("correction", ["ppo-ratio", "delayed", "vtrace", "none"])
+def test_every_minibatch_is_what_autograd_gives(correction: Any, shards: int, head: ActionHead):
+    settings = replace(PPO_SETTINGS, correction=correction)
+    made = Made(settings, head, options={"shards": shards})
+    expected, metrics = updated(made, shards)
+    agree(made, expected)
+    assert metrics["gradient_steps"] == PPO_SETTINGS.epochs * PPO_SETTINGS.minibatches
+    assert metrics["approximate_kl_nats"] == pytest.approx(np.mean(expected.kls), rel=1e-3)
+
+
+@pytest.mark.parametrize("clip_values", [False, True])
+@pytest.mark.parametrize("normalize_advantages", [False, True])
+def test_values_are_clipped_and_advantages_normalised_only_if_asked(
+    clip_values: bool, normalize_advantages: bool
+):
+    settings = replace(
+        PPO_SETTINGS, clip_values=clip_values, normalize_advantages=normalize_advantages
+    )
+    made = Made(settings)
+    agree(made, updated(made)[0])
+
+
+def test_corrections_and_shards_make_a_difference():
+    found = []
+    for correction in ("ppo-ratio", "delayed", "vtrace", "none"):
+        for shards in (1, 2):
+            settings: PPOSettings = replace(PPO_SETTINGS, correction=correction)
+            made = Made(settings, options={"shards": shards})
+            learned(made)
+            found.append(made.parameters)
+    for place, one in enumerate(found):
+        for other in found[place + 1 :]:
+            assert np.abs(one - other).max() > 1e-4
+
+
+def test_slices_of_a_minibatch_add_up_to_it():
+    made = Made(PPO_SETTINGS, rows_at_once=3, options={"shards": 2})
+    agree(made, updated(made, 2)[0])
+
+
+def test_every_minibatchs_gradient_is_clipped():
+    free, bound = Made(PPO_SETTINGS), Made(replace(PPO_SETTINGS, max_gradient_norm=0.05))
+    learned(free)
+    expected, metrics = updated(bound)
+    agree(bound, expected)
+    assert isinstance(free.optimizer, Downhill)
+    assert isinstance(bound.optimizer, Downhill)
+    assert all(float(g.norm()) > 0.06 for g in free.optimizer.gradients)
+    assert len(bound.optimizer.gradients) == 6
+    assert all(float(g.norm()) <= 0.05 + 1e-6 for g in bound.optimizer.gradients)
+    assert metrics["gradient_norm"] > 0.06
+
+
+def test_epochs_end_with_the_first_minibatch_that_is_too_far_away():
+    kls = updated(Made(replace(PPO_SETTINGS, epochs=6)))[0].kls
+    order = sorted(kls)
+    target = (order[-1] + order[-2]) / 2 / 1.5
+    stop = next(place for place, kl in enumerate(kls) if kl > 1.5 * target)
+    assert stop > 0, "the first minibatch would prove little"
+    made = Made(replace(PPO_SETTINGS, epochs=6, target_kl=target))
+    assert learned(made)["gradient_steps"] == stop + 1
+    never = Made(replace(PPO_SETTINGS, epochs=6, target_kl=10 * target))
+    assert learned(never)["gradient_steps"] == 12
+
+
+def test_shuffles_depend_on_interval_epoch_and_shard_alone(monkeypatch: pytest.MonkeyPatch):
+    asked: list[tuple[Any, ...]] = []
+    generator = seeding.generator
+
+    def noted(*name: Any) -> Any:
+        if name[1] == "shuffle":
+            asked.append(name)
+        return generator(*name)
+
+    monkeypatch.setattr(seeding, "generator", noted)
+    learned = Made(PPO_SETTINGS, options={"shards": 2})
+    for interval in (7, 8):
+        behavior = learned.behavior(1)
+        learned.learner.update(rollout_of(learned.spec, behavior, interval), behavior)
+    names = [(11, "shuffle", k, epoch, s) for k in (7, 8) for epoch in range(3) for s in range(2)]
+    assert asked == names
+
+
+def test_each_row_is_seen_once_an_epoch_unless_it_is_left_over():
+    made = Made(replace(PPO_SETTINGS, minibatches=3), options={"shards": 2})
+    learner: Any = made.learner
+    for epoch in range(3):
+        order = learner._order(5, epoch, STEPS, ENVIRONMENTS)
+        assert sorted(np.concatenate(order).tolist()) == list(range(STEPS * ENVIRONMENTS))
+        assert [set((rows % ENVIRONMENTS).tolist()) for rows in order] == [{0, 1}, {2, 3}]
+    agree(made, updated(made, 2)[0])
+
+
+def test_the_delayed_displacement_does_not_depend_on_the_live_parameters():
+    moves = []
+    for live in (1, 2, 5):
+        made = Made(replace(PPO_SETTINGS, correction="delayed"), live=live)
+        start = made.parameters
+        learned(made)
+        moves.append(made.parameters - start)
+    assert moves[0] == pytest.approx(moves[1], abs=1e-6)
+    assert moves[0] == pytest.approx(moves[2], abs=1e-6)
+
+
+def test_an_observation_that_is_no_number_is_found_in_the_minibatch_that_it_falls_into():
+    made = Made(PPO_SETTINGS)
+    behavior = made.behavior(1)
+    rollout = rollout_of(made.spec, behavior)
+    order = made.learner._order(3, 0, STEPS, ENVIRONMENTS)[0].tolist()  # type: ignore[union-attr]
+    row = order[-1]
+    rollout.observations[row // ENVIRONMENTS, row % ENVIRONMENTS, 0] = np.nan
+    before = made.learner.state()
+    with pytest.raises(UnfiniteLoss, match="interval 3, epoch 0, minibatch 1 is not finite"):
+        made.learner.update(rollout, behavior)
+    assert isinstance(made.optimizer, Downhill)
+    assert len(made.optimizer.gradients) == 1
+    assert same_state(made.learner.state(), before)
+
+
+@pytest.mark.parametrize("correction", ["ppo-ratio", "delayed"])
+def test_an_update_that_is_interrupted_changes_nothing(correction: Any):
+    pauses: list[int] = []
+
+    def interrupt() -> None:
+        pauses.append(0)
+        if len(pauses) == 4:
+            raise KeyboardInterrupt
+
+    made = Made(replace(PPO_SETTINGS, correction=correction), options={"pause": interrupt})
+    before = made.learner.state()
+    with pytest.raises(KeyboardInterrupt):
+        learned(made)
+    assert same_state(made.learner.state(), before)

@@ -1,0 +1,135 @@
+"""What is made of an interval before any gradient, against plain loops."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from learner_examples import DISCOUNT, ENVIRONMENTS, SIZE, STEPS, parameters_of, rollout_of, spec_of
+
+from drumline.algorithms.rollout_preparation import RolloutPreparation
+from drumline.types import Rollout
+
+SPEC = spec_of()
+
+
+def made(**options: Any) -> RolloutPreparation:
+    settings = {"normalize_observations": False, "scale_rewards": False, **options}
+    return RolloutPreparation(SIZE, ENVIRONMENTS, discount=DISCOUNT, **settings)
+
+
+def interval(number: int = 0) -> Rollout:
+    return rollout_of(SPEC, {"parameters": parameters_of(SPEC, 1)}, number)
+
+
+def test_time_limits_are_bootstrapped_and_terminations_are_not():
+    rollout = interval()
+    data = made().prepare(rollout, {})
+    for t in range(STEPS):
+        for b in range(ENVIRONMENTS):
+            ended = rollout.terminated[t, b] or rollout.truncated[t, b]
+            assert data.discounts[t, b] == (0 if rollout.terminated[t, b] else np.float32(DISCOUNT))
+            assert data.continues[t, b] == (0 if ended else 1)
+    assert data.final_steps.tolist() == rollout.final_steps.tolist()
+    assert data.final_environments.tolist() == rollout.final_environments.tolist()
+
+
+def test_without_settings_numbers_are_as_they_were():
+    rollout = interval()
+    data = made().prepare(rollout, {})
+    assert data.observations.numpy().tobytes() == rollout.observations.tobytes()
+    assert data.final_observations.numpy().tobytes() == rollout.final_observations.tobytes()
+    for name in ("actions", "rewards", "log_probs", "values"):
+        assert getattr(data, name).numpy().tobytes() == getattr(rollout, name).tobytes()
+    assert made().published() == {}
+
+
+def test_observations_are_normalised_by_the_behaviours_moments_not_by_the_newest():
+    preparation = made(normalize_observations=True)
+    preparation.prepare(interval(0), preparation.published())
+    preparation.fold(interval(0))
+    behavior = {
+        "observation_mean": np.array([0.5, -1.0, 0.0]),
+        "observation_inverse_std": np.array([2.0, 0.5, 400.0]),
+    }
+    rollout = interval(1)
+    data = preparation.prepare(rollout, behavior)
+    for found, raw in (
+        (data.observations, rollout.observations.reshape(-1, SIZE)),
+        (data.final_observations, rollout.final_observations),
+    ):
+        expected = (raw.astype(np.float64) - behavior["observation_mean"]) * behavior[
+            "observation_inverse_std"
+        ]
+        assert np.abs(expected).max() > 10
+        bounded = np.clip(expected, -10, 10).astype(np.float32)
+        assert found.numpy().tobytes() == bounded.tobytes()
+
+
+def test_moments_are_those_of_every_folded_row_but_the_carried_ones():
+    preparation = made(normalize_observations=True)
+    rows = []
+    for number in range(3):
+        preparation.prepare(interval(number), preparation.published())
+        preparation.fold(interval(number))
+        rows.append(interval(number).observations[:-1].reshape(-1, SIZE).astype(np.float64))
+    seen = np.concatenate(rows)
+    count = len(seen) + 1e-2
+    mean = seen.sum(axis=0) / count
+    variance = (np.square(seen - mean).sum(axis=0) + 1e-2 * (1 + mean**2)) / count
+    published = preparation.published()
+    assert published["observation_mean"] == pytest.approx(mean, abs=1e-12)
+    assert published["observation_inverse_std"] == pytest.approx(variance**-0.5, rel=1e-12)
+
+
+def test_what_is_prepared_counts_only_once_it_is_folded():
+    preparation = made(normalize_observations=True, scale_rewards=True)
+    behavior = preparation.published()
+    before = preparation.state()
+    first = preparation.prepare(interval(0), behavior)
+    again = preparation.prepare(interval(0), behavior)
+    assert first.rewards.numpy().tobytes() == again.rewards.numpy().tobytes()
+    after = preparation.state()
+    assert after.counters == before.counters
+    assert all(after.tensors[k].tobytes() == v.tobytes() for k, v in before.tensors.items())
+
+
+def test_an_intervals_rewards_are_scaled_by_moments_that_hold_it_already():
+    preparation = made(scale_rewards=True)
+    returns = [0.0] * ENVIRONMENTS
+    seen: list[float] = []
+    for number in range(3):
+        rollout = interval(number)
+        data = preparation.prepare(rollout, {})
+        preparation.fold(rollout)
+        for b in range(ENVIRONMENTS):
+            for t in range(STEPS):
+                returns[b] = DISCOUNT * returns[b] + float(rollout.rewards[t, b])
+                seen.append(returns[b])
+                if rollout.terminated[t, b] or rollout.truncated[t, b]:
+                    returns[b] = 0.0
+        count = len(seen) + 1e-2
+        mean = sum(seen) / count
+        squares = sum((x - mean) ** 2 for x in seen) + 1e-2 * (1 + mean**2)
+        expected = rollout.rewards / np.sqrt(squares / count + 1e-8)
+        assert data.rewards.numpy() == pytest.approx(expected, rel=1e-5)
+
+
+def test_scaled_rewards_are_bounded_and_clipped_ones_are_signs():
+    rollout = interval()
+    rollout.rewards[:] = 1e-6
+    rollout.rewards[3, 2], rollout.rewards[4, 1] = 1e6, 0.0
+    scaled = made(scale_rewards=True).prepare(rollout, {}).rewards
+    assert float(scaled.abs().max()) <= 10.0
+    signs = made(clip_rewards=True).prepare(rollout, {}).rewards.numpy()
+    assert signs.tolist() == np.sign(rollout.rewards).tolist()
+
+
+def test_images_stay_bytes():
+    rollout = interval()
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (STEPS + 1, ENVIRONMENTS, 2, 3, 3)).astype(np.uint8)
+    final = images[0, : len(rollout.final_steps)]
+    data = made().prepare(rollout._replace(observations=images, final_observations=final), {})
+    assert data.observations.shape == ((STEPS + 1) * ENVIRONMENTS, 2, 3, 3)
+    assert data.observations.numpy().tobytes() == images.tobytes()
+    assert np.shares_memory(data.observations.numpy(), images)
