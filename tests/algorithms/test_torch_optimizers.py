@@ -23,10 +23,10 @@ def gradients() -> list[torch.Tensor]:
     ("build", "theirs"),
     [
         (lambda: TorchAdam(SIZE), lambda p: torch.optim.Adam(p, eps=1e-5)),
-        (lambda: TorchAdam(SIZE, eps=0.1), lambda p: torch.optim.Adam(p, eps=0.1)),
+        (lambda: TorchAdam(SIZE, epsilon=0.1), lambda p: torch.optim.Adam(p, eps=0.1)),
         (lambda: TorchRMSProp(SIZE), lambda p: torch.optim.RMSprop(p, alpha=0.99, eps=1e-5)),
         (
-            lambda: TorchRMSProp(SIZE, decay=0.9, eps=0.1),
+            lambda: TorchRMSProp(SIZE, alpha=0.9, epsilon=0.1),
             lambda p: torch.optim.RMSprop(p, alpha=0.9, eps=0.1),
         ),
     ],
