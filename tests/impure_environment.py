@@ -121,3 +121,12 @@ def limited(**options):
     """A factory with a time limit of its own, below another wrapper."""
     limited = gymnasium.wrappers.TimeLimit(Endless(**options), max_episode_steps=10)
     return gymnasium.wrappers.TransformReward(limited, lambda reward: reward)
+
+
+class Collapsing(Counting):
+    """Raises at its fourth step."""
+
+    def step(self, action):
+        if self.steps == 3:
+            raise RuntimeError("the cart fell off the table")
+        return super().step(action)

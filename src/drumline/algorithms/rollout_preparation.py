@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drumline.algorithms.learning_state import UnfiniteLoss
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.optimizers import counter, like
 from drumline.functional.moments import moments_of
@@ -80,6 +81,7 @@ class RolloutPreparation:
 
     def prepare(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Prepared:
         """Return the interval as tensors; `fold` makes what it adds to the statistics count."""
+        _refuse_unfinite(rollout)
         ended = rollout.terminated | rollout.truncated
         discounts = np.where(rollout.terminated, 0.0, self._discount).astype(np.float32)
         return Prepared(
@@ -156,3 +158,15 @@ class RolloutPreparation:
         if self._clip_rewards:
             return np.sign(rollout.rewards)
         return rollout.rewards
+
+
+def _refuse_unfinite(rollout: Rollout) -> None:
+    """Name the environment and the step: further on a NaN is only a NaN."""
+    for what, array in (("observation", rollout.observations), ("reward", rollout.rewards)):
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            t, environment = np.argwhere(~np.isfinite(array))[0][:2].tolist()
+            raise UnfiniteLoss(
+                f"the {what} of environment {environment} at step {t} of interval "
+                f"{rollout.interval} is {array[t, environment]}; the parameters are as they were "
+                "before that interval"
+            )

@@ -147,15 +147,21 @@ class Ledger:
         self._checkpointed = time.perf_counter()
 
     def record_evaluation(
-        self, evaluated: Sequence[Evaluation], policy: Mapping[str, np.ndarray]
+        self,
+        evaluated: Sequence[Evaluation],
+        policy: Mapping[str, np.ndarray],
+        env_steps: int | None = None,
     ) -> None:
-        """Write down the evaluation of one version, and its policy if it is the best so far."""
+        """Write down the evaluation of one version, and its policy if it is the best so far.
+
+        `env_steps` is how many had been made for that version, if not as many as now.
+        """
         if not evaluated:
             return
         returns = tuple(result.episode_return for result in evaluated)
         lengths = tuple(result.length for result in evaluated)
         self.counters["env_steps_evaluation"] += sum(lengths)
-        steps = int(self.counters["env_steps"])
+        steps = int(self.counters["env_steps"]) if env_steps is None else env_steps
         row = EvaluationRow(evaluated[0].version, steps, returns, lengths)
         self.recorder.evaluation(row)
         self.last_evaluation = row

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from drumline import seeding
 from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.buffers.rollout import RolloutShape, RolloutStorage
 from drumline.display.dashboard import Display
@@ -22,6 +21,7 @@ from drumline.recipes.attended_pool import TICK_SECONDS, StopSignals
 from drumline.recipes.episode_tally import EpisodeTally
 from drumline.recipes.layout import RotationLayout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
+from drumline.recipes.rehearsal import alone, rehearse
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runtime.crew_plan import CrewPlan
@@ -30,7 +30,6 @@ from drumline.runtime.inline_crew import InlineCrew
 from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.process_crew import ProcessCrew
 from drumline.runtime.process_pool import ProcessPool
-from drumline.schedules.generational import ImpureEnvironment
 from drumline.schedules.overlapped import Interval, RotationPlan, overlapped
 from drumline.types import Evaluation, EvaluationRow, State
 from drumline.workers.actor import ActorSpec
@@ -254,15 +253,15 @@ class RotationRun:
                 }
                 self._record(interval)
                 if interval.update == 1 and config.promise:
-                    self._rehearse(storage)
+                    rehearse(self._recipe.lanes, self._first, config.env)
                 if config.evaluate_every and interval.update % config.evaluate_every == 0:
                     self._collect(pool, signals)
                     self._submit(pool, interval.update, self._learner.published())
                 if ledger.checkpoint_due:
                     ledger.checkpoint(self._state())
-        self._collect(pool, signals)
+        # The checkpoint comes first: a longer run collects later, and has another last evaluation.
         ledger.checkpoint(self._state())
-        # The checkpoint comes first: a longer run must not count this evaluation as its own.
+        self._collect(pool, signals)
         self._submit(pool, ledger.update, self._learner.published())
         self._collect(pool, signals)
         row = ledger.last_evaluation
@@ -284,7 +283,7 @@ class RotationRun:
         self._journal.fold(interval.rollout)
         self._tally.fold(interval.rollout)
         if interval.update == 1:
-            self._first_rows = interval.rollout.observations[:, 0].copy()
+            self._first = alone(interval.rollout)
 
     def _record(self, interval: Interval) -> None:
         config, tally = self._config, self._tally
@@ -311,25 +310,6 @@ class RotationRun:
             env_steps=steps,
             update_share=share,
         )
-
-    def _rehearse(self, storage: RolloutStorage) -> None:
-        """Repeat the first interval of environment 0 from its seeds; its bits must be the same."""
-        history = self._journal.history(0, self._config.alpha, storage.read)
-        if self._recipe.renewed and self._config.renew_intervals == 1:
-            return  # the journal begins at the renewal behind it
-        lanes = dataclasses.replace(self._recipe.lanes, count=1)()
-        try:
-            seeding.seed_globals(self._config.seed)
-            again = lanes.restore([history])[0]
-        finally:
-            lanes.close()
-        if not np.array_equal(again, self._first_rows[-1], equal_nan=True):
-            raise ImpureEnvironment(
-                f"environment 0 of {self._config.env}, run again with the same seeds and actions, "
-                "stood elsewhere after the first interval: it has hidden state that reset(seed=…) "
-                "does not reset, so no result could be repeated. Mend the environment, or train "
-                "without the promise with --no-promise"
-            )
 
     def _pause(self) -> None:
         """Look after the crew between gradient computations."""
@@ -359,7 +339,9 @@ class RotationRun:
             finally:
                 signals.disarm()
             results.update((item.result.member, item.result) for item in done)
-        self._ledger.record_evaluation([results[k] for k in sorted(results)], self._pending)
+        steps = self._pending_update * self._config.num_envs * self._config.alpha
+        evaluated = [results[member] for member in sorted(results)]
+        self._ledger.record_evaluation(evaluated, self._pending, steps)
         self._pending, self._pending_update = {}, 0
 
     # state
