@@ -30,7 +30,8 @@ def rehearse(lanes: LanesSpec, first: Rollout, env_id: str) -> None:
                 ended = (first.terminated[t, 0], first.truncated[t, 0])
                 _compare(ended, (steps.terminated[0], steps.truncated[0]), "end", t, env_id)
                 observation = steps.observations
-            _compare(first.observations[-1, 0], observation[0], "last observation", t, env_id)
+            last = len(first.rewards)
+            _compare(first.observations[-1, 0], observation[0], "observation", last, env_id)
     finally:
         again.close()
 
