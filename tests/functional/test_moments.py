@@ -1,16 +1,26 @@
 """Running moments: equal to NumPy's on the concatenation, and folded in the order given."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumline.functional.moments import fold, initial_moments, inverse_std, merge, moments_of
+from drumline.functional.moments import (
+    FOLD_BLOCK,
+    fold,
+    initial_moments,
+    inverse_std,
+    merge,
+    moments_of,
+    pooled,
+)
 
 
 def parts_of(count: int) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    return [rng.normal(i, 1.0 + i, (3 + 5 * i, 4)) for i in range(count)]
+    return [rng.normal(i, 1.0 + i, (3 + 5 * (i % 9), 4)) for i in range(count)]
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=7))
@@ -31,13 +41,29 @@ def test_merging_survives_a_large_offset():
 
 
 def test_folding_is_merging_from_left_to_right():
-    first, second, third = map(moments_of, parts_of(3))
-    start = initial_moments(4)
-    folded = fold(start, [first, second, third])
-    expected = merge(merge(merge(start, first), second), third)
+    start, parts = initial_moments(4), [moments_of(rows) for rows in parts_of(2 * FOLD_BLOCK + 3)]
+    folded, expected = fold(start, parts), start
+    for part in parts:
+        expected = merge(expected, part)
+    assert folded.count == expected.count
+    assert folded.mean == pytest.approx(expected.mean, rel=1e-12)
+    assert folded.squares == pytest.approx(expected.squares, rel=1e-12)
+
+
+def test_folding_merges_whole_blocks_in_the_order_given():
+    start, parts = initial_moments(4), [moments_of(rows) for rows in parts_of(FOLD_BLOCK + 5)]
+    folded = fold(start, iter(parts))
+    blocks = pooled(parts[:FOLD_BLOCK]), pooled(parts[FOLD_BLOCK:])
+    expected = merge(merge(start, blocks[0]), blocks[1])
     assert folded.mean.tobytes() == expected.mean.tobytes()
     assert folded.squares.tobytes() == expected.squares.tobytes()
-    assert folded.count == expected.count
+
+
+def test_pooling_survives_a_large_offset_and_nothing():
+    rows = np.random.default_rng(0).normal(1e6, 1.0, (1_000, 2))
+    found = pooled([moments_of(part) for part in np.split(rows, 10)])
+    assert found.squares / found.count == pytest.approx(rows.var(axis=0), rel=1e-9)
+    assert pooled([initial_moments(2, pseudo_count=0.0)] * 2).count == 0
 
 
 def test_folding_changes_neither_the_start_nor_the_parts():
@@ -51,6 +77,15 @@ def test_folding_changes_neither_the_start_nor_the_parts():
 def test_merging_nothing_with_nothing_is_nothing():
     empty = initial_moments(2, pseudo_count=0.0)
     assert merge(empty, empty).count == 0
+
+
+def test_moments_travel_with_all_their_bits():
+    sent = moments_of(parts_of(2)[1])
+    received = pickle.loads(pickle.dumps(sent, 5))
+    assert received.count == sent.count
+    assert received.mean.tobytes() == sent.mean.tobytes()
+    assert received.squares.tobytes() == sent.squares.tobytes()
+    assert merge(received, received).squares.tobytes() == merge(sent, sent).squares.tobytes()
 
 
 def test_float32_rows_are_summed_in_float64():

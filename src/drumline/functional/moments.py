@@ -1,11 +1,15 @@
 """Moments of vectors by Chan's parallel algorithm, in float64, folded by index."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 from jaxtyping import Float, Float64
 
 from drumline.types import Moments
+
+FOLD_BLOCK = 256
+"""Parts that are pooled at a time: enough to pay for NumPy's calls; a part of the answer's bits."""
 
 
 def initial_moments(size: int, pseudo_count: float = 1e-2) -> Moments:
@@ -33,10 +37,24 @@ def merge(left: Moments, right: Moments) -> Moments:
     )
 
 
+def pooled(parts: Sequence[Moments]) -> Moments:
+    """Moments of the concatenation of all parts at once: Σ s + Σ n (m − mean)², in their order."""
+    counts = np.array([part.count for part in parts])
+    count = float(counts.sum())
+    if count == 0:
+        return parts[0]
+    weights = counts[:, None]
+    means = np.array([part.mean for part in parts])
+    mean = (weights * means).sum(axis=0) / count
+    within = np.array([part.squares for part in parts]).sum(axis=0)
+    return Moments(count, mean, within + (weights * np.square(means - mean)).sum(axis=0))
+
+
 def fold(start: Moments, parts: Iterable[Moments]) -> Moments:
     """Merge `parts` into `start` in the order given: the caller's index order, never arrival's."""
-    for part in parts:
-        start = merge(start, part)
+    waiting = iter(parts)
+    while block := list(islice(waiting, FOLD_BLOCK)):
+        start = merge(start, pooled(block))
     return start
 
 
