@@ -334,6 +334,7 @@ def plot(table: Path, image: Path) -> None:
                 xlabel="decisions per episode",
                 ylabel=name.replace("_", " "),
             )
+            axis.set_ylim(top=ceiling([r for r in rows if r["environment"] == env], name))
             axis.xaxis.set_major_formatter("{x:.0f}")
             axis.xaxis.set_minor_formatter("")
             axis.set_xticks(sorted({int(row["horizon_decisions"]) for row in rows}))
@@ -343,23 +344,23 @@ def plot(table: Path, image: Path) -> None:
 
 
 def draw(axis: Any, rows: list[dict[str, str]], name: str, kind: str, marker: str) -> None:
-    """Draw one kind of estimate; what is not told from infinity has no point."""
-    at = np.array([float(row["horizon_decisions"]) for row in rows])
+    """Draw one kind of estimate: no point where it is infinite, a bar without end where its end is.
+
+    The caller's axis must leave such bars at its top.
+    """
+    known = [row for row in rows if np.isfinite(float(row[name]))]
+    at = np.array([float(row["horizon_decisions"]) for row in known])
     value, low, high = (
-        np.array([float(row[name + end]) for row in rows]) for end in ("", "_low", "_high")
+        np.array([float(row[name + end]) for row in known]) for end in ("", "_low", "_high")
     )
-    known = np.isfinite(value)
-    top = np.where(np.isfinite(high), high, 1e3 * value)
-    bars = np.array([value - low, top - value])[:, known]
-    axis.errorbar(
-        at[known],
-        value[known],
-        np.maximum(bars, 0.0),
-        label=kind,
-        marker=marker,
-        capsize=3,
-        linewidth=1,
-    )
+    bars = np.maximum([value - low, np.nan_to_num(high - value, posinf=1e30)], 0.0)
+    axis.errorbar(at, value, bars, label=kind, marker=marker, capsize=3, linewidth=1)
+
+
+def ceiling(rows: list[dict[str, str]], name: str) -> float:
+    """Return a limit of the axis above everything finite."""
+    ends = [float(row[name + end]) for row in rows for end in ("", "_high")]
+    return 3.0 * max(end for end in ends if np.isfinite(end))
 
 
 def main() -> None:
