@@ -32,3 +32,23 @@ class TwoResults(torch.nn.Linear):
 class DoublePrecision(torch.nn.Linear):
     def __init__(self, inputs: int, outputs: int):
         super().__init__(inputs, outputs, dtype=torch.float64)
+
+
+class WithoutParameters(torch.nn.Flatten):
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+
+
+class BatchNormalized(torch.nn.Sequential):
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(torch.nn.BatchNorm1d(inputs), torch.nn.Linear(inputs, outputs))
+
+
+class TakesNothing(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(1, 1)
+
+
+class WrongInputs(torch.nn.Linear):
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs + 1, outputs)

@@ -1,9 +1,10 @@
 """The command line: words to a config, a config to a command. No decisions are made here."""
 
+import dataclasses
 import difflib
-import os
 import sys
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 COMMANDS = ("train", "resume", "evaluate", "enjoy", "plot", "verify", "episode")
 
@@ -12,7 +13,7 @@ USAGE = """usage: drumline COMMAND …
   train METHOD ENV [flags]     train a policy           (methods: es, ars)
   resume RUN [flags]           go on, bit for bit as if never stopped
   evaluate RUN [flags]         run episodes of a saved policy
-  enjoy RUN [flags]            film an episode of a saved policy
+  enjoy RUN [flags]            show a saved policy: a window, or an mp4 without a display
   plot RUN… [flags]            draw learning curves
   verify RUN | A B [flags]     repeat a run on another layout, or compare two
   episode RUN [flags]          run one training episode alone, to see why it hangs or fails
@@ -43,19 +44,41 @@ def run(arguments: list[str]) -> int:
         hint = f"; did you mean {close[0]}?" if close else ""
         print(f"drumline: unknown command {command!r}{hint}", file=sys.stderr)
         return 2
-    from drumline.commands.handlers import HANDLERS, guarded
+    from importlib import import_module
 
-    try:
-        return guarded(HANDLERS[command], rest, _parse)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    from drumline.commands.command_line import CommandLine
+    from drumline.commands.outcome import ended
+
+    module = import_module(f"drumline.commands.{command}")
+    return ended(module.command, CommandLine(command, rest, _parse))
 
 
-def _parse(kind: Any, rest: list[str], program: str, default: Any = None) -> Any:
+def _parse(parts: Mapping[str, Any], words: Sequence[str], program: str) -> dict[str, Any]:
+    """Return `parts` with what was typed; `--help` and misspelt flags exit here."""
     import tyro
 
-    options: dict[str, Any] = {} if default is None else {"default": default}
-    return tyro.cli(
-        kind, args=rest, prog=f"drumline {program}", config=(tyro.conf.OmitArgPrefixes,), **options
+    flags = dataclasses.make_dataclass(
+        "Flags", [(heading, _switched(type(part))) for heading, part in parts.items()], frozen=True
     )
+    chosen = tyro.cli(
+        flags,
+        args=words,
+        prog=f"drumline {program}",
+        description="",
+        default=flags(**parts),
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
+    )
+    return {heading: getattr(chosen, heading) for heading in parts}
+
+
+def _switched(kind: type) -> Any:
+    """Return how a part's switches are typed.
+
+    A command's own come in one form. A method's keep `--x` and `--no-x`, because presets differ in
+    which of the two says something.
+    """
+    import tyro
+
+    if not kind.__module__.startswith("drumline.commands."):
+        return kind
+    return Annotated[kind, tyro.conf.FlagCreatePairsOff]

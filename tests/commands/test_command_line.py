@@ -51,7 +51,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["trian"], "did you mean train"),
         (["train", "ess", "CartPole-v1"], "did you mean es"),
-        (["train", "es"], "train METHOD ENV"),
+        (["train", "es"], "give METHOD and ENV"),
         (["train", "es", "CartPol-v1"], "did you mean CartPole-v1"),
         (["train", "es", "CartPole-v1", "--population-size=5"], "even"),
         (["train", "es", "CartPole-v1", "--std=0"], "--std must be above 0"),

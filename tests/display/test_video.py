@@ -13,7 +13,8 @@ from drumline.display.video import (
     VideoError,
     choose_offscreen_backend,
     display_available,
-    record_episode,
+    record_episodes,
+    show_episodes,
 )
 
 
@@ -50,8 +51,8 @@ def decoded(path: Path, height: int, width: int) -> np.ndarray:
 
 
 def test_a_film_has_a_frame_for_every_observation_at_the_environments_speed(tmp_path):
-    film = record_episode(Painting(12), lambda observation: 0, 0, tmp_path / "film.mp4")
-    assert film == (13, 12.0, 12)
+    film = record_episodes(Painting(12), lambda observation: 0, [0], tmp_path / "film.mp4")
+    assert film == ((12.0,), (12,))
     frames = decoded(tmp_path / "film.mp4", 50, 66)
     assert len(frames) == 13
     assert frames[12].mean() - frames[0].mean() == pytest.approx(120, abs=15)
@@ -60,17 +61,39 @@ def test_a_film_has_a_frame_for_every_observation_at_the_environments_speed(tmp_
 
 
 def test_a_film_ends_after_max_steps(tmp_path):
-    film = record_episode(Painting(90), lambda _: 0, 0, tmp_path / "film.mp4", max_steps=4)
-    assert film.length == 4
+    film = record_episodes(Painting(90), lambda _: 0, [0], tmp_path / "film.mp4", max_steps=4)
+    assert film.lengths == (4,)
+
+
+def test_several_episodes_make_one_film_and_each_begins_with_its_seed(tmp_path):
+    begun = []
+    film = record_episodes(
+        Painting(3),
+        lambda _: 0,
+        [5, 6],
+        tmp_path / "film.mp4",
+        begin=lambda number, seed: begun.append((number, seed)),
+    )
+    assert begun == [(0, 5), (1, 6)]
+    assert film.lengths == (3, 3)
+    assert len(decoded(tmp_path / "film.mp4", 50, 66)) == 8
+
+
+def test_a_window_is_drawn_by_the_environment_itself():
+    env = Painting(4)
+    env.render_mode = "human"
+    assert show_episodes(env, lambda _: 0, [0, 1], max_steps=3) == ((3.0, 3.0), (3, 3))
+    with pytest.raises(VideoError, match="human"):
+        show_episodes(Painting(), lambda _: 0, [0])
 
 
 def test_a_real_environment_without_opengl_is_filmed(tmp_path, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     env = gymnasium.make("CartPole-v1", render_mode="rgb_array")
-    film = record_episode(env, lambda _: 1, 3, tmp_path / "film.mp4")
+    film = record_episodes(env, lambda _: 1, [3], tmp_path / "film.mp4")
     env.close()
     frames = decoded(tmp_path / "film.mp4", 400, 600)
-    assert len(frames) == film.frames > 5
+    assert len(frames) == film.lengths[0] + 1 > 5
     assert np.ptp(frames[0]) > 100
 
 
@@ -80,18 +103,18 @@ def test_missing_opengl_is_one_sentence_that_says_what_to_do(tmp_path, monkeypat
 
     monkeypatch.setattr(Painting, "render", render)
     with pytest.raises(VideoError, match=r"no libEGL anywhere.*MUJOCO_GL=egl.*libosmesa6") as error:
-        record_episode(Painting(), lambda _: 0, 0, tmp_path / "film.mp4")
+        record_episodes(Painting(), lambda _: 0, [0], tmp_path / "film.mp4")
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_use_is_named(tmp_path):
     with pytest.raises(VideoError, match="rgb_array"):
-        record_episode(gymnasium.make("CartPole-v1"), lambda _: 0, 0, tmp_path / "film.mp4")
+        record_episodes(gymnasium.make("CartPole-v1"), lambda _: 0, [0], tmp_path / "film.mp4")
     with pytest.raises(VideoError, match=r"film\.gif"):
-        record_episode(Painting(), lambda _: 0, 0, tmp_path / "film.gif")
+        record_episodes(Painting(), lambda _: 0, [0], tmp_path / "film.gif")
     with pytest.raises(VideoError, match="does not exist"):
-        record_episode(Painting(), lambda _: 0, 0, tmp_path / "nowhere" / "film.mp4")
+        record_episodes(Painting(), lambda _: 0, [0], tmp_path / "nowhere" / "film.mp4")
 
 
 def test_a_display_is_what_the_environment_names():
@@ -122,9 +145,9 @@ def test_mujoco_is_filmed_without_a_display(tmp_path):
     if choose_offscreen_backend(environ) is None and "MUJOCO_GL" not in environ:
         pytest.skip("neither EGL nor OSMesa is installed here")
     code = (
-        "import sys, pathlib, gymnasium; from drumline.display.video import record_episode\n"
+        "import sys, pathlib, gymnasium; from drumline.display.video import record_episodes\n"
         "env = gymnasium.make('HalfCheetah-v5', render_mode='rgb_array')\n"
-        "record_episode(env, lambda _: env.action_space.sample(), 0, pathlib.Path(sys.argv[1]),"
+        "record_episodes(env, lambda _: env.action_space.sample(), [0], pathlib.Path(sys.argv[1]),"
         " max_steps=5)\nenv.close()"
     )
     out = tmp_path / "film.mp4"

@@ -1,87 +1,49 @@
-"""One episode of a run, alone and in this process: to look at what hung, raised or put out NaN."""
+"""`drumline episode RUN`."""
 
-import traceback
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-import numpy as np
-
-from drumline.algorithms.mirrored import evaluation_tasks
-from drumline.protocols import WorkerError
-from drumline.recipes.layout import Layout
-from drumline.recipes.ledger import learned
-from drumline.recipes.methods import config_from, find_method
-from drumline.recipes.population import PopulationRecipe
-from drumline.runs.checkpoint import read_checkpoint
-from drumline.runs.folder import RunError, RunFolder
-from drumline.types import Evaluate, Evaluation
+from drumline.commands.command_line import CommandLine, WrongUse
 
 
-class LoneEpisode:
-    """A task of a run, taken from a checkpoint; `run` gives the bits that a worker would."""
+@dataclass(frozen=True)
+class EpisodeFlags:
+    """Which episode it is."""
 
-    def __init__(self, folder: RunFolder, member: int, checkpoint: int | None, *, evaluation: bool):
-        document = folder.document
-        config = config_from(document["method"], document["config"])
-        saved = read_checkpoint(folder, checkpoint)
-        recipe = find_method(document["method"]).build(config, Layout(pool="inline"))
-        recipe.strategy.load(learned(saved))
-        self._recipe = recipe
-        self.task = _task_of(recipe, saved.update, member, evaluation=evaluation)
-
-    def run(self, progress: Callable[[int], None] = lambda amount: None) -> Evaluation:
-        """Make the environment and run the episode; `progress` is called at every step."""
-        try:
-            worker = self._recipe.worker(_Alone(self._recipe, progress))
-            try:
-                result = worker(self.task)
-            finally:
-                worker.close()
-        except Exception as error:
-            name = f"{type(error).__name__}: {error}"
-            raise WorkerError(self.task, name, traceback.format_exc(), error) from error
-        assert isinstance(result, Evaluation)
-        return result
+    member: int = 0
+    """Member of the generation, or episode of the evaluation."""
+    checkpoint: int | None = None
+    """The version that the episode belongs to; by default the newest checkpoint."""
+    evaluation: bool = False
+    """A scheduled evaluation's episode instead of a training episode."""
+    stack_seconds: float = 10.0
+    """Show where the program stands whenever no step was made for this long."""
+    trust_code: bool = False
+    """Import the code that the run folder names."""
 
 
-class _Alone:
-    """The `WorkerContext` of a worker without a pool."""
+def command(line: CommandLine) -> int:
+    """Run one training episode alone, to see why it hangs or fails."""
+    flags = line.flags("RUN", {"episode": EpisodeFlags()})["episode"]
+    if flags.stack_seconds <= 0:
+        raise WrongUse(f"--stack-seconds must be above 0, got {flags.stack_seconds}")
+    import faulthandler
 
-    def __init__(self, recipe: PopulationRecipe, progress: Callable[[int], None]):
-        self.shared: Mapping[str, np.ndarray] = (
-            {} if recipe.shared is None else recipe.shared.arrays
-        )
-        self._progress = progress
-        self._published = recipe.strategy.published()
+    from drumline.commands.foreign_code import open_run
+    from drumline.commands.lone_episode import LoneEpisode
+    from drumline.recipes.blame import named
 
-    def progress(self, amount: int) -> None:
-        """Say that a step was made."""
-        self._progress(amount)
+    folder = open_run(line, trust_code=flags.trust_code)
+    lone = LoneEpisode(folder, flags.member, flags.checkpoint, evaluation=flags.evaluation)
+    print(f"{named(lone.task)}; Ctrl-C ends it", flush=True)
 
-    def probe(self, point: str) -> None:
-        """Nobody probes here."""
+    def progress(amount: int) -> None:
+        # A thread of C's: it shows the stack even if the environment never gives the GIL back.
+        faulthandler.dump_traceback_later(flags.stack_seconds, repeat=True)
 
-    def published(self, version: int) -> Mapping[str, np.ndarray]:
-        """Return the arrays of the checkpoint's version, the only one there is."""
-        return self._published
-
-    def withdrawn(self) -> bool:
-        """Nobody calls this task back."""
-        return False
-
-
-def _task_of(recipe: PopulationRecipe, version: int, member: int, *, evaluation: bool) -> Evaluate:
-    if member < 0:
-        raise RunError(f"--member must be 0 or more, got {member}")
-    if evaluation:
-        if member >= recipe.evaluate_episodes:
-            raise RunError(
-                f"an evaluation of this run has {recipe.evaluate_episodes} episodes, "
-                f"so there is no --member {member}"
-            )
-        return evaluation_tasks(recipe.seed, version, member + 1)[member]
-    size = recipe.plan.population_size
-    if recipe.plan.minimum_env_steps == 0 and member >= size:
-        raise RunError(
-            f"a generation of this run has {size} members, so there is no --member {member}"
-        )
-    return recipe.strategy.ask(member + 2 - member % 2)[member]
+    progress(0)
+    try:
+        result = lone.run(progress)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    print(f"return {result.episode_return!r}, {result.length} env steps")
+    return 0

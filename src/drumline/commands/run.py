@@ -3,38 +3,25 @@
 import csv
 import os
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
-from drumline import seeding
+from drumline.commands.evaluation import EvaluationResult, evaluate_policy, load_policy
+from drumline.commands.foreign_code import importable_cwd, refuse_code_of_main
 from drumline.display.dashboard import Display, choose_display
-from drumline.envs.episode import EpisodeLoop
-from drumline.envs.make import EnvironmentSpec, make_environment
-from drumline.policies.spec import build_policy, spec_from
 from drumline.protocols import Policy
-from drumline.recipes.document import PROMISE, run_document
+from drumline.recipes.document import NO_PROMISE, PROMISE, run_document
 from drumline.recipes.layout import Layout
+from drumline.recipes.machine import differences
 from drumline.recipes.methods import config_from, find_method, method_of
-from drumline.runs.checkpoint import read_checkpoint
+from drumline.recipes.stopped import Stopped
+from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.next_commands import as_typed
 from drumline.runs.policy_files import read_policy
 from drumline.types import Evaluation
-
-
-@dataclass(frozen=True)
-class EvaluationResult:
-    """Returns and lengths of evaluated episodes."""
-
-    returns: tuple[float, ...]
-    lengths: tuple[int, ...]
-
-    @property
-    def mean(self) -> float:
-        """Return the mean return."""
-        return float(np.mean(self.returns))
 
 
 class Run:
@@ -63,11 +50,15 @@ class Run:
     @property
     def policy(self) -> Policy:
         """Return the newest policy; `policy.act(observation)` gives its action."""
-        return load_policy(self.folder, "last")[0]
+        return load_policy(read_policy(self.folder, "last"))
 
-    def evaluate(self, episodes: int = 20, policy: str = "last", seed: int = 0) -> EvaluationResult:
-        """Run noiseless episodes of a saved policy in this process."""
-        return evaluate_policy(self.folder, policy, episodes, seed)
+    def evaluate(
+        self, episodes: int = 20, policy: str = "last", seed: int = 0, *, sample: bool = False
+    ) -> EvaluationResult:
+        """Run episodes of a saved policy in this process; `sample` draws its actions."""
+        stored = read_policy(self.folder, policy)
+        config = self.folder.document["config"]
+        return evaluate_policy(stored, config, episodes, seed, sample=sample)
 
     def episode(
         self, member: int, *, checkpoint: int | None = None, evaluation: bool = False
@@ -76,7 +67,7 @@ class Run:
 
         `checkpoint` (by default the newest) is the version that the episode belongs to.
         """
-        from drumline.commands.episode import LoneEpisode
+        from drumline.commands.lone_episode import LoneEpisode
 
         return LoneEpisode(self.folder, member, checkpoint, evaluation=evaluation).run()
 
@@ -111,7 +102,7 @@ def train(
     layout = layout or layout_of(workers, find_method(method).layout)
     refuse_code_of_main(config, layout)
     recipe = find_method(method).build(config, layout)
-    promise = PROMISE if config.promise else "no promise: trained with --no-promise"
+    promise = PROMISE if config.promise else f"{NO_PROMISE}: trained with --no-promise"
     folder = RunFolder.create(
         None if out is None else Path(out),
         method=method,
@@ -120,8 +111,10 @@ def train(
         document=run_document(config, layout, promise),
     )
     display = display or silent()
-    find_method(method).run(recipe, folder, layout, display, last_update=last_update).run()
-    return Run(folder)
+    run = find_method(method).run
+    return _carry_out(
+        folder, lambda: run(recipe, folder, layout, display, last_update=last_update)
+    )
 
 
 def load(path: str | Path) -> Run:
@@ -135,81 +128,63 @@ def resume(
     *,
     total_steps: int | None = None,
     checkpoint: int | None = None,
+    other_machine: bool = False,
     display: Display | None = None,
 ) -> Run:
-    """Go on from the newest (or a named) checkpoint; `total_steps` is recorded."""
-    document = folder.document
-    refuse_other_machine(document)
-    config = config_from(document["method"], document["config"])
-    if total_steps is not None:
-        config = replace(config, total_steps=total_steps)
-        folder.update_document(config={**document["config"], "total_steps": total_steps})
+    """Go on from the newest (or a named) checkpoint; `total_steps` is recorded.
+
+    `other_machine` goes on where other versions or another processor compute, without the promise.
+    """
+    changes = _changes_of_machine(folder, other_machine)
+    method = find_method(folder.document["method"])
+    config = resumed_config(folder, total_steps)
     refuse_code_of_main(config, layout)
-    saved = read_checkpoint(folder, checkpoint)
-    method = find_method(document["method"])
+    saved = _newest_state(folder, checkpoint)
     recipe = method.build(config, layout)
-    method.run(recipe, folder, layout, display or silent(), resumed_from=saved).run()
+    if total_steps is not None:
+        fields = {**folder.document["config"], "total_steps": total_steps}
+        folder.update_document(config=fields)
+    if changes:
+        folder.update_document(promise=f"{NO_PROMISE}: resumed on another machine ({changes})")
+    return _carry_out(
+        folder,
+        lambda: method.run(recipe, folder, layout, display or silent(), resumed_from=saved),
+    )
+
+
+def resumed_config(folder: RunFolder, total_steps: int | None) -> Any:
+    """Return a run's config, with more steps if asked for."""
+    config = config_from(folder.document["method"], folder.document["config"])
+    return config if total_steps is None else replace(config, total_steps=total_steps)
+
+
+def _changes_of_machine(folder: RunFolder, other_machine: bool) -> str:
+    """Return what computes otherwise here; refuses it unless the promise may go, or is gone."""
+    if folder.document["promise"].startswith(NO_PROMISE):
+        return ""
+    found = "; ".join(map(str, differences(folder.document)))
+    if found and not other_machine:
+        command = as_typed(folder, "resume", "--other-machine")
+        raise RunError(
+            f"{folder.path} was made on another machine ({found}) and could silently get other "
+            f"bits on this one; to go on without the promise: {command}"
+        )
+    return found
+
+
+def _newest_state(folder: RunFolder, checkpoint: int | None) -> Checkpoint | None:
+    """Return the state to go on from; None for a run that was stopped before it had any."""
+    began = checkpoint_numbers(folder) or folder.metrics_csv.exists()
+    return read_checkpoint(folder, checkpoint) if began or checkpoint is not None else None
+
+
+def _carry_out(folder: RunFolder, make: Callable[[], Any]) -> Run:
+    try:
+        make().run()
+    except Stopped as stop:
+        stop.run = folder.path
+        raise
     return Run(folder)
-
-
-def refuse_code_of_main(config: Any, layout: Layout) -> None:
-    """Refuse names from a script or notebook where processes would have to import them."""
-    for name in (config.env, getattr(config, "policy", ""), getattr(config, "network", "")):
-        if layout.pool == "process" and name.startswith("__main__:"):
-            raise ValueError(
-                f"{name!r} lives in the script or notebook itself, which workers cannot import: "
-                'put it into a module, or use workers="inline" (--pool inline)'
-            )
-
-
-def refuse_other_machine(document: dict[str, Any]) -> None:
-    """Refuse to go on under other versions of what computes: the bits could differ silently."""
-    import gymnasium
-
-    made, here = document["versions"], {"numpy": np.__version__, "gymnasium": gymnasium.__version__}
-    for name, version in here.items():
-        if made.get(name) != version:
-            raise RunError(
-                f"this run was made with {name} {made.get(name)} and here is {name} {version}: "
-                f"install {name}=={made.get(name)} to go on with the same bits"
-            )
-
-
-def load_policy(folder: RunFolder, name: str) -> tuple[Policy, EnvironmentSpec]:
-    """Return a saved policy and the environment that it acts in."""
-    stored = read_policy(folder, name)
-    policy = build_policy(spec_from(stored.document["policy"]))
-    policy.load_vector(stored.tensors["parameters"])
-    if "observation_mean" in stored.tensors:
-        policy.load_moments(
-            stored.tensors["observation_mean"], stored.tensors["observation_inverse_std"]
-        )
-    return policy, EnvironmentSpec(**stored.document["environment"])
-
-
-def evaluate_policy(folder: RunFolder, name: str, episodes: int, seed: int) -> EvaluationResult:
-    """Run noiseless episodes with seeds of their own stream."""
-    if episodes < 1:
-        raise RunError(f"--episodes must be 1 or more, got {episodes}")
-    policy, spec = load_policy(folder, name)
-    made = make_environment(spec)
-    loop = EpisodeLoop(made.environment, policy, spec.id)
-    returns, lengths = [], []
-    for episode_seed in seeding.seeds(seed, episodes, "evaluate-command"):
-        seeding.seed_globals(episode_seed)
-        episode = loop.run(
-            episode_seed, made.limit, progress=lambda amount: None, withdrawn=lambda: False
-        )
-        returns.append(episode.episode_return)
-        lengths.append(episode.length)
-    made.environment.close()
-    return EvaluationResult(tuple(returns), tuple(lengths))
-
-
-def importable_cwd() -> None:
-    """Make the current directory importable, for names given on the command line."""
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.insert(0, os.getcwd())
 
 
 def silent() -> Display:

@@ -1,45 +1,126 @@
 """`drumline verify`: does a run repeat on another layout, or do two runs agree?"""
 
+import json
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from drumline.commands.run import Run, refuse_other_machine, train
-from drumline.recipes.layout import Layout
-from drumline.recipes.methods import config_from
-from drumline.runs.fingerprints import Difference, first_difference, read_chain
-from drumline.runs.folder import RunError, RunFolder
+from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from drumline.recipes.layout import Layout
+    from drumline.runs.fingerprints import Difference
+    from drumline.runs.folder import RunFolder
 
 
-def updates_within(run: Run, seconds: float) -> int:
-    """Return how many updates the run made in its first `seconds`, at least one."""
-    return max(1, sum(row["wall_seconds"] <= seconds for row in run.metrics))
+@dataclass(frozen=True)
+class VerifyFlags:
+    """How much is repeated, and on which layout."""
+
+    updates: str = ""
+    """How many updates to repeat: a number or all; by default the first minute's."""
+    workers: int = 3
+    """Workers of the repetition."""
+    pool: Literal["process", "inline"] = "process"
+    """Run the repetition in worker processes, or in this one."""
+    trust_code: bool = False
+    """Import the code that the run folder names (two runs are compared without any)."""
+    quiet: bool = False
+    """Print nothing: the exit code is the answer."""
+    json: bool = False
+    """Print one JSON object."""
+
+
+def command(line: CommandLine) -> int:
+    """Repeat a run on another layout, or compare two; exit code 1 if they differ."""
+    flags = line.flags("RUN | A B", {"verification": VerifyFlags()})["verification"]
+    if not 1 <= len(line.names) <= 2:
+        raise WrongUse("give one run to repeat or two to compare, as in: drumline verify last")
+    if flags.updates and flags.updates != "all" and not flags.updates.isdigit():
+        raise WrongUse(f"--updates {flags.updates!r} is neither a number nor all")
+    if len(line.names) == 2:
+        from drumline.runs.folder import RunFolder
+
+        first, second = (RunFolder.open(name) for name in line.names)
+        difference, what = verify_two(first, second), "the updates that both runs have"
+    else:
+        from drumline.commands.foreign_code import open_run
+        from drumline.recipes.methods import find_method
+
+        folder = open_run(line, trust_code=flags.trust_code)
+        count = 10**12 if flags.updates == "all" else int(flags.updates or 0)
+        layout = find_method(folder.document["method"]).layout(
+            workers=flags.workers, pool=flags.pool, tensorboard=False
+        )
+        done, difference = verify_again(folder, count or None, layout)
+        what = f"{done} updates repeated on {layout.worker_count} workers"
+    _answer(flags, difference, what)
+    return 0 if difference is None else 1
 
 
 def verify_again(
-    folder: RunFolder, updates: int | None, layout: Layout
-) -> tuple[int, Difference | None]:
+    folder: "RunFolder", updates: int | None, layout: "Layout"
+) -> "tuple[int, Difference | None]":
     """Train the first updates once more on `layout`; returns how many, and what differs first."""
-    document = folder.document
-    if document["promise"].startswith("no promise"):
-        raise RunError(document["promise"])
-    refuse_other_machine(document)
+    from drumline.commands.run import Run, train
+    from drumline.recipes.document import NO_PROMISE
+    from drumline.recipes.machine import differences
+    from drumline.recipes.stopped import Stopped
+    from drumline.runs.fingerprints import first_difference, read_chain
+    from drumline.runs.folder import RunError
+
+    _refuse_no_promise(folder)
+    if other := "; ".join(map(str, differences(folder.document))):
+        raise RunError(f"{NO_PROMISE}: {folder.path} was made on another machine ({other})")
     run = Run(folder)
-    rows = run.metrics
+    rows = run.metrics if folder.metrics_csv.exists() else []
     if not rows:
         raise RunError(f"{folder.path} has no updates to verify")
-    count = min(len(rows), updates or updates_within(run, 60.0))
-    config = config_from(document["method"], document["config"])
-    again = replace(config, evaluate_every=0, evaluate_episodes=1)
+    count = min(len(rows), updates or updates_within(run.metrics, 60.0))
+    again = replace(run.config, evaluate_every=0, evaluate_episodes=1)
     with tempfile.TemporaryDirectory(prefix="drumline-verify-") as place:
-        second = train(again, out=Path(place) / "again", layout=layout, last_update=count)
-        ours, theirs = (
-            read_chain(folder.fingerprints_csv),
-            read_chain(second.folder.fingerprints_csv),
-        )
-        return count, first_difference(ours, theirs)
+        try:
+            second = train(again, out=Path(place) / "again", layout=layout, last_update=count)
+        except Stopped as stop:
+            stop.run = None  # the repetition is gone by the time that anyone could resume it
+            raise
+        ours = read_chain(folder.fingerprints_csv)
+        return count, first_difference(ours, read_chain(second.folder.fingerprints_csv))
 
 
-def verify_two(left: RunFolder, right: RunFolder) -> Difference | None:
+def updates_within(rows: list[dict[str, float]], seconds: float) -> int:
+    """Return how many updates a run made in its first `seconds`, at least one."""
+    return max(1, sum(row["wall_seconds"] <= seconds for row in rows))
+
+
+def verify_two(left: "RunFolder", right: "RunFolder") -> "Difference | None":
     """Compare the fingerprints of two runs over the updates that both have."""
+    from drumline.runs.fingerprints import first_difference, read_chain
+
+    for folder in (left, right):
+        _refuse_no_promise(folder)
     return first_difference(read_chain(left.fingerprints_csv), read_chain(right.fingerprints_csv))
+
+
+def _refuse_no_promise(folder: "RunFolder") -> None:
+    from drumline.recipes.document import NO_PROMISE
+    from drumline.runs.folder import RunError
+
+    promise = str(folder.document["promise"])
+    if promise.startswith(NO_PROMISE):
+        raise RunError(f"{promise} ({folder.path})")
+
+
+def _answer(flags: VerifyFlags, difference: "Difference | None", what: str) -> None:
+    if flags.quiet:
+        return
+    if flags.json:
+        update = None if difference is None else difference.update
+        column = None if difference is None else difference.column
+        answer = {"equal": difference is None, "compared": what, "update": update}
+        print(json.dumps({**answer, "column": column}))
+    elif difference is None:
+        print(f"equal: {what}")
+    else:
+        print(f"differs first at update {difference.update} in {difference.column}")

@@ -1,9 +1,10 @@
-"""An episode as a film, also on a machine without a display."""
+"""Episodes to look at: in a window, or as a film, also on a machine without a display."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +18,11 @@ class VideoError(RuntimeError):
     """Frames could not be drawn or written: one sentence that says what to set or install."""
 
 
-class Film(NamedTuple):
-    """What was recorded."""
+class Shown(NamedTuple):
+    """Episodes that were shown or filmed."""
 
-    frames: int
-    episode_return: float
-    length: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
     """Agent decisions."""
 
 
@@ -52,38 +52,85 @@ def choose_offscreen_backend(environ: MutableMapping[str, str]) -> str | None:
     return None
 
 
-def record_episode(
+def record_episodes(
     env: Any,
     act: Callable[[Any], Any],
-    seed: int,
+    seeds: Sequence[int],
     out: Path,
     *,
+    begin: Callable[[int, int], None] = lambda number, seed: None,
     max_steps: int | None = None,
-) -> Film:
-    """Write one episode of a Gymnasium environment with `render_mode="rgb_array"` as an mp4."""
+) -> Shown:
+    """Write episodes of a Gymnasium environment with `render_mode="rgb_array"` as one mp4.
+
+    A frame for every observation; `begin(number, seed)` is called before each episode's reset.
+    """
     if env.render_mode != "rgb_array":
         raise VideoError(f'the environment must be made with render_mode="rgb_array": {env}')
-    observation, _ = env.reset(seed=seed)
-    frame = _frame(env)
-    episode_return, length, over = 0.0, 0, False
-    with _writer(out, env.metadata.get("render_fps", 30)) as writer:
-        writer.append_data(frame)
+    _refuse_file(out)
+    with ExitStack() as stack:
+        writers: list[Any] = []
+
+        def draw() -> None:
+            frame = _frame(env)
+            if not writers:  # only now: without a first frame there is to be no file
+                writers.append(stack.enter_context(_writer(out, env)))
+            writers[0].append_data(frame)
+
+        return _play(env, act, seeds, begin, max_steps, draw)
+
+
+def show_episodes(
+    env: Any,
+    act: Callable[[Any], Any],
+    seeds: Sequence[int],
+    *,
+    begin: Callable[[int, int], None] = lambda number, seed: None,
+    max_steps: int | None = None,
+) -> Shown:
+    """Run episodes of a Gymnasium environment with `render_mode="human"`, which draws itself."""
+    if env.render_mode != "human":
+        raise VideoError(f'the environment must be made with render_mode="human": {env}')
+    return _play(env, act, seeds, begin, max_steps, lambda: None)
+
+
+def _play(
+    env: Any,
+    act: Callable[[Any], Any],
+    seeds: Sequence[int],
+    begin: Callable[[int, int], None],
+    max_steps: int | None,
+    draw: Callable[[], None],
+) -> Shown:
+    returns: list[float] = []
+    lengths: list[int] = []
+    for number, seed in enumerate(seeds):
+        begin(number, seed)
+        observation, _ = env.reset(seed=seed)
+        draw()
+        episode_return, length, over = 0.0, 0, False
         while not over and (max_steps is None or length < max_steps):
             observation, reward, terminated, truncated, _ = env.step(act(observation))
             episode_return += float(reward)
             length += 1
             over = bool(terminated or truncated)
-            writer.append_data(_frame(env))
-    return Film(frames=length + 1, episode_return=episode_return, length=length)
+            draw()
+        returns.append(episode_return)
+        lengths.append(length)
+    return Shown(tuple(returns), tuple(lengths))
 
 
-def _writer(out: Path, fps: float) -> Any:
-    from imageio import v2 as imageio
-
+def _refuse_file(out: Path) -> None:
     if out.suffix != ".mp4":
         raise VideoError(f"a film is an .mp4 file, got {out}")
     if not os.access(out.parent, os.W_OK):
         raise VideoError(f"cannot write {out}: its folder does not exist or is read-only")
+
+
+def _writer(out: Path, env: Any) -> Any:
+    from imageio import v2 as imageio
+
+    fps = env.metadata.get("render_fps", 30)
     # Frames are made even below; blocks of 16, imageio's default, would rescale them and warn.
     return imageio.get_writer(
         out, format="FFMPEG", mode="I", fps=fps, codec="libx264", quality=8, macro_block_size=1

@@ -169,9 +169,15 @@ def _impala_resnet(spec: NetworkSpec) -> nn.Module:
 
 def _from_user(spec: NetworkSpec) -> nn.Module:
     module, _, name = spec.network.partition(":")
-    made: Any = getattr(importlib.import_module(module), name)(
-        spec.observation_shape, spec.head.output_size
-    )
+    given = (spec.observation_shape, spec.head.output_size)
+    try:
+        made: Any = getattr(importlib.import_module(module), name)(*given)
+    except Exception as error:  # whatever the user's own code raises
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(
+            f"--network {spec.network!r} cannot be imported and called with {given} ({reason}): "
+            "give package.module:Class; the current directory is importable"
+        ) from error
     if not isinstance(made, nn.Module) or not any(True for _ in made.parameters()):
         raise ValueError(f"{spec.network} is not a torch.nn.Module with parameters")
     if next(iter(made.buffers()), None) is not None:

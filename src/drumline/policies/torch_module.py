@@ -26,24 +26,55 @@ def load_object(path: str) -> Callable[..., object]:
 def build_module(spec: PolicySpec) -> torch.nn.Module:
     """Call the user's class with (observation size, output size) and check what it returns."""
     assert spec.module is not None
-    module = load_object(spec.module)(spec.observation_size, spec.head.output_size)
+    inputs, outputs = spec.observation_size, spec.head.output_size
+    make = load_object(spec.module)
+    try:
+        module = make(inputs, outputs)
+    except Exception as error:  # whatever the user's own code raises
+        raise _refusal(
+            spec, f"cannot be made with ({inputs}, {outputs}): {_one_line(error)}"
+        ) from error
     if not isinstance(module, torch.nn.Module):
-        raise ValueError(f"--policy {spec.module!r} made a {type(module).__name__}, not a Module")
+        raise _refusal(spec, f"made a {type(module).__name__}, not a Module")
     module.eval()
-    for parameter in module.parameters():
-        parameter.requires_grad_(False)
-        if parameter.dtype != torch.float32:
-            raise ValueError(f"--policy {spec.module!r}: parameters must be float32")
-    with torch.inference_mode():
-        output = module(torch.zeros(1, spec.observation_size))
-    wanted = (1, spec.head.output_size)
-    if not isinstance(output, torch.Tensor) or tuple(output.shape) != wanted:
+    _check_parameters(spec, module)
+    try:
+        with torch.inference_mode():
+            output = module(torch.zeros(1, inputs))
+    except Exception as error:  # whatever the user's own code raises
+        raise _refusal(
+            spec, f"fails on one observation [1, {inputs}]: {_one_line(error)}"
+        ) from error
+    if not isinstance(output, torch.Tensor) or tuple(output.shape) != (1, outputs):
         got = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-        raise ValueError(
-            f"--policy {spec.module!r} returns {got} for one observation; the action space "
-            f"needs {wanted}"
+        raise _refusal(
+            spec, f"returns {got} for one observation; the action space needs {(1, outputs)}"
         )
     return module
+
+
+def _check_parameters(spec: PolicySpec, module: torch.nn.Module) -> None:
+    parameters = list(module.parameters())
+    if not parameters:
+        raise _refusal(spec, "has no parameters, so there is nothing to train")
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+        if parameter.dtype != torch.float32:
+            raise _refusal(spec, "parameters must be float32")
+    if names := [name for name, _ in module.named_buffers()]:
+        raise _refusal(
+            spec,
+            f"has buffers ({', '.join(names)}), as BatchNorm does, which a search over parameters "
+            "would neither train nor save: use a layer without them, such as LayerNorm",
+        )
+
+
+def _refusal(spec: PolicySpec, reason: str) -> ValueError:
+    return ValueError(f"--policy {spec.module!r} {reason}")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:

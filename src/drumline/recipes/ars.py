@@ -17,6 +17,7 @@ from drumline.recipes.searched_policy import (
     environment_and_policy,
     make_noise,
     refuse_nonpositive,
+    searching_packages,
 )
 from drumline.schedules.generational import GenerationPlan
 from drumline.workers.evaluator import EvaluatorSpec
@@ -98,6 +99,11 @@ PRESETS: dict[str, dict[str, Any]] = {
 def preset(env_id: str) -> dict[str, Any]:
     """Return the fields in which the preset of (ars, env_id) differs from the defaults."""
     return dict(PRESETS.get(env_id, {}))
+
+
+def packages(config: ARS) -> tuple[str, ...]:
+    """Return the packages that compute in a run."""
+    return searching_packages(config, "linear")
 
 
 def build(config: ARS, layout: Layout) -> PopulationRecipe:

@@ -9,17 +9,10 @@ from typing import Any
 import numpy as np
 
 from drumline.protocols import Completed, WorkerPool
+from drumline.recipes.stopped import Stopped
 from drumline.types import ProcessActivity, Span
 
 TICK_SECONDS = 0.25
-
-
-class Stopped(BaseException):
-    """A signal asked the run to stop; not an Exception, so that nothing swallows it."""
-
-    def __init__(self, signal_number: int):
-        super().__init__(signal.Signals(signal_number).name)
-        self.signal_number = signal_number
 
 
 class StopSignals:

@@ -1,9 +1,9 @@
 """Which episode a run failed in, in words, and the command that runs it alone."""
 
-import shlex
 from typing import Any
 
 from drumline.runs.folder import RunFolder
+from drumline.runs.next_commands import by_path
 from drumline.types import Evaluate, RehearseTwice
 
 
@@ -22,12 +22,8 @@ def named(task: Evaluate) -> str:
 
 def alone(task: Evaluate, folder: RunFolder) -> str:
     """Return the command that runs the episode alone, in one process."""
-    config = folder.document["config"]
-    words = ["drumline", "episode", str(folder.path), "--member", str(task.member)]
-    words += ["--checkpoint", str(task.version)]
-    words += [] if task.training else ["--evaluation"]
-    foreign = any(":" in str(config.get(field, "")) for field in ("env", "policy"))
-    return shlex.join([*words, "--trust-code"] if foreign else words)
+    words = ["--member", str(task.member), "--checkpoint", str(task.version)]
+    return by_path(folder, "episode", *words, *([] if task.training else ["--evaluation"]))
 
 
 def explain(error: BaseException, folder: RunFolder) -> None:

@@ -18,6 +18,7 @@ from drumline.recipes.searched_policy import (
     environment_and_policy,
     make_noise,
     refuse_nonpositive,
+    searching_packages,
 )
 from drumline.schedules.generational import GenerationPlan
 from drumline.workers.evaluator import EvaluatorSpec
@@ -137,6 +138,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "obs_stat_probability": 0.05,
     },
 }
+
+
+def packages(config: ES) -> tuple[str, ...]:
+    """Return the packages that compute in a run."""
+    return searching_packages(config, config.policy)
 
 
 def build(config: ES, layout: Layout) -> PopulationRecipe:

@@ -10,6 +10,7 @@ import numpy as np
 from drumline.buffers.rollout import RolloutShape
 from drumline.envs.lanes import LanesSpec
 from drumline.envs.make import EnvironmentSpec, resolve_engine
+from drumline.envs.packages import environment_packages, top_package
 from drumline.envs.timing import parse_step_time
 from drumline.policies.actions import ActionHead, head_for
 from drumline.policies.actor_critic_policy import ActorCriticSpec
@@ -237,6 +238,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         )
     },
 }
+
+
+def packages(config: HTS) -> tuple[str, ...]:
+    """Return the packages that compute in a run: the learner is always torch's."""
+    engine = resolve_engine(config.env, config.engine, prefer="envpool")
+    module = (top_package(config.network),) if ":" in config.network else ()
+    return (*environment_packages(config.env, engine), "torch", *module)
 
 
 def build(config: HTS, layout: RotationLayout) -> RotationRecipe:

@@ -16,6 +16,7 @@ from drumline.recipes.layout import Layout
 from drumline.runs.card import RunCard, write_card
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
+from drumline.runs.next_commands import by_path
 from drumline.runs.recorder import Recorder
 from drumline.runs.timeline import write_processes, write_timeline
 from drumline.types import (
@@ -249,7 +250,7 @@ class Ledger:
                 env_id=self._identity.env_id,
                 seed=self._identity.seed,
                 config=document["config"],
-                verify_command=f"drumline verify {self.folder.path}",
+                verify_command=by_path(self.folder, "verify"),
                 layout=document["layout"],
                 versions=document["versions"],
                 machine=document["machine"],

@@ -21,13 +21,15 @@ class Method:
     """(config, layout) → a recipe."""
     run: Callable[..., Any]
     """(recipe, folder, layout, display, resumed_from=…) → what `run()` trains."""
+    packages: Callable[[Any], tuple[str, ...]]
+    """config → installed packages that compute in a run, besides NumPy and Gymnasium."""
     layout: type[Layout] = Layout
 
 
 METHODS: dict[str, Method] = {
-    es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun),
-    ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun),
-    hts.METHOD: Method(hts.HTS, hts.preset, hts.build, RotationRun, RotationLayout),
+    es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun, es.packages),
+    ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun, ars.packages),
+    hts.METHOD: Method(hts.HTS, hts.preset, hts.build, RotationRun, hts.packages, RotationLayout),
 }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from drumline.envs.make import EnvironmentSpec, check_spaces, make_environment, resolve_engine
+from drumline.envs.packages import environment_packages, top_package
 from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
 from drumline.policies.heads import Head, parse_bins
 from drumline.policies.spec import PolicySpec
@@ -40,6 +41,13 @@ def environment_and_policy(
     return spec, PolicySpec(
         size, head, layers, bias=bias, module=module, normalize=config.normalize, zero_init=zero
     )
+
+
+def searching_packages(config: Any, policy: str) -> tuple[str, ...]:
+    """Return the packages that compute in a search: of the environment, and of a torch policy."""
+    engine = resolve_engine(config.env, config.engine)
+    module = ("torch", top_package(policy)) if ":" in policy else ()
+    return (*environment_packages(config.env, engine), *module)
 
 
 def make_noise(

@@ -22,6 +22,7 @@ from drumline.runs.manifest import (
     storable,
     verify_tensors,
 )
+from drumline.runs.next_commands import by_path
 from drumline.types import State
 
 KEPT = 3
@@ -113,7 +114,7 @@ def read_checkpoint(folder: RunFolder, number: int | None = None) -> Checkpoint:
     except Damage as damage:
         previous = _newest_good(folder, [other for other in numbers if other < chosen])
         advice = (
-            f"go on from an older one with --checkpoint {previous}"
+            f"go on from the one before: {by_path(folder, 'resume', '--checkpoint', str(previous))}"
             if previous is not None
             else "no older one is good, so start the run again with another --out"
         )

@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import importlib.metadata
 import json
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ APPEND_ONLY = (
 """Files that only grow; a checkpoint holds their lengths and a resume cuts them there."""
 
 REQUIRED_KEYS = ("method", "config")
+
+CODE_FIELDS = ("env", "policy", "network")
+"""Fields of a config that may name code to import, as module:name."""
 
 
 class RunError(Exception):
@@ -74,6 +78,11 @@ class RunFolder:
         document = {**self.document, **keys}
         replace_file(self.config_json, (json.dumps(document, indent=2) + "\n").encode())
         self.document = document
+
+    def named_code(self) -> list[str]:
+        """Return the names that config.json gives to code outside of drumline."""
+        named = [str(self.document["config"].get(field, "")) for field in CODE_FIELDS]
+        return [name for name in named if ":" in name]
 
     @property
     def config_json(self) -> Path:
@@ -160,9 +169,11 @@ def _make_at(out: Path) -> Path:
     except OSError as error:
         raise _cannot_make(out, error) from error
     if occupied:
+        resume = shlex.join(["drumline", "resume", str(out)])
+        is_run = (out / "config.json").is_file()
         raise RunError(
-            f"{out} exists and is not empty; give another --out, "
-            f"or go on with that run: drumline resume {out}"
+            f"{out} exists and is not empty; give another --out"
+            + (f", or go on with that run: {resume}" if is_run else "")
         )
     return out
 
@@ -174,19 +185,24 @@ def _cannot_make(path: Path, error: OSError) -> RunError:
 
 def _find(name: str) -> Path:
     if name == "last":
-        runs = _known_runs()
-        if not runs:
+        newest = newest_run()
+        if newest is None:
             raise RunError(
                 f"there is no run under {RUNS.resolve()} yet, so RUN cannot be 'last'; give RUN as "
                 "a path, or start a run with drumline train"
             )
-        return max(runs, key=_created)
+        return newest
     for path in (Path(name), RUNS / name):
         if path.is_dir():
             return path
     near = difflib.get_close_matches(name, [run.name for run in _known_runs()], n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else "give RUN as a path, a name under runs/, or last"
     raise RunError(f"there is no run {name!r} here or under {RUNS}/; {hint}")
+
+
+def newest_run() -> Path | None:
+    """Return the run under runs/ that was created most recently: what `last` means."""
+    return max(_known_runs(), key=_created, default=None)
 
 
 def _known_runs() -> list[Path]:

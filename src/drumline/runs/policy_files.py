@@ -21,6 +21,13 @@ class StoredPolicy(NamedTuple):
     tensors: dict[str, np.ndarray]
     document: dict[str, Any]
 
+    def named_code(self) -> list[str]:
+        """Return the names that the description gives to code outside of drumline."""
+        policy = self.document["policy"]
+        network = policy.get("network") or {}
+        named = (self.document["environment"]["id"], policy.get("module"), network.get("network"))
+        return [str(name) for name in named if ":" in str(name)]
+
 
 def write_policy(
     folder: RunFolder, name: str, tensors: Mapping[str, np.ndarray], document: dict[str, Any]

@@ -13,6 +13,7 @@ import numpy as np
 
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers
 from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.next_commands import by_path
 from drumline.runs.policy_files import write_policy
 from drumline.runs.rewind import cut_files, rewind
 from drumline.runs.run_files import RunFiles
@@ -146,7 +147,7 @@ class Recorder:
         """Return what the caller sees of an error in writing: which file, and how to go on."""
         last = self._files.last_checkpoint
         way_out = (
-            f"the last good checkpoint is {last}: go on with drumline resume {self._folder.path}"
+            f"the last good checkpoint is {last}: go on with {by_path(self._folder, 'resume')}"
             if last is not None
             else "there is no checkpoint yet: start the run again with another --out"
         )

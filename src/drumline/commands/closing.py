@@ -1,0 +1,45 @@
+"""What a command says about returns, and what a finished run says last."""
+
+import csv
+import os
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from drumline.display.dashboard import Display, choose_display
+from drumline.functional.statistics import mean_interval
+from drumline.runs.folder import RunFolder
+from drumline.runs.next_commands import as_typed
+
+
+def display_for(*, quiet: bool, json: bool) -> Display:
+    """Return what shows a run on standard output."""
+    return choose_display(sys.stdout, quiet=quiet, json=json, environ=os.environ)
+
+
+def say_finished(folder: RunFolder) -> None:
+    """Print where the run is, what came out, and which command to try next."""
+    print(folder.path)
+    returns = _last_evaluation(folder)
+    if returns:
+        print(mean_line(returns))
+    print("next: " + " · ".join(as_typed(folder, name) for name in ("plot", "enjoy", "verify")))
+
+
+def mean_line(returns: Sequence[float]) -> str:
+    """Return the mean of episode returns in words, with its interval where there is one."""
+    mean = f"return {sum(returns) / len(returns):.1f}"
+    if len(returns) == 1:
+        return f"{mean}, 1 episode"
+    interval = mean_interval(np.array(returns))
+    low, high = f"{interval.low:.1f}", f"{interval.high:.1f}"
+    return f"{mean}, 95 % interval {low} to {high}, {len(returns)} episodes"
+
+
+def _last_evaluation(folder: RunFolder) -> list[float]:
+    if not folder.evaluations_csv.exists():
+        return []
+    with open(folder.evaluations_csv, newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    return [float(value) for value in rows[-1]["returns"].split(";")] if rows else []

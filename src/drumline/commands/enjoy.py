@@ -1,0 +1,132 @@
+"""`drumline enjoy RUN`."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from drumline.envs.make import EnvironmentSpec, MadeEnvironment
+    from drumline.protocols import Policy
+
+
+@dataclass(frozen=True)
+class EnjoyFlags:
+    """What is shown, and where."""
+
+    policy: Literal["best", "last"] = "best"
+    """The one with the highest evaluation so far, or the newest."""
+    episodes: int = 1
+    """How many episodes."""
+    seed: int = 0
+    """Root of the episodes' seeds: they are those of `evaluate`."""
+    max_steps: int = 1000
+    """End an episode after this many env steps."""
+    deterministic: bool = False
+    """Take the most likely action each time (this is the default)."""
+    sample: bool = False
+    """Draw actions, as in `evaluate`."""
+    window: bool = False
+    """Open a window; what happens anyway where there is a display."""
+    video: Path | None = None
+    """Write an mp4; without a display episode.mp4 in the run folder."""
+    trust_code: bool = False
+    """Import the code that the run folder names."""
+
+
+def command(line: CommandLine) -> int:
+    """Show episodes of a saved policy."""
+    flags = line.flags("RUN", {"show": EnjoyFlags()})["show"]
+    _refuse(flags)
+    from drumline.display.video import (
+        choose_offscreen_backend,
+        display_available,
+        record_episodes,
+        show_episodes,
+    )
+
+    window = flags.window or (flags.video is None and display_available(os.environ))
+    if window and not display_available(os.environ):
+        raise WrongUse(
+            "--window needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set; "
+            "leave it out to get a film, or name one with --video FILE.mp4"
+        )
+    if not window:
+        choose_offscreen_backend(os.environ)  # before anything imports MuJoCo
+    from drumline.commands.closing import mean_line
+    from drumline.commands.evaluation import (
+        begin_episode,
+        environment_of,
+        episode_seeds,
+        load_policy,
+        sampled,
+    )
+    from drumline.commands.foreign_code import open_run, refuse_untrusted
+    from drumline.runs.policy_files import read_policy
+
+    folder = open_run(line, trust_code=flags.trust_code)
+    stored = read_policy(folder, flags.policy)
+    refuse_untrusted(line, folder.path, stored.named_code(), trust_code=flags.trust_code)
+    policy: Policy = load_policy(stored)
+    if flags.sample:
+        policy = sampled(policy, stored, folder.document["config"])
+    made = _made_to_draw(environment_of(stored), "human" if window else "rgb_array")
+    seeds = episode_seeds(flags.seed, flags.episodes)
+    limit = min(n for n in (flags.max_steps, made.limit) if n)
+
+    def begin(number: int, seed: int) -> None:
+        begin_episode(policy, flags.seed, number, seed)
+
+    try:
+        if window:
+            shown = show_episodes(made.environment, policy.act, seeds, begin=begin, max_steps=limit)
+        else:
+            out = flags.video or folder.path / "episode.mp4"
+            print(f"filming up to {limit} env steps …", flush=True)
+            shown = record_episodes(
+                made.environment, policy.act, seeds, out, begin=begin, max_steps=limit
+            )
+            print(out)
+    finally:
+        made.environment.close()
+    print(f"{mean_line(shown.returns)}, {sum(shown.lengths)} env steps")
+    return 0
+
+
+def _refuse(flags: EnjoyFlags) -> None:
+    from drumline.commands.evaluate import refuse_both_kinds
+
+    refuse_both_kinds(sample=flags.sample, deterministic=flags.deterministic)
+    if flags.window and flags.video is not None:
+        raise WrongUse("--window and --video contradict each other: give one of them")
+    for name in ("episodes", "max_steps"):
+        if getattr(flags, name) < 1:
+            option = name.replace("_", "-")
+            raise WrongUse(f"--{option} must be 1 or more, got {getattr(flags, name)}")
+
+
+def _made_to_draw(spec: "EnvironmentSpec", render_mode: str) -> "MadeEnvironment":
+    """Make the environment; EnvPool draws nothing, so Gymnasium's of the same id stands in."""
+    from dataclasses import replace
+
+    from drumline.envs.make import EnvironmentProblem, make_environment
+
+    if spec.engine == "gymnasium":
+        return make_environment(spec, render_mode=render_mode)
+    trained = make_environment(spec)
+    trained.environment.close()
+    try:
+        made = make_environment(replace(spec, engine="gymnasium"), render_mode=render_mode)
+    except EnvironmentProblem as error:
+        raise WrongUse(f"EnvPool draws no pictures, and Gymnasium has no {spec.id}") from error
+    ours, theirs = (m.environment.observation_space.shape for m in (trained, made))
+    if ours != theirs:
+        made.environment.close()
+        raise WrongUse(
+            f"EnvPool draws no pictures, and Gymnasium's {spec.id} has other observations: "
+            f"{theirs} instead of {ours}"
+        )
+    print(f"EnvPool draws no pictures: this is Gymnasium's {spec.id}", flush=True)
+    return made

@@ -1,0 +1,62 @@
+"""`drumline evaluate RUN`."""
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from drumline.commands.command_line import CommandLine, WrongUse
+
+
+@dataclass(frozen=True)
+class EvaluateFlags:
+    """Which episodes are run."""
+
+    policy: Literal["best", "last"] = "best"
+    """The one with the highest evaluation so far, or the newest."""
+    episodes: int = 20
+    """How many episodes."""
+    seed: int = 0
+    """Root of the episodes' seeds and of drawn actions: the same seed gives the same numbers."""
+    deterministic: bool = False
+    """Take the most likely action each time (this is the default)."""
+    sample: bool = False
+    """Draw actions: from the trained distribution (hts); from the softmax of the outputs where a
+    search (es, ars) chose among actions; with the training's action noise where its actions are
+    continuous."""
+    json: bool = False
+    """Print one JSON object."""
+    trust_code: bool = False
+    """Import the code that the run folder names."""
+
+
+def command(line: CommandLine) -> int:
+    """Run episodes of a saved policy and print their mean return."""
+    flags = line.flags("RUN", {"evaluation": EvaluateFlags()})["evaluation"]
+    refuse_both_kinds(sample=flags.sample, deterministic=flags.deterministic)
+    from drumline.commands.closing import mean_line
+    from drumline.commands.evaluation import evaluate_policy
+    from drumline.commands.foreign_code import open_run, refuse_untrusted
+    from drumline.runs.policy_files import read_policy
+
+    folder = open_run(line, trust_code=flags.trust_code)
+    stored = read_policy(folder, flags.policy)
+    refuse_untrusted(line, folder.path, stored.named_code(), trust_code=flags.trust_code)
+    config = folder.document["config"]
+    result = evaluate_policy(stored, config, flags.episodes, flags.seed, sample=flags.sample)
+    if flags.json:
+        print(
+            json.dumps(
+                {"returns": result.returns, "lengths": result.lengths, "actions": result.actions}
+            )
+        )
+        return 0
+    print(mean_line(result.returns))
+    if flags.sample:
+        print(f"actions {result.actions}")
+    return 0
+
+
+def refuse_both_kinds(*, sample: bool, deterministic: bool) -> None:
+    """Refuse two contradicting wishes."""
+    if sample and deterministic:
+        raise WrongUse("--sample and --deterministic contradict each other: give one of them")

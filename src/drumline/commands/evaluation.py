@@ -1,0 +1,97 @@
+"""Episodes of a saved policy, in this process."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drumline import seeding
+from drumline.envs.episode import EpisodeLoop
+from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.policies.sampled import SampledPolicy
+from drumline.policies.spec import build_policy, spec_from
+from drumline.protocols import Policy
+from drumline.runs.folder import RunError
+from drumline.runs.policy_files import StoredPolicy
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Returns and lengths of evaluated episodes."""
+
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    actions: str = "deterministic"
+    """How actions were chosen, in words."""
+
+    @property
+    def mean(self) -> float:
+        """Return the mean return."""
+        return float(np.mean(self.returns))
+
+
+def load_policy(stored: StoredPolicy) -> Policy:
+    """Return a saved policy with its parameters and observation moments."""
+    policy = build_policy(spec_from(stored.document["policy"]))
+    policy.load_vector(stored.tensors["parameters"])
+    if "observation_mean" in stored.tensors:
+        policy.load_moments(
+            stored.tensors["observation_mean"], stored.tensors["observation_inverse_std"]
+        )
+    return policy
+
+
+def environment_of(stored: StoredPolicy) -> EnvironmentSpec:
+    """Return the environment that a saved policy acts in."""
+    return EnvironmentSpec(**stored.document["environment"])
+
+
+def sampled(policy: Policy, stored: StoredPolicy, config: Mapping[str, Any]) -> SampledPolicy:
+    """Return the policy with drawn actions; `config` is the one of its run."""
+    std = float(config.get("action_noise_std", 0.0))
+    return SampledPolicy(policy, spec_from(stored.document["policy"]), std)
+
+
+def episode_seeds(seed: int, episodes: int) -> list[int]:
+    """Return the seeds of the first `episodes` episodes under a root seed."""
+    return seeding.seeds(seed, episodes, "evaluate-command")
+
+
+def begin_episode(policy: Policy, seed: int, episode: int, episode_seed: int) -> None:
+    """Seed what an episode is a function of: the globals, and the stream of drawn actions."""
+    seeding.seed_globals(episode_seed)
+    if isinstance(policy, SampledPolicy):
+        policy.begin(seeding.generator(seed, "evaluate-command-action", episode))
+
+
+def evaluate_policy(
+    stored: StoredPolicy,
+    config: Mapping[str, Any],
+    episodes: int,
+    seed: int,
+    *,
+    sample: bool = False,
+) -> EvaluationResult:
+    """Run episodes with seeds of their own stream; the same seed gives the same numbers."""
+    if episodes < 1:
+        raise RunError(f"--episodes must be 1 or more, got {episodes}")
+    policy = load_policy(stored)
+    if sample:
+        policy = sampled(policy, stored, config)
+    spec = environment_of(stored)
+    made = make_environment(spec)
+    loop = EpisodeLoop(made.environment, policy, spec.id)
+    returns, lengths = [], []
+    try:
+        for number, episode_seed in enumerate(episode_seeds(seed, episodes)):
+            begin_episode(policy, seed, number, episode_seed)
+            episode = loop.run(
+                episode_seed, made.limit, progress=lambda amount: None, withdrawn=lambda: False
+            )
+            returns.append(episode.episode_return)
+            lengths.append(episode.length)
+    finally:
+        made.environment.close()
+    words = policy.words if isinstance(policy, SampledPolicy) else "deterministic"
+    return EvaluationResult(tuple(returns), tuple(lengths), words)

@@ -1,0 +1,94 @@
+"""How a command ends: every failure becomes one message and an exit code."""
+
+import errno
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from drumline.commands.command_line import CommandLine, WrongUse
+from drumline.recipes.stopped import Stopped
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+
+
+def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
+    """Run a command and return its exit code: 1 differs, 2 wrong use, 3 failed, 128 + signal."""
+    _stop_at_signals()
+    try:
+        return command(line)
+    except WrongUse as error:
+        return complain(str(error), 2)
+    except Stopped as stop:
+        print(_stopped(stop), file=sys.stderr)
+        return 128 + stop.signal_number
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python's own flush at exit must not fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        code, text = _judged(error)
+        if code == 0:
+            raise
+        return complain(text, code)
+
+
+def complain(text: str, code: int) -> int:
+    """Print one message on stderr and return the exit code."""
+    print(f"drumline: {text}", file=sys.stderr)
+    return code
+
+
+def _stop_at_signals() -> None:
+    """Let Ctrl-C and SIGTERM end a command alike, wherever it is; a run in its loop is gentler."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a background job's SIGINT may be
+            signal.signal(number, _stop)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def _stopped(stop: Stopped) -> str:
+    name = signal.Signals(stop.signal_number).name
+    if stop.run is None:
+        return f"stopped by {name}"
+    from drumline.runs.folder import RunFolder
+    from drumline.runs.next_commands import as_typed
+
+    command = as_typed(RunFolder.open(stop.run), "resume")
+    return f"stopped {stop.run} by {name}; go on with: {command}"
+
+
+def _judged(error: Exception) -> tuple[int, str]:
+    """Return exit code and message; 0 for a fault of drumline's own, whose traceback is wanted."""
+    # Imported only now: a command that ends well need not know what else could have failed.
+    from drumline.display.video import VideoError
+    from drumline.protocols import RoleKilled, TaskKilledWorkers, WorkerError, WorkersLost
+    from drumline.runs.folder import RunError
+    from drumline.runs.recorder import RecordingFailed
+    from drumline.schedules.generational import ImpureEnvironment
+
+    failed = (ImpureEnvironment, RecordingFailed, RoleKilled, WorkersLost, FloatingPointError)
+    if isinstance(error, WorkerError):
+        return 3, f"{error.error}\n{error.traceback.rstrip()}{_notes(error)}"
+    if isinstance(error, TaskKilledWorkers):
+        how = ", ".join(error.causes)
+        times = f"an episode ended its worker {len(error.causes)} times"
+        return 3, f"{times} ({how}){_notes(error)}"
+    if isinstance(error, failed):
+        return 3, str(error)
+    if isinstance(error, (RunError, VideoError, ValueError)):
+        return 2, str(error)
+    if isinstance(error, OSError) and error.errno in _DISK:
+        return 3, f"cannot write {error.filename or 'a file'} ({error.strerror})"
+    return 0, ""
+
+
+def _notes(error: BaseException) -> str:
+    return "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))

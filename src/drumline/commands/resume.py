@@ -1,0 +1,60 @@
+"""`drumline resume RUN`."""
+
+import dataclasses
+import json
+
+from drumline.commands.command_line import CommandLine
+
+
+@dataclasses.dataclass(frozen=True)
+class ResumeFlags:
+    """How the run goes on."""
+
+    total_steps: int | None = None
+    """Go on to this many env steps instead (recorded)."""
+    checkpoint: int | None = None
+    """Go on from this checkpoint instead of the newest."""
+    other_machine: bool = False
+    """Go on although other versions or another processor compute here; the run then says that it
+    promises nothing any more."""
+    trust_code: bool = False
+    """Import the code that the run folder names."""
+    quiet: bool = False
+    """Show nothing but errors."""
+    json: bool = False
+    """One JSON object per line on stdout and nothing else there."""
+    print_config: bool = False
+    """Print the resolved config as JSON and stop."""
+
+
+def command(line: CommandLine) -> int:
+    """Go on with a run, bit for bit as if never stopped."""
+    from drumline.recipes.layout import Layout
+    from drumline.runs.folder import RunFolder
+
+    layout = Layout
+    if line.names:
+        from drumline.recipes.methods import find_method
+
+        layout = find_method(RunFolder.open(line.name()).document["method"]).layout
+    chosen = line.flags("RUN", {"resume": ResumeFlags(), "layout": layout()})
+    flags = chosen["resume"]
+    from drumline.commands.closing import display_for, say_finished
+    from drumline.commands.foreign_code import open_run
+    from drumline.commands.run import resume, resumed_config
+
+    if flags.print_config:
+        config = resumed_config(RunFolder.open(line.name()), flags.total_steps)
+        print(json.dumps(dataclasses.asdict(config), indent=2))
+        return 0
+    run = resume(
+        open_run(line, trust_code=flags.trust_code),
+        chosen["layout"],
+        total_steps=flags.total_steps,
+        checkpoint=flags.checkpoint,
+        other_machine=flags.other_machine,
+        display=display_for(quiet=flags.quiet, json=flags.json),
+    )
+    if not (flags.quiet or flags.json):
+        say_finished(run.folder)
+    return 0

@@ -1,0 +1,67 @@
+"""`drumline train METHOD ENV`."""
+
+import dataclasses
+import json
+
+from drumline.commands.command_line import CommandLine, WrongUse
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """Where the run goes and what is shown of it."""
+
+    out: str | None = None
+    """The run folder itself, empty or new; by default a dated name under runs/."""
+    quiet: bool = False
+    """Show nothing but errors."""
+    json: bool = False
+    """One JSON object per line on stdout and nothing else there."""
+    print_config: bool = False
+    """Print the resolved config as JSON and stop."""
+
+
+def command(line: CommandLine) -> int:
+    """Train a policy; ends with the next command to try."""
+    names = line.names
+    if line.asks_for_help and not names:
+        print(_methods_page(), end="")
+        return 0
+    if len(names) != 2 and not (line.asks_for_help and len(names) == 1):
+        got = " ".join(names) or "nothing"
+        raise WrongUse(
+            f"give METHOD and ENV before the flags, got {got}, as in: drumline train es CartPole-v1"
+        )
+    from drumline.commands.foreign_code import importable_cwd
+    from drumline.recipes.methods import find_method
+
+    importable_cwd()
+    name, env = [*names, "ENV"][:2]
+    method = find_method(name)
+    config = method.config(env=env, **method.preset(env))
+    parts = {"config": config, "layout": method.layout(), "output": Output()}
+    chosen = line.flags(" ".join(names), parts)
+    config, output = chosen["config"], chosen["output"]
+    if config.env != env:
+        raise WrongUse(f"--env {config.env} contradicts {env}, whose preset this is: give one ENV")
+    if output.print_config:
+        print(json.dumps(dataclasses.asdict(config), indent=2))
+        return 0
+    from drumline.commands.closing import display_for, say_finished
+    from drumline.commands.run import train
+
+    display = display_for(quiet=output.quiet, json=output.json)
+    run = train(config, out=output.out, layout=chosen["layout"], display=display)
+    if not (output.quiet or output.json):
+        say_finished(run.folder)
+    return 0
+
+
+def _methods_page() -> str:
+    from drumline.recipes.methods import METHODS
+
+    lines = ["usage: drumline train METHOD ENV [flags]", ""]
+    for name, method in METHODS.items():
+        lines.append(f"  {name:<5} {(method.config.__doc__ or '').partition(' Every field')[0]}")
+    lines += ["", "Flags differ with the method, their defaults with the environment, as in:"]
+    lines += [f"  drumline train {name} CartPole-v1 --help" for name in METHODS]
+    return "\n".join(lines) + "\n"
