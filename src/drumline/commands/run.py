@@ -112,9 +112,7 @@ def train(
     )
     display = display or silent()
     run = find_method(method).run
-    return _carry_out(
-        folder, lambda: run(recipe, folder, layout, display, last_update=last_update)
-    )
+    return _carry_out(folder, lambda: run(recipe, folder, layout, display, last_update=last_update))
 
 
 def load(path: str | Path) -> Run:
