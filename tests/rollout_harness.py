@@ -331,6 +331,9 @@ def _pool(setup: Setup, environment: int) -> Any:
         answer = observation, steps.rewards[0], steps.terminated[0], final
 
 
+MOST_TURNS = 30_000  # an interval takes some hundreds
+
+
 class Died(BaseException):
     """What a probe raises where a process would be killed."""
 
@@ -382,7 +385,10 @@ class MortalCrew(InlineCrew):
 
     def wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
         """Let roles work until `until()` holds, and some of them further if they can."""
+        turns = 0
         while not until():
+            turns += 1
+            assert turns < MOST_TURNS, "everybody waits in vain"
             self._live(self._rng.randrange(len(self._roles)))
         for _ in range(self._rng.randrange(30)):
             self._live(self._rng.randrange(len(self._roles)))
