@@ -133,3 +133,17 @@ def test_images_stay_bytes():
     assert data.observations.shape == ((STEPS + 1) * ENVIRONMENTS, 2, 3, 3)
     assert data.observations.numpy().tobytes() == images.tobytes()
     assert np.shares_memory(data.observations.numpy(), images)
+
+
+def test_a_renewal_starts_every_discounted_return_anew():
+    renewed, plain = made(scale_rewards=True, renew_intervals=1), made(scale_rewards=True)
+    for preparation in (renewed, plain):
+        for number in range(2):
+            preparation.prepare(interval(number), {})
+            preparation.fold(interval(number))
+    alone = made(scale_rewards=True)
+    alone.prepare(interval(1)._replace(interval=0), {})
+    alone.fold(interval(1))
+    cut = renewed.state().tensors["reward_returns"]
+    assert cut.tobytes() == alone.state().tensors["reward_returns"].tobytes()
+    assert cut.tobytes() != plain.state().tensors["reward_returns"].tobytes()

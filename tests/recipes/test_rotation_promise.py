@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import doubles
+import numpy as np
 import pytest
 from doubles import KillAt, SleepAt
 
-from drumline.commands.run import load_policy, resume, silent, train
+from drumline.commands.run import resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.protocols import WorkerError
 from drumline.recipes.document import PROMISE, run_document
@@ -213,8 +214,7 @@ def test_verify_repeats_the_first_updates_under_the_same_schedules(tmp_path: Pat
 
 def test_a_saved_policy_acts_alone(tmp_path: Path):
     run = train(PPO, workers="inline", out=tmp_path / "run")
-    policy, _ = load_policy(run.folder, "last")
-    assert policy.act([0.1, 0.0, -0.1, 0.0]) in (0, 1)
+    assert run.policy.act(np.array([0.1, 0.0, -0.1, 0.0])) in (0, 1)
     assert len(run.evaluate(episodes=2).returns) == 2
 
 

@@ -70,6 +70,7 @@ class RolloutPreparation:
         normalize_observations: bool,
         scale_rewards: bool,
         clip_rewards: bool = False,
+        renew_intervals: int = 0,
     ):
         self._discount = discount
         self._moments = (
@@ -78,6 +79,7 @@ class RolloutPreparation:
         self._scale: RewardScaling | None = initial_scaling(environments) if scale_rewards else None
         self._pending = self._scale
         self._clip_rewards = clip_rewards
+        self._renew_intervals = renew_intervals
 
     def prepare(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Prepared:
         """Return the interval as tensors; `fold` makes what it adds to the statistics count."""
@@ -153,7 +155,10 @@ class RolloutPreparation:
 
     def _rewards(self, rollout: Rollout, ended: np.ndarray) -> np.ndarray:
         if self._scale is not None:
-            self._pending = fold(self._scale, rollout.rewards, ended, self._discount)
+            scale, every = self._scale, self._renew_intervals
+            if every and rollout.interval % every == 0:  # a renewal has cut every episode
+                scale = scale._replace(discounted_returns=np.zeros_like(scale.discounted_returns))
+            self._pending = fold(scale, rollout.rewards, ended, self._discount)
             return scaled(rollout.rewards, self._pending)
         if self._clip_rewards:
             return np.sign(rollout.rewards)

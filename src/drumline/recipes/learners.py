@@ -39,6 +39,7 @@ def make_learner(recipe: Any, pause: Pause) -> Learner:
         normalize_observations=config.normalize_observations,
         scale_rewards=config.scale_rewards,
         clip_rewards=config.clip_rewards,
+        renew_intervals=config.renew_intervals if recipe.renewed else 0,
     )
     rate = _linear(config.learning_rate, config.intervals if config.anneal else 0)
     learner: Learner
