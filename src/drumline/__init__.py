@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from drumline.commands.run import Run, load, train
     from drumline.recipes.ars import ARS
     from drumline.recipes.es import ES
+    from drumline.recipes.hts import HTS
 
 _PLACES = {
     "ARS": ("drumline.recipes.ars", "ARS"),
     "ARSStrategy": ("drumline.algorithms.ars", "ARS"),
     "ES": ("drumline.recipes.es", "ES"),
+    "HTS": ("drumline.recipes.hts", "HTS"),
     "OpenAIES": ("drumline.algorithms.openai_es", "OpenAIES"),
     "Run": ("drumline.commands.run", "Run"),
     "answer": ("drumline.algorithms.mirrored", "answer"),
@@ -21,7 +23,7 @@ _PLACES = {
     "train": ("drumline.commands.run", "train"),
 }
 
-__all__ = ["ARS", "ES", "ARSStrategy", "OpenAIES", "Run", "answer", "load", "train"]
+__all__ = ["ARS", "ES", "HTS", "ARSStrategy", "OpenAIES", "Run", "answer", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,8 @@
 """One run of executors, actors and a learner, put together with the run folder."""
 
 import dataclasses
+import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -31,11 +33,12 @@ from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.process_crew import ProcessCrew
 from drumline.runtime.process_pool import ProcessPool
 from drumline.schedules.overlapped import Interval, RotationPlan, overlapped
-from drumline.types import Evaluation, EvaluationRow, State
+from drumline.types import Evaluation, EvaluationRow, ProcessActivity, Span, State
 from drumline.workers.actor import ActorSpec
 from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.executor import ExecutorSpec, ExecutorStart
 
+_SPANS_KEPT = 50_000
 _PREVIOUS = "previous_"
 _PENDING = "pending_"
 
@@ -111,7 +114,8 @@ class RotationRun:
         )
         self._ledger = Ledger(identity, folder, layout, display, resumed_from)
         self._crew: Crew | None = None
-        self._evaluation_seen: list[Evaluation] = []
+        self._updates: deque[Span] = deque(maxlen=_SPANS_KEPT)
+        self._learned_seconds = 0.0
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
@@ -136,8 +140,9 @@ class RotationRun:
             try:
                 pool.close()
                 crew.close()
-                spans = sorted([*crew.timeline(), *pool.timeline()], key=lambda span: span.start)
-                ledger.close(spans, [*crew.activity(), *pool.activity()])
+                spans = [*crew.timeline(), *pool.timeline(), *self._updates]
+                activity = [*crew.activity(), *pool.activity(), self._learner_activity()]
+                ledger.close(sorted(spans, key=lambda span: span.start), activity)
             finally:
                 self._display.close()
 
@@ -301,6 +306,8 @@ class RotationRun:
             "update_seconds": interval.update_ended - interval.update_began,
             "update_core_seconds": interval.update_core_seconds,
         }
+        self._updates.append(Span("learner", 0, interval.update_began, interval.update_ended, 1))
+        self._learned_seconds += interval.update_ended - interval.update_began
         share = 1.0 - interval.waited_seconds / max(seconds, 1e-9)
         self._ledger.record(
             interval.update,
@@ -317,7 +324,12 @@ class RotationRun:
             self._crew.look()
 
     def _show(self, crew: Any) -> None:
-        self._ledger.show_if_due(crew.activity())
+        self._ledger.show_if_due([*crew.activity(), self._learner_activity()])
+
+    def _learner_activity(self) -> ProcessActivity:
+        """Return what the driver itself has done as the learner."""
+        done, seconds = self._ledger.update, self._learned_seconds
+        return ProcessActivity("learner", 0, os.getpid(), done, done, seconds, 0)
 
     # evaluation
 

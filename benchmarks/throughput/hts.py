@@ -1,0 +1,206 @@
+"""Throughput of HTS-RL against the sum bound of the same run.
+
+The sum bound is 1 / (1 / environment + 1 / forward + 1 / update): each part alone on all cores, at
+the same sizes, precision and batch; `update` counts a whole update (all epochs) per env step. Bound
+and run are measured in turn. `overlap_share` is the time in which simulation and update both ran
+over the shorter of the two, from the run's own timeline.
+
+    python benchmarks/throughput/hts.py --out benchmarks/results/hts_throughput.csv
+"""
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from provenance import provenance, write_table
+
+CASES = {
+    "CartPole-v1 ppo": ["CartPole-v1", "--num-envs=64", "--alpha=128", "--epochs=4"],
+    "HalfCheetah-v5 ppo": ["HalfCheetah-v5"],
+    "Hopper-v5 ppo": ["Hopper-v5"],
+    "Pong-v5 a2c": ["Pong-v5", "--learner=a2c", "--unroll=5", "--alpha=20"],
+    "Pong-v5 ppo": ["Pong-v5"],
+}
+
+PART = """
+import dataclasses, json, sys, time
+import numpy as np, torch
+from drumline.commands.train import Output
+from drumline.recipes.hts import HTS, build, preset
+from drumline.recipes.layout import RotationLayout
+from drumline.recipes.learners import make_learner
+from drumline.policies.actions import sample
+from drumline.policies.inference import InferenceSpec
+from drumline.types import Rollout
+config, what, seconds = json.loads(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+start = float(sys.argv[4])
+config["hidden"] = tuple(config["hidden"])
+torch.set_num_threads(1)
+config = HTS(**config)
+if what.startswith("update"):
+    config = dataclasses.replace(config, learner_threads=int(what[6:]))
+recipe = build(config, RotationLayout())
+n, alpha, shape = config.num_envs, config.alpha, recipe.shape
+rng = np.random.default_rng(0)
+def observations(*lead):
+    dtype = np.dtype(shape.observation_dtype)
+    size = (*lead, *shape.observation_shape)
+    if dtype == np.uint8: return rng.integers(0, 255, size, np.uint8)
+    return rng.standard_normal(size).astype(dtype)
+learner = make_learner(recipe, lambda: None)
+arrays = {k: np.array(v) for k, v in learner.published().items()}
+head = recipe.network.head
+if what == "environment":
+    lanes = recipe.lanes(); lanes.begin(0)
+    noise = rng.random((n, head.noise_size), dtype=np.float32)
+    actions, _ = sample(head, np.zeros((n, head.output_size), np.float32), noise)
+    def work(): lanes.step(None, actions); return n
+elif what == "forward":
+    inference = InferenceSpec(recipe.network, config.precision)(); inference.load(arrays)
+    batch = observations(n)
+    def work(): inference(batch); return n
+else:
+    actions = np.zeros((alpha, n, *head.action_shape), head.action_dtype)
+    flags = np.zeros((alpha, n), bool); numbers = rng.standard_normal((alpha, n)).astype(np.float32)
+    count = [0]
+    def work():
+        rollout = Rollout(count[0], observations_, actions, numbers, flags, flags, -abs(numbers),
+            numbers, np.zeros(0, np.int32), np.zeros(0, np.int64), observations(0))
+        count[0] += 1
+        learner.update(rollout, arrays)
+        return alpha * n
+    observations_ = observations(alpha + 1, n)
+work()
+while time.monotonic() < start: time.sleep(0.001)
+done, began = 0, time.perf_counter()
+while time.perf_counter() - began < seconds: done += work()
+print(done / (time.perf_counter() - began))
+"""
+
+
+def resolved(case: list[str]) -> dict[str, object]:
+    command = [sys.executable, "-m", "drumline", "train", "hts", *case, "--print-config"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def part(config: dict[str, object], what: str, processes: int, seconds: float) -> float:
+    import time
+
+    start = str(time.monotonic() + 6.0)
+    words = [sys.executable, "-c", PART, json.dumps(config), what, str(seconds), start]
+    started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    return sum(float(process.communicate()[0]) for process in started)
+
+
+def whole(case: list[str], steps: int, layout: list[str]) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "run"
+        flags = [f"--total-steps={steps}", "--evaluate-every=0", "--evaluate-episodes=1", "--quiet"]
+        command = [sys.executable, "-m", "drumline", "train", "hts", *case, *flags, *layout]
+        subprocess.run([*command, f"--out={out}"], check=True)
+        with open(out / "metrics.csv", newline="") as lines:
+            rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(lines)]
+        first = min(3, len(rows) - 2)
+        seconds = rows[-1]["wall_seconds"] - rows[first]["wall_seconds"]
+        made = rows[-1]["env_steps"] - rows[first]["env_steps"]
+        updates = sum(row["update_seconds"] for row in rows[first + 1 :])
+        timeline = json.loads((out / "timeline.json").read_text())
+        return {
+            "speed": made / seconds,
+            "update_share": updates / seconds,
+            "overlap": overlap_share(timeline),
+        }
+
+
+def overlap_share(timeline: dict[str, list[dict[str, float]]]) -> float:
+    """Time in which executors and learner both worked, over the shorter of the two."""
+    spans: dict[str, list[tuple[float, float]]] = {"executor": [], "learner": []}
+    for event in timeline["traceEvents"]:
+        role = str(event.get("cat", ""))
+        if role in spans and event.get("ph") == "X":
+            spans[role].append((event["ts"], event["ts"] + event["dur"]))
+    works = {role: merged(sorted(parts)) for role, parts in spans.items()}
+    totals = [sum(end - begin for begin, end in parts) for parts in works.values()]
+    both = sum(
+        max(0.0, min(end, other_end) - max(begin, other_begin))
+        for begin, end in works["executor"]
+        for other_begin, other_end in works["learner"]
+    )
+    return both / min(totals) if min(totals) > 0 else float("nan")
+
+
+def merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    joined: list[tuple[float, float]] = []
+    for begin, end in spans:
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--layout", nargs="*", default=[], help="layout flags, without dashes")
+    options = parser.parse_args()
+    cores = os.cpu_count() or 1
+    layout = [f"--{word}" for word in options.layout]
+    table: list[dict[str, object]] = []
+    for name in options.cases:
+        case = CASES[name]
+        config = resolved(case)
+        rounds: list[dict[str, float]] = []
+        for _ in range(options.rounds):
+            speeds = {
+                what: part(config, what, cores, options.seconds / 3)
+                for what in ("environment", "forward")
+            }
+            speeds["update"] = max(
+                part(config, "update1", cores, options.seconds / 2),
+                part(config, f"update{cores}", 1, options.seconds / 2),
+            )
+            bound = 1.0 / sum(1.0 / speed for speed in speeds.values())
+            interval = int(str(config["num_envs"])) * int(str(config["alpha"]))
+            steps = max(8 * interval, int(bound * options.seconds))
+            measured = whole(case, steps, layout)
+            rounds.append({**speeds, "bound": bound, **measured})
+        median = {key: statistics.median(row[key] for row in rounds) for key in rounds[0]}
+        ratios = [row["speed"] / row["bound"] for row in rounds]
+        table.append(
+            {
+                "case": name,
+                "precision": config["precision"],
+                "num_envs": config["num_envs"],
+                "alpha": config["alpha"],
+                "layout": " ".join(layout) or "default",
+                "environment_env_steps_per_second": f"{median['environment']:.0f}",
+                "forward_env_steps_per_second": f"{median['forward']:.0f}",
+                "update_env_steps_per_second": f"{median['update']:.0f}",
+                "sum_bound_env_steps_per_second": f"{median['bound']:.0f}",
+                "hts_env_steps_per_second": f"{median['speed']:.0f}",
+                "ratio_median": f"{statistics.median(ratios):.3f}",
+                "ratio_min": f"{min(ratios):.3f}",
+                "ratio_max": f"{max(ratios):.3f}",
+                "update_share": f"{median['update_share']:.3f}",
+                "overlap_share": f"{median['overlap']:.3f}",
+                "rounds": options.rounds,
+                **provenance([0]),
+            }
+        )
+        print(table[-1], flush=True)
+        write_table(options.out, table)
+
+
+if __name__ == "__main__":
+    main()
