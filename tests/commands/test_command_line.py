@@ -1,38 +1,13 @@
 """The command line as its users meet it: what it prints and how it exits."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typed_commands import TINY, drumline
 
 from drumline.cli import COMMANDS
-
-TINY = [
-    "--total-steps=60",
-    "--population-size=4",
-    "--noise-table-size=4096",
-    "--hidden",
-    "4",
-    "--evaluate-episodes=2",
-    "--pool=inline",
-]
-HERE = Path(__file__).resolve().parents[1]
-
-
-def drumline(*arguments: str, cwd: Path, environ: dict[str, str] | None = None):
-    paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-m", "drumline", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": paths, **(environ or {})},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +39,26 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["train", "es", "impure_environment:DictObservations"], "FlattenObservation"),
         (["train", "es", "nowhere:Thing"], "cannot be imported"),
         (["train", "es", "CartPole-v1", "--workers=-1"], "--workers"),
-        (["train", "es", "CartPole-v1", "--out=run"], "run"),
+        (["train", "es", "CartPole-v1", "--out=run"], "drumline resume run"),
+        (["train", "es", "CartPole-v1", "--out=/proc/run"], "writable folder with --out"),
+        (["train", "es", "CartPole-v1", "--env=Pendulum-v1"], "contradicts CartPole-v1"),
+        (["train", "es", "CartPole-v1", "more"], "es CartPole-v1 more"),
+        (["train", "es", "CartPole-v1", "--policy=torch_policies:OneOutputTooMany"], "(1, 3)"),
+        (["train", "es", "CartPole-v1", "--policy=torch_policies:WithoutParameters"], "no param"),
+        (["train", "es", "CartPole-v1", "--policy=torch_policies:BatchNormalized"], "LayerNorm"),
+        (["train", "hts", "CartPole-v1", "--network=nowhere:Net"], "cannot be imported"),
+        (["train", "hts", "CartPole-v1", "--network=torch_policies:TakesNothing"], "TypeError"),
         (["resume", "runn"], "runn"),
+        (["resume"], "give a RUN"),
+        (["resume", "run", "run"], "one RUN"),
+        (["evaluate", "run", "--episodes=0"], "--episodes"),
+        (["evaluate", "run", "--sample", "--deterministic"], "contradict"),
+        (["enjoy", "run", "--window", "--video=a.mp4"], "contradict"),
+        (["enjoy", "run", "--video=a.gif"], "a.gif"),
+        (["enjoy", "run", "--episodes=0"], "--episodes"),
+        (["enjoy", "run", "--max-steps=0"], "--max-steps"),
+        (["plot"], "at least one RUN"),
+        (["verify"], "one run to repeat"),
         (["evaluate", "run", "--policy=worst"], "worst"),
         (["plot", "run", "--x=hours"], "hours"),
         (["verify", "run", "--updates=some"], "some"),
@@ -83,10 +76,40 @@ def test_wrong_use_gets_one_clear_message_and_exit_code_2(finished: Path, argume
     assert "Traceback" not in done.stderr
 
 
-def test_an_unknown_flag_exits_with_2_and_shows_it(finished: Path):
+def test_an_unknown_flag_exits_with_2_and_offers_the_nearest(finished: Path):
     done = drumline("train", "es", "CartPole-v1", "--populaton-size=8", cwd=finished)
     assert done.returncode == 2
-    assert "populaton" in done.stderr + done.stdout
+    assert "--populaton-size=8" in done.stderr
+    assert "--population-size INT" in done.stderr
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "train"])
+def test_a_run_of_another_format_is_refused_by_every_command(finished: Path, command: str):
+    place = finished / "foreign"
+    place.mkdir(exist_ok=True)
+    document = json.loads((finished / "run" / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**document, "format": 99, "drumline": "9.9"}))
+    done = drumline(command, "foreign", cwd=finished)
+    assert done.returncode == 2
+    assert "another version of drumline (9.9)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_not_empty_is_offered_for_resume_only_if_it_is_a_run(tmp_path: Path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("precious")
+    done = drumline("train", "es", "CartPole-v1", *TINY, "--out=thesis", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "not empty" in done.stderr
+    assert "resume" not in done.stderr
+    assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
+
+
+def test_no_arguments_print_usable_help_and_exit_with_2(tmp_path: Path):
+    done = drumline(cwd=tmp_path)
+    assert done.returncode == 2
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -125,21 +148,6 @@ def test_nan_and_infinity_stop_the_run_with_a_resumable_state(
     assert match[0] in alone.stderr
 
 
-def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost(finished: Path):
-    drumline("train", "es", "CartPole-v1", *TINY, "--out=damaged", cwd=finished)
-    checkpoints = (finished / "damaged" / "checkpoints").iterdir()
-    newest = max(checkpoints, key=lambda place: int(place.name))
-    tensors = next(newest.glob("*.safetensors"))
-    content = bytearray(tensors.read_bytes())
-    content[-1] ^= 1
-    tensors.write_bytes(content)
-    rows = (finished / "damaged" / "metrics.csv").read_bytes()
-    done = drumline("resume", "damaged", cwd=finished)
-    assert done.returncode == 2
-    assert "--checkpoint" in done.stderr
-    assert (finished / "damaged" / "metrics.csv").read_bytes() == rows
-
-
 def test_a_run_that_names_code_needs_trust(finished: Path):
     done = drumline("train", "es", "impure_environment:Counting", *TINY, "--out=own", cwd=finished)
     assert done.returncode == 0, done.stderr
@@ -157,7 +165,7 @@ def test_json_puts_nothing_but_objects_on_stdout(tmp_path: Path):
 
 def test_plain_lines_without_a_terminal_hold_no_escape_codes(tmp_path: Path):
     done = drumline(
-        "train", "es", "CartPole-v1", *TINY, "--out=run", cwd=tmp_path, environ={"NO_COLOR": "1"}
+        "train", "es", "CartPole-v1", *TINY, "--out=run", cwd=tmp_path, changes={"NO_COLOR": "1"}
     )
     assert done.returncode == 0
     assert "\x1b" not in done.stdout

@@ -20,9 +20,8 @@ class EvaluateFlags:
     deterministic: bool = False
     """Take the most likely action each time (this is the default)."""
     sample: bool = False
-    """Draw actions: from the trained distribution (hts); from the softmax of the outputs where a
-    search (es, ars) chose among actions; with the training's action noise where its actions are
-    continuous."""
+    """Draw actions: hts from its distribution; es and ars from the softmax of the outputs, or,
+    where actions are continuous, with the action noise of the training."""
     json: bool = False
     """Print one JSON object."""
     trust_code: bool = False

@@ -5,8 +5,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from drumline.commands.command_line import CommandLine, WrongUse
 from drumline.recipes.stopped import Stopped
@@ -16,9 +18,9 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
     """Run a command and return its exit code: 1 differs, 2 wrong use, 3 failed, 128 + signal."""
-    _stop_at_signals()
     try:
-        return command(line)
+        with _stoppable():
+            return command(line)
     except WrongUse as error:
         return complain(str(error), 2)
     except Stopped as stop:
@@ -41,13 +43,19 @@ def complain(text: str, code: int) -> int:
     return code
 
 
-def _stop_at_signals() -> None:
+@contextmanager
+def _stoppable() -> Iterator[None]:
     """Let Ctrl-C and SIGTERM end a command alike, wherever it is; a run in its loop is gentler."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as a background job's SIGINT may be
-            signal.signal(number, _stop)
+    previous: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as a background job's may be
+                previous[number] = signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

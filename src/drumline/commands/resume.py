@@ -15,8 +15,7 @@ class ResumeFlags:
     checkpoint: int | None = None
     """Go on from this checkpoint instead of the newest."""
     other_machine: bool = False
-    """Go on although other versions or another processor compute here; the run then says that it
-    promises nothing any more."""
+    """Go on although versions or the processor differ; the run then promises nothing any more."""
     trust_code: bool = False
     """Import the code that the run folder names."""
     quiet: bool = False

@@ -1,0 +1,133 @@
+"""How commands end: signals, exit codes, and messages that work as typed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from doubles import wait_until
+from typed_commands import TINY, Terminal, drumline, environ, said_command
+
+from drumline.commands.command_line import CommandLine
+from drumline.commands.outcome import ended
+from drumline.recipes.stopped import Stopped
+
+
+def line(command: str) -> CommandLine:
+    return CommandLine(command, ["last"], lambda parts, words, program: parts)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_anywhere_in_a_command_is_an_exit_code_and_no_traceback(
+    capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
+):
+    before = signal.getsignal(number)
+
+    def command(line: CommandLine) -> int:
+        os.kill(os.getpid(), number)
+        raise AssertionError("the signal was not taken")
+
+    assert ended(command, line("evaluate")) == code
+    assert capsys.readouterr().err == f"stopped by {number.name}\n"
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_the_process_inherited_as_ignored_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+
+        def command(line: CommandLine) -> int:
+            os.kill(os.getpid(), signal.SIGINT)
+            return 0
+
+        assert ended(command, line("evaluate")) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_fault_of_drumlines_own_keeps_its_traceback():
+    def command(line: CommandLine) -> int:
+        raise KeyError("fault")
+
+    with pytest.raises(KeyError, match="fault"):
+        ended(command, line("evaluate"))
+
+
+def test_a_stopped_run_is_called_last_only_if_it_is_the_newest_under_runs(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+):
+    terminal.train("es", "CartPole-v1", "--out=elsewhere place/run")
+    terminal.train("es", "CartPole-v1")
+    terminal.train("es", "CartPole-v1", "--seed=1")
+    older, newer = sorted(Path("runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for path, name in [
+        (newer, "last"),
+        (older, str(older)),
+        (Path("elsewhere place/run"), "'elsewhere place/run'"),
+    ]:
+
+        def command(line: CommandLine, path: Path = path) -> int:
+            stop = Stopped(signal.SIGTERM)
+            stop.run = path
+            raise stop
+
+        assert ended(command, line("train")) == 143
+        told = capsys.readouterr().err
+        assert str(path) in told
+        assert said_command(told) == f"drumline resume {name}"
+        assert terminal.line(said_command(told)).code == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_training_run_that_is_stopped_prints_the_command_that_goes_on(
+    tmp_path: Path, number: signal.Signals, code: int
+):
+    words = ["train", "es", "impure_environment:Counting", *TINY, "--total-steps=10000000"]
+    words += ["--out=my run", "--checkpoint-minutes=60", "--quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drumline", *words],
+        cwd=tmp_path,
+        env=environ(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    metrics = tmp_path / "my run" / "metrics.csv"
+    wait_until(lambda: process.poll() is not None or (metrics.exists() and metrics.stat().st_size))
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    assert said_command(errors) == "drumline resume 'my run' --trust-code"
+    rows = metrics.read_text().splitlines()[1:]
+    steps = int(float(rows[-1].split(",")[1])) + 40
+    again = drumline(
+        "resume", "my run", "--trust-code", f"--total-steps={steps}", "--pool=inline", cwd=tmp_path
+    )
+    assert again.returncode == 0, again.stderr
+    assert metrics.read_text().splitlines()[1 : len(rows) + 1] == rows
+    assert len(metrics.read_text().splitlines()) > len(rows) + 1
+
+
+def test_a_stopped_repetition_names_no_run_that_is_gone(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    terminal.train("es", "CartPole-v1", "--out=run")
+
+    def stopping(run: object) -> None:
+        raise Stopped(signal.SIGINT)
+
+    monkeypatch.setattr("drumline.recipes.population.PopulationRun.run", stopping)
+    stopped = terminal("verify", "run", "--pool=inline")
+    assert stopped.code == 130
+    assert stopped.err == "stopped by SIGINT\n"
+
+
+def test_a_finished_run_names_commands_that_work_as_typed(terminal: Terminal):
+    ended = terminal("train", "es", "impure_environment:Counting", *TINY, "--out=run")
+    *_, following = ended.out.splitlines()
+    plot, _enjoy, verify = following.removeprefix("next: ").split(" · ")
+    assert plot == "drumline plot run"
+    assert verify == "drumline verify run --trust-code"
+    assert terminal.line(plot).code == 0
+    assert terminal.line(verify).code == 0

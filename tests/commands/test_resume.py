@@ -1,0 +1,163 @@
+"""Going on: on another machine, from damaged checkpoints, from nothing."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typed_commands import Terminal, said_command
+
+from drumline.recipes.document import PROMISE, run_document
+from drumline.recipes.es import ES
+from drumline.recipes.layout import Layout
+from drumline.runs.folder import RunFolder
+
+
+def changed(run: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Rewrite config.json as another machine would have written it."""
+    path = Path(run) / "config.json"
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def older_numpy(document: dict[str, Any]) -> None:
+    document["versions"]["numpy"] = "1.0.0"
+
+
+def other_processor(document: dict[str, Any]) -> None:
+    document["machine"]["processor"] = "Z80"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [(older_numpy, "numpy 1.0.0 there"), (other_processor, "Z80 there")]
+)
+def test_another_machine_is_refused_and_the_flag_takes_the_promise_away(
+    terminal: Terminal, change: Callable[[dict[str, Any]], None], said: str
+):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    changed("run", change)
+    before = {path: path.read_bytes() for path in Path("run").glob("*.*")}
+    refused = terminal("resume", "run", "--total-steps=120", "--pool=inline")
+    assert refused.code == 2
+    assert said in refused.err
+    assert {path: path.read_bytes() for path in Path("run").glob("*.*")} == before
+    unverified = terminal("verify", "run", "--pool=inline")
+    assert unverified.code == 2
+    assert "no promise" in unverified.err
+    assert said in unverified.err
+    command = f"{said_command(refused.err)} --total-steps=120 --pool=inline --quiet"
+    assert command.startswith("drumline resume run --other-machine")
+    assert terminal.line(command).code == 0
+    promise = json.loads(Path("run/config.json").read_text())["promise"]
+    assert promise.startswith("no promise: resumed on another machine")
+    assert said in promise
+    assert Path("run/card.md").read_text().startswith(promise)
+    for words in (["run"], ["run", "run"]):
+        verified = terminal("verify", *words)
+        assert verified.code == 2
+        assert promise in verified.err
+    # There is no promise left to protect.
+    assert terminal("resume", "run", "--total-steps=180", "--pool=inline").code == 0
+
+
+def test_what_does_not_compute_in_a_run_may_differ(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+
+    def change(document: dict[str, Any]) -> None:
+        for name in ("torch", "mujoco", "envpool"):
+            document["versions"][name] = "0.1"
+        document["versions"]["python"] += "9"
+
+    changed("run", change)
+    assert terminal("resume", "run", "--total-steps=120", "--pool=inline").code == 0
+
+
+def test_a_run_without_the_list_of_what_computes_is_compared_in_everything(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+
+    def change(document: dict[str, Any]) -> None:
+        del document["computed_by"]
+        document["versions"]["torch"] = "0.1"
+
+    changed("run", change)
+    assert "torch 0.1 there" in terminal("resume", "run").err
+
+
+def damaged(run: str, damage: Callable[[bytes], bytes]) -> None:
+    newest = max(Path(run, "checkpoints").iterdir(), key=lambda place: int(place.name))
+    tensors = newest / "state.safetensors"
+    tensors.write_bytes(damage(tensors.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[: len(data) // 2], lambda data: data[:-1] + bytes([data[-1] ^ 1])],
+    ids=["truncated", "bit-flipped"],
+)
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_is_offered_as_a_command(
+    terminal: Terminal, damage: Callable[[bytes], bytes]
+):
+    terminal.train("es", "CartPole-v1", "--total-steps=200", "--out=a run")
+    whole = Path("a run/fingerprints.csv").read_bytes()
+    damaged("a run", damage)
+    refused = terminal("resume", "a run")
+    assert refused.code == 2
+    assert "is damaged" in refused.err
+    assert Path("a run/fingerprints.csv").read_bytes() == whole
+    command = said_command(refused.err)
+    assert command.startswith("drumline resume 'a run' --checkpoint ")
+    assert terminal.line(f"{command} --pool=inline --quiet").code == 0
+    assert Path("a run/fingerprints.csv").read_bytes() == whole
+
+
+def test_a_run_that_was_stopped_before_its_first_checkpoint_starts_with_the_same_bits(
+    terminal: Terminal,
+):
+    terminal.train("es", "CartPole-v1", "--out=whole")
+    fields = json.loads(Path("whole/config.json").read_text())["config"]
+    config = ES(**{**fields, "hidden": tuple(fields["hidden"])})
+    document = run_document(config, Layout(), PROMISE)
+    RunFolder.create(Path("run"), method="es", env_id=config.env, seed=0, document=document)
+    assert terminal("resume", "run", "--pool=inline", "--quiet").code == 0
+    for name in ("fingerprints.csv", "episodes.csv", "evaluations.csv"):
+        assert Path("run", name).read_bytes() == Path("whole", name).read_bytes()
+
+
+def test_rows_without_any_checkpoint_are_not_thrown_away(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    for place in sorted(Path("run/checkpoints").glob("*/*")):
+        place.unlink()
+    for place in Path("run/checkpoints").iterdir():
+        place.rmdir()
+    rows = Path("run/metrics.csv").read_bytes()
+    refused = terminal("resume", "run")
+    assert refused.code == 2
+    assert "no checkpoint" in refused.err
+    assert Path("run/metrics.csv").read_bytes() == rows
+
+
+def test_the_config_of_a_resumed_run_can_be_printed_without_going_on(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    before = Path("run/config.json").read_bytes()
+    printed = terminal("resume", "run", "--total-steps=500", "--print-config")
+    assert json.loads(printed.out)["total_steps"] == 500
+    assert json.loads(printed.out)["population_size"] == 4
+    assert Path("run/config.json").read_bytes() == before
+
+
+def test_a_total_that_cannot_be_is_refused_before_anything_is_written(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    before = Path("run/config.json").read_bytes()
+    assert terminal("resume", "run", "--total-steps=-1").code == 2
+    assert Path("run/config.json").read_bytes() == before
+
+
+def test_resume_takes_the_flags_of_the_layout_and_the_display(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    words = ["--workers=1", "--pool=inline", "--checkpoint-minutes=5", "--no-tensorboard", "--json"]
+    ended = terminal("resume", "run", "--total-steps=120", *words)
+    assert ended.code == 0
+    assert [json.loads(line)["update"] for line in ended.out.splitlines()]
+    assert terminal("resume", "run", "--total-steps=180", "--quiet", "--pool=inline").out == ""
