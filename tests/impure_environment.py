@@ -130,3 +130,21 @@ class Collapsing(Counting):
         if self.steps == 3:
             raise RuntimeError("the cart fell off the table")
         return super().step(action)
+
+
+class Drawn(Counting):
+    """Has pictures, and a window that writes what it shows."""
+
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 25}  # noqa: RUF012
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def step(self, action):
+        result = super().step(action)
+        if self.render_mode == "human":
+            print(f"a window shows step {self.steps}")
+        return result
+
+    def render(self):
+        return np.full((48, 64, 3), 40 * self.steps, np.uint8)

@@ -53,16 +53,16 @@ class Ended(NamedTuple):
 class Terminal:
     """Runs commands in this process, in a directory of their own."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]):
-        self._capsys = capsys
+    def __init__(self, capfd: pytest.CaptureFixture[str]):
+        self._capfd = capfd
 
     def __call__(self, *words: str) -> Ended:
-        self._capsys.readouterr()
+        self._capfd.readouterr()
         try:
             code = cli.run(list(words))
         except SystemExit as stop:
             code = int(stop.code or 0)
-        return Ended(code, *self._capsys.readouterr())
+        return Ended(code, *self._capfd.readouterr())
 
     def line(self, text: str) -> Ended:
         """Run a line that a message told to type."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -55,6 +56,8 @@ def run(arguments: list[str]) -> int:
 
 def _parse(parts: Mapping[str, Any], words: Sequence[str], program: str) -> dict[str, Any]:
     """Return `parts` with what was typed; `--help` and misspelt flags exit here."""
+    if os.environ.get("NO_COLOR"):
+        os.environ.setdefault("PYTHON_TYRO_ANSI_CODES", "False")  # read when tyro is imported
     import tyro
 
     flags = dataclasses.make_dataclass(

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from typed_commands import TINY, drumline
+from typed_commands import TINY, Terminal, drumline
 
 from drumline.cli import COMMANDS
 
@@ -69,11 +69,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["episode", "run", "--stack-seconds=0"], "--stack-seconds"),
     ],
 )
-def test_wrong_use_gets_one_clear_message_and_exit_code_2(finished: Path, arguments, said):
-    done = drumline(*arguments, cwd=finished)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+def test_wrong_use_gets_one_clear_message_and_exit_code_2(
+    finished: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, arguments, said
+):
+    monkeypatch.chdir(finished)
+    done = terminal(*arguments)
+    assert done.code == 2, done.out + done.err
+    assert said in done.err
 
 
 def test_an_unknown_flag_exits_with_2_and_offers_the_nearest(finished: Path):
@@ -84,15 +86,17 @@ def test_an_unknown_flag_exits_with_2_and_offers_the_nearest(finished: Path):
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "train"])
-def test_a_run_of_another_format_is_refused_by_every_command(finished: Path, command: str):
+def test_a_run_of_another_format_is_refused_by_every_command(
+    finished: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: str
+):
+    monkeypatch.chdir(finished)
     place = finished / "foreign"
     place.mkdir(exist_ok=True)
     document = json.loads((finished / "run" / "config.json").read_text())
     (place / "config.json").write_text(json.dumps({**document, "format": 99, "drumline": "9.9"}))
-    done = drumline(command, "foreign", cwd=finished)
-    assert done.returncode == 2
-    assert "another version of drumline (9.9)" in done.stderr
-    assert "Traceback" not in done.stderr
+    done = terminal(command, "foreign")
+    assert done.code == 2
+    assert "another version of drumline (9.9)" in done.err
 
 
 def test_a_folder_that_is_not_empty_is_offered_for_resume_only_if_it_is_a_run(tmp_path: Path):

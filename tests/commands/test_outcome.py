@@ -21,7 +21,7 @@ def line(command: str) -> CommandLine:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_anywhere_in_a_command_is_an_exit_code_and_no_traceback(
-    capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
+    capfd: pytest.CaptureFixture[str], number: signal.Signals, code: int
 ):
     before = signal.getsignal(number)
 
@@ -30,7 +30,7 @@ def test_a_signal_anywhere_in_a_command_is_an_exit_code_and_no_traceback(
         raise AssertionError("the signal was not taken")
 
     assert ended(command, line("evaluate")) == code
-    assert capsys.readouterr().err == f"stopped by {number.name}\n"
+    assert capfd.readouterr().err == f"stopped by {number.name}\n"
     assert signal.getsignal(number) is before
 
 
@@ -56,7 +56,7 @@ def test_a_fault_of_drumlines_own_keeps_its_traceback():
 
 
 def test_a_stopped_run_is_called_last_only_if_it_is_the_newest_under_runs(
-    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+    terminal: Terminal, capfd: pytest.CaptureFixture[str]
 ):
     terminal.train("es", "CartPole-v1", "--out=elsewhere place/run")
     terminal.train("es", "CartPole-v1")
@@ -74,7 +74,7 @@ def test_a_stopped_run_is_called_last_only_if_it_is_the_newest_under_runs(
             raise stop
 
         assert ended(command, line("train")) == 143
-        told = capsys.readouterr().err
+        told = capfd.readouterr().err
         assert str(path) in told
         assert said_command(told) == f"drumline resume {name}"
         assert terminal.line(said_command(told)).code == 0

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import textwrap
 
 from drumline.commands.command_line import CommandLine, WrongUse
 
@@ -61,7 +62,8 @@ def _methods_page() -> str:
 
     lines = ["usage: drumline train METHOD ENV [flags]", ""]
     for name, method in METHODS.items():
-        lines.append(f"  {name:<5} {(method.config.__doc__ or '').partition(' Every field')[0]}")
+        about = (method.config.__doc__ or "").partition(" Every field")[0]
+        lines += textwrap.wrap(f"  {name:<5} {about}", 80, subsequent_indent=" " * 8)
     lines += ["", "Flags differ with the method, their defaults with the environment, as in:"]
     lines += [f"  drumline train {name} CartPole-v1 --help" for name in METHODS]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,78 @@
+"""Showing a policy: a window where there is a display, a film elsewhere."""
+
+from pathlib import Path
+
+import pytest
+from typed_commands import TINY, Terminal
+
+from drumline.envs import make
+
+
+def test_without_a_display_a_film_is_written_into_the_run_folder(terminal: Terminal):
+    terminal.train("es", "impure_environment:Drawn", "--out=run")
+    shown = terminal("enjoy", "run", "--trust-code", "--episodes=2", "--sample")
+    assert shown.code == 0, shown.err
+    assert "run/episode.mp4" in shown.out
+    assert "10 env steps" in shown.out
+    assert Path("run/episode.mp4").stat().st_size > 0
+
+
+def test_a_window_is_opened_where_there_is_a_display(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    terminal.train("es", "impure_environment:Drawn", "--out=run")
+    monkeypatch.setenv("DISPLAY", ":0")
+    shown = terminal("enjoy", "run", "--trust-code")
+    assert shown.code == 0, shown.err
+    assert "a window shows step 5" in shown.out
+    assert not Path("run/episode.mp4").exists()
+    filmed = terminal("enjoy", "run", "--trust-code", "--video=film.mp4")
+    assert "a window" not in filmed.out
+    assert Path("film.mp4").stat().st_size > 0
+
+
+def test_a_window_without_a_display_is_refused_with_the_flag_to_use(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    refused = terminal("enjoy", "run", "--window")
+    assert refused.code == 2
+    assert "--video" in refused.err
+
+
+def test_what_is_shown_is_the_first_episode_of_evaluate(terminal: Terminal):
+    terminal.train("es", "impure_environment:Drawn", "--out=run")
+    evaluated = terminal("evaluate", "run", "--trust-code", "--episodes=1", "--seed=3").out
+    shown = terminal("enjoy", "run", "--trust-code", "--seed=3").out
+    assert evaluated.strip() in shown
+
+
+def test_gymnasium_draws_for_envpool(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--engine=envpool", "--out=run")
+    shown = terminal("enjoy", "run", "--max-steps=5")
+    assert shown.code == 0, shown.err
+    assert "this is Gymnasium's CartPole-v1" in shown.out
+
+
+def test_an_environment_that_gymnasium_lacks_or_has_otherwise_is_not_drawn(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    words = ["es", "CartPole-v1", *TINY, "--engine=envpool", "--out=run", "--quiet"]
+    assert terminal("train", *words).code == 0
+    original = make.make_environment
+
+    def other(spec: make.EnvironmentSpec, render_mode: str | None = None) -> make.MadeEnvironment:
+        if spec.engine == "gymnasium":
+            return original(make.EnvironmentSpec("Pendulum-v1"), render_mode)
+        return original(spec, render_mode)
+
+    monkeypatch.setattr(make, "make_environment", other)
+    refused = terminal("enjoy", "run")
+    assert refused.code == 2
+    assert "(3,) instead of (4,)" in refused.err
+
+    def none(spec: make.EnvironmentSpec, render_mode: str | None = None) -> make.MadeEnvironment:
+        if spec.engine == "gymnasium":
+            raise make.EnvironmentProblem("unknown")
+        return original(spec, render_mode)
+
+    monkeypatch.setattr(make, "make_environment", none)
+    assert "Gymnasium has no CartPole-v1" in terminal("enjoy", "run").err

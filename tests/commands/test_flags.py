@@ -1,0 +1,133 @@
+"""The flags that every command shares, what they print, and what a command imports."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typed_commands import TINY, Terminal, environ
+
+from drumline.cli import COMMANDS
+
+HEAVY = {"numpy", "torch", "gymnasium", "scipy", "matplotlib", "envpool", "mujoco", "imageio"}
+
+
+def imported(cwd: Path, *words: str) -> set[str]:
+    """The top-level modules that a command has imported when it ends."""
+    code = (
+        "import sys; from drumline import cli\n"
+        "try: cli.run(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print('modules', *(name for name in sys.modules if '.' not in name))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environ(),
+    )
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "train"])
+def test_help_imports_nothing_heavy(tmp_path: Path, command: str):
+    assert not HEAVY & imported(tmp_path, command, "--help")
+
+
+def test_a_command_imports_only_what_it_needs(terminal: Terminal, tmp_path: Path):
+    assert not {"torch", "gymnasium", "matplotlib"} & imported(
+        tmp_path, "train", "es", "CartPole-v1", "--help"
+    )
+    terminal.train("es", "CartPole-v1", "--out=run")
+    assert not {"torch", "matplotlib", "envpool", "mujoco"} & imported(tmp_path, "evaluate", "run")
+    assert not {"torch", "gymnasium", "envpool"} & imported(tmp_path, "plot", "run")
+    assert not {"torch", "gymnasium", "matplotlib"} & imported(tmp_path, "verify", "run", "run")
+
+
+def test_train_takes_the_flags_that_every_method_shares(terminal: Terminal):
+    for method in ("es", "ars", "hts"):
+        flags = ["--seed=7", "--total-steps=9000", "--engine=gymnasium", "--workers=1"]
+        flags += ["--pool=inline", "--checkpoint-minutes=1", "--no-tensorboard", "--quiet"]
+        flags += ["--json", "--out=run", "--print-config"]
+        printed = json.loads(terminal("train", method, "CartPole-v1", *flags).out)
+        assert printed["seed"] == 7
+        assert printed["total_steps"] == 9000
+        assert printed["engine"] == "gymnasium"
+    assert not Path("run").exists()
+
+
+def test_quiet_prints_nothing_and_no_tensorboard_leaves_its_file_out(terminal: Terminal):
+    ended = terminal("train", "es", "CartPole-v1", *TINY, "--quiet", "--out=run")
+    assert ended == (0, "", "")
+    assert not list(Path("run").glob("*tfevents*"))
+    assert json.loads(Path("run/config.json").read_text())["layout"]["pool"] == "inline"
+
+
+def test_verify_answers_in_words_in_json_or_by_its_exit_code_alone(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    terminal.train("es", "CartPole-v1", "--out=other", "--seed=1")
+    assert terminal("verify", "run", "run", "--quiet") == (0, "", "")
+    assert terminal("verify", "run", "other", "--quiet") == (1, "", "")
+    assert "differs first at update 1 in " in terminal("verify", "run", "other").out
+    answer = json.loads(terminal("verify", "run", "other", "--json").out)
+    assert (answer["equal"], answer["update"]) == (False, 1)
+    assert answer["column"] in terminal("verify", "run", "other").out
+    assert json.loads(terminal("verify", "run", "--pool=inline", "--json").out)["equal"] is True
+
+
+@pytest.mark.parametrize("words", [[c, "--help"] for c in COMMANDS])
+def test_help_names_the_command_and_has_no_lines_wider_than_the_terminal(
+    terminal: Terminal, words: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    ended = terminal(*words)
+    assert ended.code == 0
+    assert ended.out.startswith(f"usage: drumline {words[0]} ")
+    assert max(map(len, ended.out.splitlines())) <= 80
+    assert "--no-quiet" not in ended.out
+
+
+def test_training_help_lists_every_method_and_shows_one_methods_flags(terminal: Terminal):
+    methods = terminal("train", "--help").out
+    assert all(f"drumline train {name} CartPole-v1 --help" in methods for name in ("es", "hts"))
+    flags = terminal("train", "es", "HalfCheetah-v5", "--help").out
+    assert "HalfCheetah-v5" in flags.splitlines()[0]
+    for flag in ("--seed", "--workers", "--out", "--quiet", "--no-tensorboard", "--no-promise"):
+        assert flag in flags
+    assert "(default: 2880000)" in " ".join(flags.split())
+
+
+def on_a_terminal(cwd: Path, changes: dict[str, str], *words: str) -> str:
+    """What a command writes where its output is a terminal."""
+    main, other = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drumline", *words],
+        cwd=cwd,
+        stdout=other,
+        stderr=other,
+        env=environ({"TERM": "xterm-256color", **changes}),
+    )
+    os.close(other)
+    said = b""
+    while True:
+        try:
+            said += (part := os.read(main, 65536))
+        except OSError:  # what Linux says when the other end is closed
+            break
+        if not part:
+            break
+    os.close(main)
+    assert process.wait() == 0, said
+    return said.decode()
+
+
+@pytest.mark.parametrize(
+    "words", [["evaluate", "--help"], ["train", "es", "CartPole-v1", *TINY, "--out=run"]]
+)
+def test_no_color_is_obeyed_on_a_terminal(tmp_path: Path, words: list[str]):
+    assert "\x1b[" not in on_a_terminal(tmp_path, {"NO_COLOR": "1"}, *words)
