@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from drumline.runtime.leases import available_cores
+from drumline.runtime.cores import available_cores
 
 
 @dataclass(frozen=True)

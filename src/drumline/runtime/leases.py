@@ -1,7 +1,6 @@
 """How many tasks go into one message, and which."""
 
 import math
-import os
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -33,13 +32,6 @@ class Pace:
         previous = self.seconds_per_task
         self.seconds_per_task = latest if previous is None else (previous + latest) / 2
         self.largest = min(_LARGEST, _LARGEST_GROWTH * tasks)
-
-
-def available_cores() -> int:
-    """Return how many cores this process and its children may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def lease_size(queued: int, workers: int, pace: Pace) -> int:

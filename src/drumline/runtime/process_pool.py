@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
+from drumline.runtime.cores import available_cores
 from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.fleet import Fleet
-from drumline.runtime.leases import TaskQueue, available_cores, lease_size, may_wait
+from drumline.runtime.leases import TaskQueue, lease_size, may_wait
 from drumline.runtime.losses import Losses
 from drumline.runtime.messages import Answer, Failure, Ready, Unbuilt
 from drumline.runtime.portable import by_reference, quickly
