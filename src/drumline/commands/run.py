@@ -101,6 +101,7 @@ def train(
     method = method_of(config)
     layout = layout or layout_of(workers, find_method(method).layout)
     refuse_code_of_main(config, layout)
+    config = find_method(method).resolve(config)
     recipe = find_method(method).build(config, layout)
     promise = PROMISE if config.promise else f"{NO_PROMISE}: trained with --no-promise"
     folder = RunFolder.create(
@@ -137,6 +138,7 @@ def resume(
     method = find_method(folder.document["method"])
     config = resumed_config(folder, total_steps)
     refuse_code_of_main(config, layout)
+    config = method.resolve(config)
     saved = _newest_state(folder, checkpoint)
     recipe = method.build(config, layout)
     if total_steps is not None:

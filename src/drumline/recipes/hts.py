@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from drumline import seeding
 from drumline.buffers.rollout import RolloutShape
 from drumline.envs.lanes import LanesSpec
 from drumline.envs.make import EnvironmentSpec, resolve_engine
@@ -15,6 +16,7 @@ from drumline.envs.timing import parse_step_time
 from drumline.policies.actions import ActionHead, head_for
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
+from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 from drumline.recipes.layout import RotationLayout
 from drumline.recipes.rotation import RotationRecipe
@@ -98,6 +100,8 @@ class HTS:
     """Divide rewards by the running std of discounted returns."""
     clip_rewards: bool = False
     """Learn from the sign of rewards, as is usual for Atari."""
+    inference_rows: int = -1
+    """Rows of every forward pass when acting: 0 for any number, -1 for what a self-check finds."""
     renew_intervals: int = 0
     """EnvPool only: make every environment anew before each interval that this divides."""
     truncations_per_interval: int = 0
@@ -166,7 +170,7 @@ _CONTROL = {
     "normalize_observations": True,
     "scale_rewards": True,
     "renew_intervals": 32,
-    "evaluate_every": 100,
+    "evaluate_every": 250,
     "evaluate_episodes": 10,
 }
 _ATARI = {
@@ -180,7 +184,7 @@ _ATARI = {
     "entropy_coefficient": 0.01,
     "clip_rewards": True,
     "renew_intervals": 256,
-    "evaluate_every": 200,
+    "evaluate_every": 500,
     "evaluate_episodes": 4,
 }
 _FOOTBALL = {
@@ -205,6 +209,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-3,
         "minibatches": 4,
         "renew_intervals": 128,
+        "evaluate_every": 0,
     },
     "Pendulum-v1": {
         "total_steps": 300_000,
@@ -212,6 +217,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-3,
         "discount": 0.9,
         "renew_intervals": 64,
+        "evaluate_every": 250,
     },
     **{
         f"{name}-v{version}": _CONTROL
@@ -245,6 +251,37 @@ def packages(config: HTS) -> tuple[str, ...]:
     engine = resolve_engine(config.env, config.engine, prefer="envpool")
     module = (top_package(config.network),) if ":" in config.network else ()
     return (*environment_packages(config.env, engine), "torch", *module)
+
+
+def resolve(config: HTS) -> HTS:
+    """Return the config with the rows that keep the bits of the forward pass, or refuse it."""
+    import torch
+
+    from drumline.policies.actor_critic import initial_parameters
+    from drumline.policies.invariance import choose_rows
+
+    torch.set_num_threads(1)  # as everybody who acts
+    recipe = build(config, RotationLayout())
+    network = recipe.network
+    rng = seeding.generator(0, "self-check")
+    shape = (max(config.num_envs, 4), *network.observation_shape)
+    if network.observation_dtype == "|u1":
+        observations = rng.integers(0, 256, shape, dtype=np.uint8)
+    else:
+        observations = rng.standard_normal(shape).astype(network.observation_dtype)
+    size = network.observation_size
+    arrays = {
+        "parameters": initial_parameters(network, config.seed),
+        "observation_mean": np.zeros(size),
+        "observation_inverse_std": np.ones(size),
+    }
+    rows = choose_rows(InferenceSpec(network, config.precision), arrays, observations)
+    if config.inference_rows not in (-1, rows):
+        raise ValueError(
+            f"the run's forward passes have --inference-rows {config.inference_rows}, but on this "
+            f"machine the bits of a row are kept with {rows}: go on where the run was made"
+        )
+    return dataclasses.replace(config, inference_rows=rows)
 
 
 def build(config: HTS, layout: RotationLayout) -> RotationRecipe:

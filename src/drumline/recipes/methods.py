@@ -24,12 +24,16 @@ class Method:
     packages: Callable[[Any], tuple[str, ...]]
     """config → installed packages that compute in a run, besides NumPy and Gymnasium."""
     layout: type[Layout] = Layout
+    resolve: Callable[[Any], Any] = lambda config: config
+    """config → the same with what the start-up self-checks found."""
 
 
 METHODS: dict[str, Method] = {
     es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun, es.packages),
     ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun, ars.packages),
-    hts.METHOD: Method(hts.HTS, hts.preset, hts.build, RotationRun, hts.packages, RotationLayout),
+    hts.METHOD: Method(
+        hts.HTS, hts.preset, hts.build, RotationRun, hts.packages, RotationLayout, hts.resolve
+    ),
 }
 
 

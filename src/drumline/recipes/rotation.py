@@ -159,7 +159,8 @@ class RotationRun:
         actors = min(layout.actors, config.num_envs)
         bounds = even_chunks(config.num_envs, self._executors)
         served = even_chunks(config.num_envs, actors) if actors else (0,)
-        inference = InferenceSpec(recipe.network, config.precision)
+        rows = max(0, config.inference_rows)  # not resolved: MLPs keep their bits in any batch
+        inference = InferenceSpec(recipe.network, config.precision, rows)
         executor = ExecutorSpec(
             lanes=recipe.lanes,
             bounds=bounds,

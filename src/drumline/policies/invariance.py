@@ -1,0 +1,68 @@
+"""The start-up self-check: does a row's forward pass have the same bits in every batch?
+
+Which processes share a forward pass is layout, so a row's output may depend neither on the size of
+the batch, nor on the row's place in it, nor on the other rows (DESIGN §2).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from drumline.policies.inference import Inference, InferenceSpec
+
+ANY = 0
+"""Batches may have any number of rows (torch's are padded to at least 4)."""
+
+SINGLE = 1
+"""Every row is computed alone."""
+
+
+class NotInvariant(RuntimeError):
+    """Not even single rows are repeated bit for bit."""
+
+
+def choose_rows(
+    spec: InferenceSpec,
+    arrays: Mapping[str, np.ndarray],
+    observations: np.ndarray,
+    build: Callable[[InferenceSpec], Inference] = lambda spec: spec(),
+) -> int:
+    """Return the first of: any number of rows, always as many as here, single rows.
+
+    `observations` are as many rows as the largest batch will have.
+    """
+    for rows in (ANY, len(observations), SINGLE):
+        inference = build(replace(spec, rows=rows))
+        inference.load(arrays)
+        if is_invariant(inference, observations):
+            return rows
+    raise NotInvariant(
+        f"the forward pass of --network {spec.network.network} gives other bits for the same row: "
+        "no run could be repeated. Look for dropout or other randomness in it"
+    )
+
+
+def is_invariant(inference: Inference, observations: np.ndarray) -> bool:
+    """Return whether rows keep their bits over sizes, places and companions of a batch."""
+    whole = _bits(inference, observations)
+    count = len(observations)
+    sizes = sorted(
+        {1, 2, 3, 4, 5, 7, 8, 11, count // 2, count - 1, count} & set(range(1, count + 1))
+    )
+    for size in sizes:
+        for first in {0, (count - size) // 2, count - size}:
+            rows = np.arange(first, first + size)
+            if _bits(inference, observations[rows]) != [whole[row] for row in rows]:
+                return False
+            # The same rows elsewhere, in other company.
+            turned = np.roll(rows, 1)
+            if _bits(inference, observations[turned]) != [whole[row] for row in turned]:
+                return False
+    shuffled = np.arange(count)[::-1]
+    return _bits(inference, observations[shuffled]) == [whole[row] for row in shuffled]
+
+
+def _bits(inference: Inference, observations: np.ndarray) -> list[bytes]:
+    outputs, values = inference(np.ascontiguousarray(observations))
+    return [o.tobytes() + v.tobytes() for o, v in zip(outputs, values, strict=True)]
