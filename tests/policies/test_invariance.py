@@ -8,7 +8,14 @@ import pytest
 from drumline.policies.actions import ActionHead
 from drumline.policies.actor_critic import initial_parameters
 from drumline.policies.inference import InferenceSpec
-from drumline.policies.invariance import ANY, SINGLE, NotInvariant, choose_rows, is_invariant
+from drumline.policies.invariance import (
+    ANY,
+    PADDED,
+    SINGLE,
+    NotInvariant,
+    choose_rows,
+    is_invariant,
+)
 from drumline.policies.network_spec import NetworkSpec
 
 HEAD = ActionHead("categorical", (3,))
@@ -65,7 +72,7 @@ def rows_for(build: type[Padded]) -> int:
 
 def test_a_network_that_depends_on_the_size_gets_batches_of_one_size():
     assert rows_for(Padded) == ANY
-    assert rows_for(DependsOnSize) == 12
+    assert rows_for(DependsOnSize) == PADDED[0]
 
 
 @pytest.mark.parametrize("build", [DependsOnCompany, DependsOnPlace])
@@ -79,17 +86,19 @@ def test_a_network_that_never_repeats_itself_is_refused():
 
 
 @pytest.mark.parametrize("spec", [MLP, IMAGES], ids=lambda spec: spec.network)
-def test_our_networks_may_have_any_number_of_rows(spec: NetworkSpec):
+def test_our_networks_need_no_single_rows(spec: NetworkSpec):
     rng = np.random.default_rng(1)
     observations = rng.integers(0, 255, (16, *spec.observation_shape)).astype(
         spec.observation_dtype
     )
     arrays = {"parameters": initial_parameters(spec, 0)}
-    assert choose_rows(InferenceSpec(spec), arrays, observations) == ANY
+    rows = choose_rows(InferenceSpec(spec), arrays, observations)
+    # What BLAS does with the rows of torch's linear layers differs between processors.
+    assert rows == ANY if spec.is_mlp else rows in (ANY, *PADDED)
 
 
-@pytest.mark.parametrize("rows", [1, 6])
-def test_torch_keeps_its_bits_with_padded_and_single_rows_too(rows: int):
+@pytest.mark.parametrize("rows", [1, 8])
+def test_torch_keeps_its_bits_with_calls_of_one_size_and_single_rows(rows: int):
     observations = np.random.default_rng(2).integers(0, 255, (9, 2, 44, 40)).astype(np.uint8)
     inference = InferenceSpec(IMAGES, rows=rows)()
     inference.load({"parameters": initial_parameters(IMAGES, 0)})
