@@ -8,7 +8,6 @@ interval are normalised with the moments of the version that collected them, and
 # pyright: reportUnknownArgumentType=false
 # (torch's own annotations are incomplete)
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -22,9 +21,8 @@ from drumline.algorithms.optimizers import counter, like
 from drumline.functional.moments import moments_of
 from drumline.functional.returns import next_values
 from drumline.functional.reward_scaling import RewardScaling, fold, initial_scaling, scaled
+from drumline.policies.observations import normalized
 from drumline.types import Moments, Rollout, State
-
-OBSERVATION_CLIP = 10.0
 
 
 class Prepared(NamedTuple):
@@ -147,11 +145,10 @@ class RolloutPreparation:
     def _observations(self, raw: np.ndarray, behavior: Mapping[str, np.ndarray]) -> Tensor:
         if raw.dtype == np.uint8:
             return torch.from_numpy(raw)
-        rows = raw.reshape(len(raw), math.prod(raw.shape[1:]))
-        if self._moments is not None:
-            rows = (rows - behavior["observation_mean"]) * behavior["observation_inverse_std"]
-            rows = np.clip(rows, -OBSERVATION_CLIP, OBSERVATION_CLIP)
-        return torch.from_numpy(rows.astype(np.float32)).reshape(raw.shape)
+        if self._moments is None:
+            return torch.from_numpy(raw.astype(np.float32))
+        mean, inverse_std = behavior["observation_mean"], behavior["observation_inverse_std"]
+        return torch.from_numpy(normalized(raw, mean, inverse_std))
 
     def _rewards(self, rollout: Rollout, ended: np.ndarray) -> np.ndarray:
         if self._scale is not None:

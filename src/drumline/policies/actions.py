@@ -106,8 +106,8 @@ def _choose(logits: np.ndarray, uniform: np.ndarray) -> tuple[np.ndarray, np.nda
     cumulated = np.cumsum(np.exp(shifted), axis=1)
     total = cumulated[:, -1]
     threshold = np.minimum(uniform, _LARGEST_UNIFORM) * total
-    # Rounding may lift the threshold to the total itself: then the last choice is meant.
-    actions = np.minimum((cumulated <= threshold[:, None]).sum(axis=1), logits.shape[1] - 1)
+    # Below the total also after rounding: (1 − 2⁻²⁴) · total lies half an ulp or more under it.
+    actions = (cumulated <= threshold[:, None]).sum(axis=1)
     chosen = shifted[np.arange(len(actions)), actions]
     return actions, chosen - np.log(total)
 

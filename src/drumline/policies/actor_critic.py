@@ -168,6 +168,7 @@ def _impala_resnet(spec: NetworkSpec) -> nn.Module:
 
 
 def _from_user(spec: NetworkSpec) -> nn.Module:
+    flag = f"--network {spec.network!r}"
     module, _, name = spec.network.partition(":")
     given = (spec.observation_shape, spec.head.output_size)
     try:
@@ -179,19 +180,27 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
             "give package.module:Class; the current directory is importable"
         ) from error
     if not isinstance(made, nn.Module) or not any(True for _ in made.parameters()):
-        raise ValueError(f"{spec.network} is not a torch.nn.Module with parameters")
+        raise ValueError(f"{flag} made a {type(made).__name__}, not a Module with parameters")
+    if any(parameter.dtype != torch.float32 for parameter in made.parameters()):
+        raise ValueError(f"{flag}: parameters must be float32")
     if next(iter(made.buffers()), None) is not None:
         raise ValueError(
-            f"{spec.network} has buffers (such as BatchNorm's statistics) that are no parameters: "
+            f"{flag} has buffers (such as BatchNorm's statistics) that are no parameters: "
             "nothing here would carry them along; use a layer without them, such as LayerNorm"
         )
+    made.eval()  # dropout would draw from torch's global generator, whose place is layout
     with torch.no_grad():
-        result = made(torch.zeros(2, *spec.observation_shape))
-    shapes = [list(part.shape) for part in result] if isinstance(result, tuple) else result
-    if shapes != [[2, spec.head.output_size], [2]]:
+        result: Any = made(torch.zeros(2, *spec.observation_shape))
+    wanted = [[2, spec.head.output_size], [2]]
+    shapes = (
+        [list(part.shape) if isinstance(part, Tensor) else type(part).__name__ for part in result]
+        if isinstance(result, tuple)
+        else type(result).__name__
+    )
+    if shapes != wanted:
         raise ValueError(
-            f"{spec.network} must return (outputs [N, {spec.head.output_size}], values [N]); for 2 "
-            f"observations it returned shapes {shapes}"
+            f"{flag} must return (outputs [N, {spec.head.output_size}], values [N]); for 2 "
+            f"observations it returned {shapes} instead of {wanted}"
         )
     return made
 

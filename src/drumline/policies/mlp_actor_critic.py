@@ -11,8 +11,9 @@ from itertools import pairwise
 import numpy as np
 
 from drumline.policies.network_spec import NetworkSpec
+from drumline.policies.observations import normalized
 
-OBSERVATION_CLIP = 10.0
+_BYTE = np.float32(1.0 / 255.0)
 
 
 class MLPInference:
@@ -59,11 +60,14 @@ class MLPInference:
 
     def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs `[B, O]` and values `[B]`."""
-        rows = observations.reshape(len(observations), 1, -1)
-        if self._spec.normalize:
-            rows = (rows - self._mean) * self._inverse_std
-            np.clip(rows, -OBSERVATION_CLIP, OBSERVATION_CLIP, out=rows)
-        rows = rows.astype(np.float32)
+        # In C order whatever the caller's strides: they choose the kernel of a matrix product.
+        if observations.dtype == np.uint8:
+            rows = observations.astype(np.float32, order="C") * _BYTE
+        elif self._spec.normalize:
+            rows = normalized(observations, self._mean, self._inverse_std)
+        else:
+            rows = observations.astype(np.float32, order="C")
+        rows = rows.reshape(len(rows), 1, self._spec.observation_size)
         outputs = _trunk(self._policy, rows)
         values = _trunk(self._value, rows)[:, 0, 0]
         if self._log_std is None:

@@ -17,7 +17,10 @@ class NetworkSpec:
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the tanh layers of both trunks of mlp."""
     normalize: bool = False
-    """Whether observations are normalised by the published moments and clipped to ±10."""
+    """Whether observations are normalised by the published moments and clipped to ±10.
+
+    Bytes never are: a network sees them divided by 255.
+    """
 
     @property
     def is_mlp(self) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from drumline.policies.actor_critic import build_network
 from drumline.policies.inference import InferenceSpec
+from drumline.policies.observations import normalized
 
 LEAST_ROWS = 4  # in fp32 a row's bits are the same in every batch of at least this many (measured)
 
@@ -25,16 +26,24 @@ class TorchInference:
             self._module = self._module.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         self._parameters = list(self._module.parameters())
         self._rows = spec.rows
+        self._mean = np.zeros(spec.network.observation_size)
+        self._inverse_std = np.ones(spec.network.observation_size)
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take the published arrays of a version."""
         vector, start = arrays["parameters"], 0
+        size = sum(parameter.numel() for parameter in self._parameters)
+        if vector.shape != (size,):
+            raise ValueError(f"this network has {size} parameters, got {list(vector.shape)}")
         with torch.no_grad():
             for parameter in self._parameters:
                 end = start + parameter.numel()
                 piece = np.array(vector[start:end]).reshape(parameter.shape)
                 parameter.copy_(torch.from_numpy(piece))
                 start = end
+        if self._spec.network.normalize:
+            self._mean = arrays["observation_mean"]
+            self._inverse_std = arrays["observation_inverse_std"]
 
     def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs `[B, O]` and values `[B]`."""
@@ -61,6 +70,8 @@ class TorchInference:
             padded = np.zeros((rows, *observations.shape[1:]), observations.dtype)
             padded[:count] = observations
             observations = padded
+        if self._spec.network.normalize and observations.dtype != np.uint8:
+            observations = normalized(observations, self._mean, self._inverse_std)
         options: dict[str, Any] = {"memory_format": torch.channels_last} if self._images else {}
         given = torch.from_numpy(np.ascontiguousarray(observations))
         inputs = given.to(self._kind, **options)

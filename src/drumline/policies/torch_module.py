@@ -11,14 +11,14 @@ from drumline.policies.mlp import OBSERVATION_CLIP
 from drumline.policies.spec import PolicySpec
 
 
-def load_object(path: str) -> Callable[..., object]:
-    """Return the object that `package.module:name` names."""
+def load_object(path: str, flag: str = "--policy") -> Callable[..., object]:
+    """Return the object that `package.module:name`, the value of `flag`, names."""
     module_name, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError) as error:
         raise ValueError(
-            f"--policy {path!r} cannot be imported ({error}): give package.module:Class; "
+            f"{flag} {path!r} cannot be imported ({error}): give package.module:Class; "
             "the current directory is importable"
         ) from error
 

@@ -97,6 +97,8 @@ class RotationRun:
         self._tally = EpisodeTally(config.num_envs, config.alpha, config.renew_intervals)
         self._pending: dict[str, np.ndarray] = {}
         self._pending_update = 0
+        self._finishing = False
+        """Whether the last checkpoint is written: what is evaluated after it is no part of it."""
         self._previous: dict[str, np.ndarray] = dict(self._learner.published())
         count = self._learner.published()["parameters"].size
         self._policy = ActorCriticSpec(recipe.network, recipe.policy_head, count)
@@ -134,7 +136,8 @@ class RotationRun:
                     return self._train(attended, crew, pool, signals)
                 except BaseException:
                     # Intervals in flight are pure: the state after the last update is all there is.
-                    ledger.checkpoint(self._state())
+                    if not self._finishing:
+                        ledger.checkpoint(self._state())
                     raise
         finally:
             try:
@@ -241,6 +244,8 @@ class RotationRun:
         first = ledger.update
         if self._pending_update:
             self._submit(pool, self._pending_update, self._pending)
+        if first and first < plan.intervals and self._pending_update != first:
+            self._evaluate_if_due(pool, signals, first)  # a stop may have come between
         if first < plan.intervals:
             self._publish_first(crew, first)
             storage = RolloutStorage(self._recipe.shape, crew.arrays)
@@ -260,15 +265,15 @@ class RotationRun:
                 self._record(interval)
                 if interval.update == 1 and config.promise:
                     rehearse(self._recipe.lanes, self._first, config.env)
-                if config.evaluate_every and interval.update % config.evaluate_every == 0:
-                    self._collect(pool, signals)
-                    self._submit(pool, interval.update, self._learner.published())
+                self._evaluate_if_due(pool, signals, interval.update)
                 if ledger.checkpoint_due:
                     ledger.checkpoint(self._state())
         # The checkpoint comes first: a longer run collects later, and has another last evaluation.
         ledger.checkpoint(self._state())
-        self._collect(pool, signals)
-        self._submit(pool, ledger.update, self._learner.published())
+        self._finishing = True
+        if self._pending_update != ledger.update:
+            self._collect(pool, signals)
+            self._submit(pool, ledger.update, self._learner.published())
         self._collect(pool, signals)
         row = ledger.last_evaluation
         ledger.save_policy("last", row, self._learner.published())
@@ -333,6 +338,13 @@ class RotationRun:
         return ProcessActivity("learner", 0, os.getpid(), done, done, seconds, 0)
 
     # evaluation
+
+    def _evaluate_if_due(self, pool: WorkerPool, signals: StopSignals, update: int) -> None:
+        """Write down the evaluation that is out and begin that of this update."""
+        every = self._config.evaluate_every
+        if every and update % every == 0:
+            self._collect(pool, signals)
+            self._submit(pool, update, self._learner.published())
 
     def _submit(self, pool: WorkerPool, update: int, policy: Mapping[str, np.ndarray]) -> None:
         self._pending = {name: np.array(array) for name, array in policy.items()}

@@ -1,0 +1,13 @@
+"""What a network is given of the observations that an environment returned."""
+
+import numpy as np
+
+OBSERVATION_CLIP = 10.0
+
+
+def normalized(observations: np.ndarray, mean: np.ndarray, inverse_std: np.ndarray) -> np.ndarray:
+    """Return (o − mean) / std, computed in float64, clipped to ±10 and rounded to float32."""
+    rows = observations.reshape(len(observations), mean.size)
+    rows = (rows - mean) * inverse_std
+    np.clip(rows, -OBSERVATION_CLIP, OBSERVATION_CLIP, out=rows)
+    return rows.astype(np.float32, order="C").reshape(observations.shape)
