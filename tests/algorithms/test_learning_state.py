@@ -131,16 +131,9 @@ def test_a_tensor_of_another_shape_is_refused(name: str):
         made.learner.load(State({**state.tensors, name: longer}, state.counters))
 
 
-@pytest.mark.parametrize(
-    ("name", "where"),
-    [
-        ("a2c", "interval 2 is not finite"),
-        ("a2c-vtrace", "interval 2 is not finite"),
-        ("ppo", "interval 2, epoch 0, minibatch 0 is not finite"),
-        ("ppo-delayed", "interval 2, epoch 0, minibatch 0 is not finite"),
-    ],
-)
-def test_a_reward_that_is_no_number_changes_nothing(name: str, where: str):
+@pytest.mark.parametrize("name", ["a2c", "a2c-vtrace", "ppo", "ppo-delayed"])
+def test_a_reward_that_is_no_number_is_named_and_changes_nothing(name: str):
+    where = r"the reward of environment \d at step \d of interval 2 is nan"
     made, other = everything(LEARNERS[name]), everything(LEARNERS[name])
     for one in (made, other):
         learn(one, range(2))

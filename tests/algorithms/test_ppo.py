@@ -152,13 +152,13 @@ def test_the_delayed_displacement_does_not_depend_on_the_live_parameters():
     assert moves[0] == pytest.approx(moves[2], abs=1e-6)
 
 
-def test_an_observation_that_is_no_number_is_found_in_the_minibatch_that_it_falls_into():
+def test_a_loss_that_is_no_number_is_found_in_the_minibatch_that_it_falls_into():
     made = Made(PPO_SETTINGS)
     behavior = made.behavior(1)
     rollout = rollout_of(made.spec, behavior)
     order = made.learner._order(3, 0, STEPS, ENVIRONMENTS)[0].tolist()  # type: ignore[union-attr]
     row = order[-1]
-    rollout.observations[row // ENVIRONMENTS, row % ENVIRONMENTS, 0] = np.nan
+    rollout.log_probs[row // ENVIRONMENTS, row % ENVIRONMENTS] = np.nan
     before = made.learner.state()
     with pytest.raises(UnfiniteLoss, match="interval 3, epoch 0, minibatch 1 is not finite"):
         made.learner.update(rollout, behavior)
