@@ -1,8 +1,9 @@
 """Throughput of OpenAI-ES against a bare loop, side by side in one run.
 
 The bare loop: Gymnasium's environment as `gymnasium.make` gives it, a 64-64 tanh MLP in NumPy, one
-process per core, no library; all of them begin at one moment, after their imports. Every round is
-bare, ours, bare for each number of processes; ours is compared with the mean of the two around it.
+process per core, no library; all of them begin at one moment, after their imports. Both run policies
+perturbed by the preset's σ in every episode, and ours learns next to nothing: the simulation of a
+body that moves takes longer, and would not be the same otherwise. Every round is bare, ours, bare for each number of processes; ours is compared with the mean of the two around it.
 Scaling is compared within a round, too: ours from 1 to N processes over the bare loop's own.
 
     python benchmarks/throughput/es.py --out benchmarks/results/es_throughput.csv
@@ -21,14 +22,19 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import one_blas_thread, provenance, write_table
 
+from drumline.recipes.es import ES, preset
+
 BARE = """
 import sys, time
 import gymnasium, numpy as np
 env = gymnasium.make(sys.argv[1]); seconds = float(sys.argv[2]); rng = np.random.default_rng(0)
 sizes = [env.observation_space.shape[0], 64, 64, env.action_space.shape[0]]
 pairs = list(zip(sizes, sizes[1:]))
-W = [(rng.standard_normal((a, b)) / np.sqrt(a)).astype(np.float32) for a, b in pairs]
-W[-1] *= 0.01
+base = [(rng.standard_normal((a, b)) / np.sqrt(a)).astype(np.float32) for a, b in pairs]
+base[-1] *= 0.01
+std = np.float32(sys.argv[3])  # the same physics: a policy that moves costs more than one that lies
+pool = [[w + std * rng.standard_normal(w.shape, np.float32) for w in base] for _ in range(32)]
+W, turn = pool[0], 0
 B = [np.zeros(b, np.float32) for b in sizes[1:]]
 def act(o):
     h = np.tanh(o.astype(np.float32) @ W[0] + B[0])
@@ -37,7 +43,8 @@ def act(o):
 o, _ = env.reset(seed=0)
 for _ in range(2000):
     o, r, te, tr, _ = env.step(act(o))
-    if te or tr: o, _ = env.reset()
+    if te or tr:
+        o, _ = env.reset(); turn += 1; W = pool[turn % 32]
 print("ready", flush=True)
 start = float(input())
 while time.perf_counter() < start: pass
@@ -45,7 +52,8 @@ n, t = 0, time.perf_counter()
 while time.perf_counter() - t < seconds:
     for _ in range(200):
         o, r, te, tr, _ = env.step(act(o))
-        if te or tr: o, _ = env.reset()
+        if te or tr:
+            o, _ = env.reset(); turn += 1; W = pool[turn % 32]
     n += 200
 print(n / (time.perf_counter() - t))
 """
@@ -73,7 +81,7 @@ def bare(env: str, processes: int, seconds: float) -> float:
     """Return the steps per second of all bare loops together, over the same stretch of time."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", BARE, env, str(seconds)],
+            [sys.executable, "-c", BARE, env, str(seconds), str(ES(env, **preset(env)).std)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -97,6 +105,8 @@ def ours(env: str, workers: int, steps: int, population: int) -> Speed:
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
         flags = [f"--total-steps={steps}", f"--population-size={population}"]
+        # Learning stands still, or the physics would become another than the bare loop's.
+        flags += ["--learning-rate=1e-9", "--weight-decay=0"]
         more = ["--evaluate-every=0", "--evaluate-episodes=2", "--quiet", f"--workers={workers}"]
         command = [sys.executable, "-m", "drumline", "train", "es", env, *flags, *more]
         subprocess.run([*command, "--hidden", "64", "64", f"--out={out}"], check=True)
