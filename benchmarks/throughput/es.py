@@ -1,10 +1,11 @@
 """Throughput of OpenAI-ES against a bare loop, side by side in one run.
 
 The bare loop: Gymnasium's environment as `gymnasium.make` gives it, a 64-64 tanh MLP in NumPy, one
-process per core, no library; all of them begin at one moment, after their imports. Both run policies
-perturbed by the preset's σ in every episode, and ours learns next to nothing: the simulation of a
-body that moves takes longer, and would not be the same otherwise. Every round is bare, ours, bare for each number of processes; ours is compared with the mean of the two around it.
-Scaling is compared within a round, too: ours from 1 to N processes over the bare loop's own.
+process per core, no library; all of them begin at one moment, after their imports. Both sides run
+policies perturbed by the preset's σ in every episode, and ours learns next to nothing: a body that
+moves takes longer to simulate, and would not move alike otherwise. Every round is bare, ours, bare
+for each number of processes; ours is compared with the mean of the two around it. Scaling is
+compared within a round, too: ours from 1 to N processes over the bare loop's own.
 
     python benchmarks/throughput/es.py --out benchmarks/results/es_throughput.csv
 """
