@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import itertools
+
 from provenance import provenance, write_table
 
 A2C = ["--learner=a2c", "--alpha=5", "--total-steps=500000", "--evaluate-every=500"]
@@ -32,7 +34,7 @@ def train(env: str, flags: list[str], seed: int, folder: Path, layout: list[str]
 
 
 def reached(rows: list[dict[str, str]], goal: float) -> dict[str, str] | None:
-    for row, following in zip(rows, rows[1:], strict=False):
+    for row, following in itertools.pairwise(rows):
         if float(row["mean"]) >= goal and float(following["mean"]) >= 0.9 * goal:
             return row
     return None
