@@ -1,0 +1,104 @@
+"""Actor-critic modules as a user would write them, good and bad."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Plain(nn.Module):
+    """What others here change one thing of: one hidden layer on flat observations."""
+
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__()
+        size = 1
+        for length in observation_shape:
+            size *= length
+        self.hidden = nn.Linear(size, 16)
+        self.policy = nn.Linear(16, outputs)
+        self.value = nn.Linear(16, 1)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = torch.tanh(self.hidden(observations.flatten(1)))
+        return self.policy(hidden), self.value(hidden)[:, 0]
+
+
+class SubtractsBatchMean(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(observations - observations.mean(0))
+
+
+class ValueSubtractsBatchMean(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, values = super().forward(observations)
+        return outputs, values - values.mean()
+
+
+class DependsOnBatchSize(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, values = super().forward(observations)
+        return outputs * (1.0 + len(observations) / 1024), values
+
+
+class DependsOnPosition(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, values = super().forward(observations)
+        return outputs, values + torch.arange(len(values)) / 1024
+
+
+class CountsItsCalls(Plain):
+    calls = 0
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        self.calls += 1
+        outputs, values = super().forward(observations)
+        return outputs, values + self.calls
+
+
+class WithDropout(Plain):
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(self.dropout(observations))
+
+
+class WithBatchNorm(Plain):
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.norm = nn.BatchNorm1d(16)
+
+
+class DoublePrecision(Plain):
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.double()
+
+
+class ValuesInAColumn(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, values = super().forward(observations)
+        return outputs, values[:, None]
+
+
+class OutputsOnly(Plain):
+    def forward(self, observations: Tensor) -> Tensor:
+        return super().forward(observations)[0]
+
+
+class OneOutputTooMany(Plain):
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs + 1)
+
+
+class ValueIsANumber(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, float]:
+        return super().forward(observations)[0], 0.0
+
+
+class NoParameters(nn.Module):
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__()
+
+
+def no_module(observation_shape: tuple[int, ...], outputs: int) -> int:
+    return outputs

@@ -1,0 +1,187 @@
+"""Networks in torch: their shapes, what they start with, and what is refused of a user's."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from threadpoolctl import threadpool_limits
+
+from drumline.policies.actions import ActionHead
+from drumline.policies.actor_critic import build_network, initial_parameters
+from drumline.policies.network_spec import NetworkSpec
+
+FOOTBALL = NetworkSpec((16, 72, 96), "|u1", ActionHead("categorical", (19,)), "football-cnn")
+NATURE = NetworkSpec((4, 84, 84), "|u1", ActionHead("categorical", (6,)), "nature-cnn")
+IMPALA = NetworkSpec((4, 84, 84), "|u1", ActionHead("categorical", (6,)), "impala-resnet")
+SMALL = NetworkSpec((2, 36, 36), "|u1", ActionHead("multi-discrete", (3, 2)), "nature-cnn")
+SMALL_IMPALA = NetworkSpec((2, 16, 16), "|u1", ActionHead("categorical", (5,)), "impala-resnet")
+MLP = NetworkSpec((11,), "<f4", ActionHead("gaussian", (3,)), hidden=(32, 16))
+USERS = NetworkSpec((2, 3), "<f4", ActionHead("categorical", (5,)), "actor_critic_networks:Plain")
+
+
+def weights(spec: NetworkSpec, seed: int = 0) -> dict[str, np.ndarray]:
+    """Initial parameters by name, in their shapes."""
+    vector, start, named = initial_parameters(spec, seed), 0, {}
+    for name, parameter in build_network(spec).named_parameters():
+        end = start + parameter.numel()
+        named[name] = vector[start:end].reshape(parameter.shape)
+        start = end
+    assert start == vector.size
+    return named
+
+
+def convolution(channels: int, out: int, kernel: int) -> int:
+    return (channels * kernel * kernel + 1) * out
+
+
+def impala_size(channels: int, side: int, outputs: int) -> int:
+    """Three stages of a convolution and four residual ones, halved (rounded up) after each."""
+    size = 0
+    for out in (16, 32, 32):
+        size += convolution(channels, out, 3) + 4 * convolution(out, out, 3)
+        channels, side = out, (side + 1) // 2
+    return size + (channels * side * side + 1) * 256 + 257 * (outputs + 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "size"),
+    [
+        (FOOTBALL, 1_424_052),
+        (NATURE, 77_984 + (3136 + 1) * 512 + 513 * 7),
+        (IMPALA, impala_size(4, 84, 6)),
+        (SMALL_IMPALA, impala_size(2, 16, 5)),
+        (MLP, 3 + 12 * 32 + 33 * 16 + 17 * 3 + 12 * 32 + 33 * 16 + 17),
+    ],
+)
+def test_networks_have_as_many_parameters_as_their_papers_say(spec: NetworkSpec, size: int):
+    assert sum(parameter.numel() for parameter in build_network(spec).parameters()) == size
+
+
+def test_the_impala_network_has_fifteen_convolutions():
+    convolutions = [m for m in build_network(IMPALA).modules() if isinstance(m, torch.nn.Conv2d)]
+    assert [c.out_channels for c in convolutions] == [16] * 5 + [32] * 10
+
+
+@pytest.mark.parametrize("spec", [FOOTBALL, NATURE, IMPALA, SMALL, SMALL_IMPALA, MLP, USERS])
+def test_every_network_returns_outputs_and_values(spec: NetworkSpec):
+    with torch.no_grad():
+        outputs, values = build_network(spec)(torch.rand(3, *spec.observation_shape))
+    assert outputs.shape == (3, spec.head.output_size)
+    assert values.shape == (3,)
+
+
+@pytest.mark.parametrize("spec", [SMALL, SMALL_IMPALA, MLP, USERS])
+def test_initial_parameters_depend_on_the_seed_and_on_nothing_else(spec: NetworkSpec):
+    expected = initial_parameters(spec, 7)
+    assert expected.dtype == np.float32
+    assert expected.ndim == 1
+    threads = torch.get_num_threads()
+    try:
+        for state in range(3):
+            torch.rand(state)
+            np.random.seed(state)
+            random.seed(state)
+            torch.set_num_threads(1 + state)
+            with threadpool_limits(1 + state):
+                assert initial_parameters(spec, 7).tobytes() == expected.tobytes()
+    finally:
+        torch.set_num_threads(threads)
+    assert not np.array_equal(initial_parameters(spec, 8), expected)
+
+
+def test_the_large_layers_do_not_depend_on_threads_either():
+    with threadpool_limits(1):
+        expected = initial_parameters(NATURE, 0)
+    assert initial_parameters(NATURE, 0).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("spec", [SMALL, USERS])
+def test_torchs_global_generator_is_left_alone(spec: NetworkSpec):
+    before = torch.random.get_rng_state()
+    initial_parameters(spec, 0)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("spec", "policy", "value", "policy_gain"),
+    [
+        (SMALL, "policy", "value", 0.01),
+        (SMALL_IMPALA, "policy", "value", 0.01),
+        (
+            NetworkSpec((3, 40, 44), "|u1", ActionHead("categorical", (19,)), "football-cnn"),
+            "policy",
+            "value",
+            1.0,
+        ),
+        (MLP, "policy.4", "value.4", 0.01),
+    ],
+)
+def test_weights_start_orthogonal_with_their_gains_and_the_rest_with_0(
+    spec: NetworkSpec, policy: str, value: str, policy_gain: float
+):
+    gains = {f"{policy}.weight": policy_gain, f"{value}.weight": 1.0}
+    for name, weight in weights(spec).items():
+        if weight.ndim == 1:
+            assert not weight.any()
+            continue
+        gain = gains.pop(name, math.sqrt(2.0))
+        matrix = weight.reshape(len(weight), -1).astype(np.float64) / gain
+        short = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
+        assert short == pytest.approx(np.eye(len(short)), abs=1e-5)
+    assert not gains
+
+
+def test_layers_of_one_shape_start_differently():
+    named = weights(SMALL_IMPALA)
+    convolutions = [w.tobytes() for w in named.values() if w.shape == (32, 32, 3, 3)]
+    assert len(set(convolutions)) == len(convolutions) > 1
+    mlp = weights(MLP)
+    assert not np.array_equal(mlp["policy.0.weight"], mlp["value.0.weight"])
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ("OneOutputTooMany", r"returned \[\[2, 6\], \[2\]\] instead of \[\[2, 5\], \[2\]\]"),
+        ("ValuesInAColumn", r"returned \[\[2, 5\], \[2, 1\]\] instead"),
+        ("OutputsOnly", "returned Tensor instead"),
+        ("ValueIsANumber", r"returned \[\[2, 5\], 'float'\] instead"),
+        ("NoParameters", "made a NoParameters, not a Module with parameters"),
+        ("no_module", "made a int, not a Module with parameters"),
+        ("WithBatchNorm", "has buffers .* use a layer without them, such as LayerNorm"),
+        ("DoublePrecision", "parameters must be float32"),
+        ("Absent", "cannot be imported"),
+    ],
+)
+def test_a_module_that_cannot_serve_is_a_clear_error(network: str, message: str):
+    name = f"actor_critic_networks:{network}"
+    with pytest.raises(ValueError, match=f"(?s)--network '{name}'.*{message}"):
+        build_network(NetworkSpec((2, 3), "<f4", USERS.head, name))
+
+
+def test_dropout_does_not_draw():
+    spec = NetworkSpec((2, 3), "<f4", USERS.head, "actor_critic_networks:WithDropout")
+    network, observations = build_network(spec), torch.ones(4, 2, 3)
+    assert torch.equal(network(observations)[0], network(observations)[0])
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    spec = NetworkSpec((4,), "<f4", USERS.head, "resnet")
+    with pytest.raises(ValueError, match="'resnet' is none of mlp, nature-cnn, .*module:Class"):
+        build_network(spec)
+
+
+@pytest.mark.parametrize("network", ["nature-cnn", "football-cnn", "impala-resnet"])
+def test_a_network_for_images_refuses_vectors_and_continuous_actions(network: str):
+    with pytest.raises(ValueError, match=network):
+        build_network(NetworkSpec((11,), "<f4", USERS.head, network))
+    with pytest.raises(ValueError, match=f"{network} serves discrete actions; use mlp"):
+        build_network(NetworkSpec((4, 84, 84), "|u1", ActionHead("gaussian", (2,)), network))
+
+
+@pytest.mark.parametrize("side", [8, 35])
+def test_images_too_small_for_the_convolutions_are_refused(side: int):
+    with pytest.raises(ValueError, match=rf"nature-cnn needs larger images, got \(4, {side}"):
+        build_network(NetworkSpec((4, side, side), "|u1", USERS.head, "nature-cnn"))
