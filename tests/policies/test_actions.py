@@ -200,5 +200,5 @@ def test_each_space_has_its_head(space: gymnasium.Space, head: ActionHead):
     ],
 )
 def test_a_space_without_a_head_is_a_clear_error(space: gymnasium.Space):
-    with pytest.raises(ValueError, match="(?s)no action head serves .*Discrete.*Box of floats"):
+    with pytest.raises(ValueError, match=r"(?s)no action head serves .*Discrete.*Box of floats"):
         head_for(space)

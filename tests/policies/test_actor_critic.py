@@ -169,7 +169,7 @@ def test_dropout_does_not_draw():
 
 def test_an_unknown_name_lists_the_known_ones():
     spec = NetworkSpec((4,), "<f4", USERS.head, "resnet")
-    with pytest.raises(ValueError, match="'resnet' is none of mlp, nature-cnn, .*module:Class"):
+    with pytest.raises(ValueError, match=r"'resnet' is none of mlp, nature-cnn, .*module:Class"):
         build_network(spec)
 
 
