@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from goals import evaluations, reached, wall_at
+
 GOALS = {
     "InvertedPendulum-v5": (1000.0, 455_000, 2),
     "Swimmer-v5": (128.25, 1_390_000, 5),
@@ -27,23 +29,6 @@ def command(env: str, seed: int, folder: Path, workers: int) -> list[str]:
     flags = [f"--seed={seed}", f"--total-steps={budget}", f"--evaluate-every={every}"]
     shown = ["--quiet", f"--workers={workers}", f"--out={folder}"]
     return [sys.executable, "-m", "drumline", "train", "es", env, *flags, *shown]
-
-
-def reached(rows: list[dict[str, str]], goal: float) -> dict[str, str] | None:
-    for number, row in enumerate(rows):
-        following = rows[number + 1] if number + 1 < len(rows) else None
-        holds = following is not None and float(following["mean"]) >= 0.9 * goal
-        if float(row["mean"]) >= goal and holds:
-            return row
-    return None
-
-
-def wall_at(folder: Path, update: str) -> str:
-    with open(folder / "metrics.csv", newline="") as lines:
-        for row in csv.DictReader(lines):
-            if row["update"] == update:
-                return f"{float(row['wall_seconds']):.0f}"
-    return ""
 
 
 def main() -> None:
@@ -67,8 +52,7 @@ def main() -> None:
                 subprocess.run([sys.executable, "-m", "drumline", "resume", folder], check=True)
             if not (folder / "policy-last.json").exists():
                 continue
-            with open(folder / "evaluations.csv", newline="") as lines:
-                rows = list(csv.DictReader(lines))
+            rows = evaluations(folder)
             met = reached(rows, goal)
             table.append(
                 {

@@ -7,14 +7,13 @@ whose next evaluation is not below 0.9 of it. Runs that are already in the folde
 """
 
 import argparse
-import csv
 import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import itertools
 
+from goals import evaluations, reached, wall_at
 from provenance import provenance, write_table
 
 A2C = ["--learner=a2c", "--alpha=5", "--total-steps=500000", "--evaluate-every=500"]
@@ -33,21 +32,6 @@ def train(env: str, flags: list[str], seed: int, folder: Path, layout: list[str]
     subprocess.run(command, check=True)
 
 
-def reached(rows: list[dict[str, str]], goal: float) -> dict[str, str] | None:
-    for row, following in itertools.pairwise(rows):
-        if float(row["mean"]) >= goal and float(following["mean"]) >= 0.9 * goal:
-            return row
-    return None
-
-
-def wall_at(folder: Path, update: str) -> str:
-    with open(folder / "metrics.csv", newline="") as lines:
-        for row in csv.DictReader(lines):
-            if row["update"] == update:
-                return f"{float(row['wall_seconds']):.0f}"
-    return ""
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=Path, required=True)
@@ -63,8 +47,7 @@ def main() -> None:
             folder = options.runs / f"{name.replace(' ', '-')}-s{seed}"
             if not (folder / "policy-last.safetensors").exists():
                 train(env, flags, seed, folder, [f"--{word}" for word in options.layout])
-            with open(folder / "evaluations.csv", newline="") as lines:
-                rows = list(csv.DictReader(lines))
+            rows = evaluations(folder)
             met = reached(rows, goal)
             table.append(
                 {

@@ -3,8 +3,7 @@
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Crew, Learner, Probe, PublishedLayout, WorkerPool
+from drumline.recipes.attended_crew import AttendedCrew
 from drumline.recipes.attended_pool import TICK_SECONDS, StopSignals
 from drumline.recipes.episode_tally import EpisodeTally
 from drumline.recipes.layout import RotationLayout
@@ -238,7 +238,7 @@ class RotationRun:
     # the loop
 
     def _train(
-        self, attended: "AttendedCrew", crew: Any, pool: WorkerPool, signals: StopSignals
+        self, attended: AttendedCrew, crew: Any, pool: WorkerPool, signals: StopSignals
     ) -> EvaluationRow | None:
         ledger, plan, config = self._ledger, self._recipe.plan, self._config
         first = ledger.update
@@ -391,40 +391,6 @@ class RotationRun:
         self._previous = _taken(state, _PREVIOUS, names)
         if self._pending_update:
             self._pending = _taken(state, _PENDING, names)
-
-
-class AttendedCrew:
-    """A crew whose waits end at a signal and refresh the display; everything else is handed on."""
-
-    def __init__(self, crew: Crew, signals: StopSignals, tick: Callable[[], None]):
-        self._crew = crew
-        self._signals = signals
-        self._tick = tick
-        self.exchange = crew.exchange
-        self.publish = crew.publish
-        self.published = crew.published
-        self.look = crew.look
-        self.activity = crew.activity
-        self.timeline = crew.timeline
-        self.close = crew.close
-
-    def wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait, and refresh the display now and then; may raise `Stopped`."""
-        while True:
-            with _armed(self._signals):
-                reached = self._crew.wait(until, TICK_SECONDS if timeout is None else timeout)
-            self._tick()
-            if reached or timeout is not None:
-                return reached
-
-
-@contextmanager
-def _armed(signals: StopSignals) -> Iterator[None]:
-    signals.arm()
-    try:
-        yield
-    finally:
-        signals.disarm()
 
 
 def _taken(state: State, prefix: str, names: Sequence[str]) -> dict[str, np.ndarray]:
