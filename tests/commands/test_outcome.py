@@ -23,15 +23,20 @@ def line(command: str) -> CommandLine:
 def test_a_signal_anywhere_in_a_command_is_an_exit_code_and_no_traceback(
     capfd: pytest.CaptureFixture[str], number: signal.Signals, code: int
 ):
-    before = signal.getsignal(number)
+    # As a terminal starts a program: a shell's background job would ignore SIGINT.
+    before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    inherited = signal.signal(number, before)
 
     def command(line: CommandLine) -> int:
         os.kill(os.getpid(), number)
         raise AssertionError("the signal was not taken")
 
-    assert ended(command, line("evaluate")) == code
-    assert capfd.readouterr().err == f"stopped by {number.name}\n"
-    assert signal.getsignal(number) is before
+    try:
+        assert ended(command, line("evaluate")) == code
+        assert capfd.readouterr().err == f"stopped by {number.name}\n"
+        assert signal.getsignal(number) is before
+    finally:
+        signal.signal(number, inherited)
 
 
 def test_a_signal_that_the_process_inherited_as_ignored_stays_ignored():

@@ -40,7 +40,10 @@ def fold(
         running = gamma * running + rewards[t]
         seen[t] = running
         running[ended[t]] = 0.0
-    return RewardScaling(running, moments.fold(scaling.moments, _moments_of_columns(seen)))
+    merged = scaling.moments
+    for own in _moments_of_columns(seen):
+        merged = moments.merge(merged, own)
+    return RewardScaling(running, merged)
 
 
 def scaled(
