@@ -36,17 +36,20 @@ class MirroredSampler:
         members = range(first, first + count)
         seeds = seeding.seeds(self.seed, first + count, "episode", generation)
         contributes = self._contributors(generation, first + count)
+        if self.common_seeds:
+            seeds = [seeds[member - member % 2] for member in range(first + count)]
+        # By position: names would cost as much as everything else about a task.
         return [
             Evaluate(
-                version=generation,
-                member=member,
-                sign=-1 if member % 2 else 1,
-                noise_key=keys[(member - first) // 2],
-                seed=seeds[member - member % 2 if self.common_seeds else member],
-                std=std,
-                episode_cap=episode_cap,
-                contributes=contributes[member],
-                training=True,
+                generation,
+                member,
+                -1 if member % 2 else 1,
+                keys[(member - first) // 2],
+                seeds[member],
+                std,
+                episode_cap,
+                contributes[member],
+                True,
             )
             for member in members
         ]

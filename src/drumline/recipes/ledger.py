@@ -4,7 +4,7 @@ Counters and learned state change together, between two waits; a checkpoint hold
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,14 +185,15 @@ class Ledger:
         }
         self.recorder.policy(name, dict(policy), document)
 
-    def show_if_due(self, activity: Sequence[ProcessActivity]) -> None:
+    def show_if_due(self, activity: Callable[[], Sequence[ProcessActivity]]) -> None:
         """Refresh the display, if there is anything new to show and it is time."""
         if not self._metrics or not self._display.due():
             return
         now = time.perf_counter()
         self._throughput.add(int(self.counters["env_steps"]), now)
         busy: dict[tuple[str, int], float] = {}
-        for row in activity:
+        rows = activity()
+        for row in rows:
             place = (row.role, row.index)
             busy[place] = busy.get(place, 0.0) + row.busy_seconds
         elapsed = max(now - self._began, 1e-9)
@@ -214,7 +215,7 @@ class Ledger:
                 env_steps_per_second_run=self._throughput.whole_run(),
                 eta_seconds=self._throughput.eta_seconds(run.total_steps),
                 busy_shares=[min(1.0, busy[place] / elapsed) for place in sorted(busy)],
-                restarts=sum(row.restarts > 0 for row in activity),
+                restarts=sum(row.restarts > 0 for row in rows),
                 update_share=self._shares,
                 update_skipped=self._skipped,
             )

@@ -91,7 +91,7 @@ class PopulationRun:
             ledger.open()
             with StopSignals() as signals, threadpool_limits(1, "blas"):
                 attended = AttendedPool(
-                    pool, signals, lambda pool: ledger.show_if_due(pool.activity())
+                    pool, signals, lambda pool: ledger.show_if_due(pool.activity)
                 )
                 ledger.start_display()
                 if self._fresh:

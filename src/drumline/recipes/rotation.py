@@ -330,7 +330,7 @@ class RotationRun:
             self._crew.look()
 
     def _show(self, crew: Any) -> None:
-        self._ledger.show_if_due([*crew.activity(), self._learner_activity()])
+        self._ledger.show_if_due(lambda: [*crew.activity(), self._learner_activity()])
 
     def _learner_activity(self) -> ProcessActivity:
         """Return what the driver itself has done as the learner."""
