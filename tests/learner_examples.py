@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -10,9 +10,11 @@ from torch import Tensor
 
 from drumline import seeding
 from drumline.algorithms.a2c import A2C, A2CSettings
+from drumline.algorithms.a2c_gradients import MLPA2C, AutogradA2C
 from drumline.algorithms.learned_network import LearnedNetwork
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.ppo import PPO, PPOSettings
+from drumline.algorithms.ppo_gradients import MLPPPO, AutogradPPO
 from drumline.algorithms.rollout_preparation import RolloutPreparation
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchOptimizer
 from drumline.policies.actions import ActionHead, sample
@@ -117,6 +119,8 @@ CLIP = 0.2
 class Made:
     """A learner and its parts."""
 
+    written_out: ClassVar[bool] = False
+    """Whether the gradient is the MLP's own, not autograd's."""
     settings: A2CSettings | PPOSettings = A2C_SETTINGS
     head: ActionHead = CATEGORICAL
     live: int = 2
@@ -143,7 +147,11 @@ class Made:
         parts = (self.network, state, self.preparation)
         if isinstance(self.settings, A2CSettings):
             self.learner: A2C | PPO = A2C(
-                *parts, self.settings, learning_rate=lambda k: RATE, **self.options
+                *parts,
+                self.settings,
+                learning_rate=lambda k: RATE,
+                gradient=MLPA2C if self.written_out else AutogradA2C,
+                **self.options,
             )
         else:
             self.learner = PPO(
@@ -151,6 +159,7 @@ class Made:
                 self.settings,
                 learning_rate=lambda k: RATE,
                 clip=lambda k: CLIP,
+                gradient=MLPPPO if self.written_out else AutogradPPO,
                 **self.options,
             )
 

@@ -26,6 +26,12 @@ from drumline.policies.actions import ActionHead
 from drumline.types import Metrics
 
 
+@pytest.fixture(params=["autograd", "written-out"], autouse=True)
+def both_gradients(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is true of the one gradient is true of the other."""
+    monkeypatch.setattr(Made, "written_out", request.param == "written-out")
+
+
 def updated(made: Made, shards: int = 1, interval: int = 3) -> tuple[PPORun, Metrics]:
     behavior = made.behavior(1)
     rollout = rollout_of(made.spec, behavior, interval)

@@ -19,10 +19,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drumline.algorithms.learned_network import Evaluated, LearnedNetwork, Pause
+from drumline.algorithms.a2c_gradients import (
+    A2CGradient,
+    A2CParts,
+    A2CWeights,
+    AutogradA2C,
+    Before,
+)
+from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
-from drumline.functional.losses import A2CLoss, a2c_loss, explained_variance, kl_estimates
+from drumline.functional.losses import explained_variance
 from drumline.functional.returns import (
     gae,
     n_step_returns,
@@ -31,7 +38,6 @@ from drumline.functional.returns import (
 )
 from drumline.functional.torch_steps import clip_by_global_norm_
 from drumline.policies.distributions import log_prob_and_entropy
-from drumline.policies.vector import FlatParameters
 from drumline.types import Metrics, Rollout, State
 
 Correction = Literal["delayed", "none", "truncated-is", "vtrace"]
@@ -64,6 +70,7 @@ class A2C:
         settings: A2CSettings,
         *,
         learning_rate: Callable[[int], float],
+        gradient: Callable[[LearnedNetwork, A2CWeights], A2CGradient] = AutogradA2C,
         shards: int = 1,
         pause: Pause = lambda: None,
     ):
@@ -72,6 +79,8 @@ class A2C:
         self._preparation = preparation
         self._settings = settings
         self._learning_rate = learning_rate
+        weights = A2CWeights(settings.value_coefficient, settings.entropy_coefficient)
+        self._gradient = gradient(network, weights)
         self._shards = shards
         self._pause = pause
 
@@ -87,19 +96,19 @@ class A2C:
         steps, environments = data.rewards.shape
         rows = steps * environments
         bounds = [environments * s // self._shards for s in range(self._shards + 1)]
-        gradient = torch.zeros_like(network.live.values)
-        sums: list[A2CLoss] = []
-        distance = 0.0
+        gradient = at.gradient if self._shards == 1 else torch.zeros_like(at.gradient)
+        parts: list[A2CParts] = []
         spread: list[tuple[Tensor, Tensor]] = []
         for first, last in pairwise(bounds):
-            at.gradient.zero_()
             shard = _environments(data, first, last)
-            values, targets, losses, apart = self._accumulate(at, shard, rows)
-            sums += losses
-            distance += apart
-            spread.append((values, targets))
-            gradient += at.gradient
-            self._pause()
+            before = self._gradient.begin(at, shard)
+            values, targets, advantages = self._targets(shard, before)
+            for part in self._gradient.accumulate(targets, advantages, divisor=rows):
+                parts.append(part)
+                self._pause()
+            spread.append((values.reshape(-1), targets.reshape(-1)))
+            if gradient is not at.gradient:
+                gradient += at.gradient
         norm = clip_by_global_norm_(gradient, settings.max_gradient_norm)
         self._learning.refuse_unfinite(norm, f"interval {rollout.interval}")
         rate = self._learning_rate(rollout.interval)
@@ -107,10 +116,7 @@ class A2C:
         self._preparation.fold(rollout)
         values, targets = (torch.cat([pair[k] for pair in spread]) for k in (0, 1))
         return {
-            "policy_loss": sum(float(part.policy_loss) for part in sums),
-            "value_loss": sum(float(part.value_loss) for part in sums),
-            "policy_entropy_nats": sum(float(part.policy_entropy_nats) for part in sums),
-            "approximate_kl_nats": distance / rows,
+            **{name: sum(getattr(part, name) for part in parts) for name in A2CParts._fields},
             "explained_variance": explained_variance(values, targets),
             "gradient_norm": norm,
             "learning_rate": rate,
@@ -130,63 +136,21 @@ class A2C:
         self._learning.load(state)
         self._preparation.load(state)
 
-    def _accumulate(
-        self, at: FlatParameters, shard: Prepared, rows: int
-    ) -> tuple[Tensor, Tensor, list[A2CLoss], float]:
-        """Add a shard's gradient to `at.gradient`; returns values, targets, losses and KL sum."""
-        network, settings = self._network, self._settings
-        steps, environments = shard.rewards.shape
-        count = steps * environments
-        tail = network.evaluate(at, shard.observations[count:]).values
-        final = network.evaluate(at, shard.final_observations).values
-        slices = list(network.slices(count))
-        parts: list[Evaluated] = []
-        if len(slices) > 1:
-            # Targets need every value first, and all activations at once would not stay in cache.
-            before = network.evaluate(at, shard.observations[:count])
-        else:
-            parts = [network.forward(at, shard.observations[:count])]
-            before = Evaluated(parts[0].outputs.detach(), parts[0].values.detach())
-        actions = shard.actions.reshape(count, *shard.actions.shape[2:])
-        values = before.values.reshape(steps, environments)
-        following = shard.next_values(values, tail, final)
-        targets, advantages = self._targets(shard, before.outputs, actions, values, following)
-        losses: list[A2CLoss] = []
-        behavior = shard.log_probs.reshape(-1)
-        distance = 0.0
-        for number, chosen in enumerate(slices):
-            part = parts[number] if parts else network.forward(at, shard.observations[chosen])
-            log_probs, entropy = log_prob_and_entropy(
-                network.spec.head, part.outputs, actions[chosen]
-            )
-            loss = a2c_loss(
-                log_probs,
-                entropy,
-                part.values,
-                advantages.reshape(-1)[chosen],
-                targets.reshape(-1)[chosen],
-                value_coefficient=settings.value_coefficient,
-                entropy_coefficient=settings.entropy_coefficient,
-                divisor=rows,
-            )
-            loss.loss.backward()
-            losses.append(loss)
-            distance += float(kl_estimates(log_probs.detach(), behavior[chosen]).sum())
-            self._pause()
-        return values.reshape(-1), targets.reshape(-1), losses, distance
-
     @torch.no_grad()
-    def _targets(
-        self, shard: Prepared, outputs: Tensor, actions: Tensor, values: Tensor, following: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _targets(self, shard: Prepared, before: Before) -> tuple[Tensor, Tensor, Tensor]:
+        """Return values, value targets and advantages `[T, B]`."""
+        values = before.rows.values.reshape(shard.rewards.shape)
+        following = shard.next_values(values, before.tail, before.final)
         settings = self._settings
         inputs = (shard.rewards, shard.discounts)
         log_probs = shard.log_probs
         if settings.correction in ("vtrace", "truncated-is"):
-            now, _ = log_prob_and_entropy(self._network.spec.head, outputs, actions)
+            actions = shard.actions.reshape(values.numel(), *shard.actions.shape[2:])
+            head = self._network.spec.head
+            now, _ = log_prob_and_entropy(head, before.rows.outputs, actions)
             log_probs = now.reshape(values.shape)
         if settings.correction == "vtrace":
-            return vtrace(
+            targets, advantages = vtrace(
                 *inputs,
                 values,
                 following,
@@ -196,6 +160,7 @@ class A2C:
                 rho_bar=settings.ratio_bound,
                 c_bar=settings.ratio_bound,
             )
+            return values, targets, advantages
         if settings.unroll:
             targets = n_step_returns(*inputs, following, shard.ended, unroll=settings.unroll)
             advantages = targets - values
@@ -206,7 +171,7 @@ class A2C:
             advantages = advantages * truncated_importance_ratios(
                 log_probs, shard.log_probs, bar=settings.ratio_bound
             )
-        return targets, advantages
+        return values, targets, advantages
 
 
 def _environments(data: Prepared, first: int, last: int) -> Prepared:

@@ -12,21 +12,27 @@ none (ratios against log-probabilities recomputed at θ_k).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from drumline import seeding
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
+from drumline.algorithms.ppo_gradients import (
+    AutogradPPO,
+    PPOBatch,
+    PPOGradient,
+    PPOParts,
+    PPOWeights,
+)
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
-from drumline.functional.losses import PPOLoss, explained_variance, normalized, ppo_loss
+from drumline.functional.loss_gradients import standardized
+from drumline.functional.losses import explained_variance
 from drumline.functional.returns import gae, vtrace
 from drumline.functional.torch_steps import clip_by_global_norm_
 from drumline.policies.distributions import log_prob_and_entropy
-from drumline.policies.vector import FlatParameters
 from drumline.types import Metrics, Rollout, State
 
 Correction = Literal["ppo-ratio", "delayed", "vtrace", "none"]
@@ -51,17 +57,6 @@ class PPOSettings:
     seed: int
 
 
-class _Batch(NamedTuple):
-    """All rows of an interval, in the order (t, environment)."""
-
-    observations: Tensor
-    actions: Tensor
-    log_probs: Tensor
-    values: Tensor
-    targets: Tensor
-    advantages: Tensor
-
-
 class PPO:
     """A `Learner`; learning rate and clip range are functions of the interval."""
 
@@ -74,6 +69,7 @@ class PPO:
         *,
         learning_rate: Callable[[int], float],
         clip: Callable[[int], float],
+        gradient: Callable[[LearnedNetwork, PPOWeights], PPOGradient] = AutogradPPO,
         shards: int = 1,
         pause: Pause = lambda: None,
     ):
@@ -83,6 +79,10 @@ class PPO:
         self._settings = settings
         self._learning_rate = learning_rate
         self._clip = clip
+        weights = PPOWeights(
+            settings.clip_values, settings.value_coefficient, settings.entropy_coefficient
+        )
+        self._gradient = gradient(network, weights)
         self._shards = shards
         self._pause = pause
 
@@ -107,7 +107,9 @@ class PPO:
         if settings.correction == "delayed":
             network.live.values.sub_(inner).add_(start)
         self._preparation.fold(rollout)
-        metrics["explained_variance"] = explained_variance(batch.values, batch.targets)
+        metrics["explained_variance"] = explained_variance(
+            torch.from_numpy(batch.values), torch.from_numpy(batch.targets)
+        )
         metrics["learning_rate"] = rate
         metrics["gradient_steps"] = float(self._learning.optimizer.steps)
         return metrics
@@ -126,7 +128,7 @@ class PPO:
         self._preparation.load(state)
 
     @torch.no_grad()
-    def _batch(self, data: Prepared) -> _Batch:
+    def _batch(self, data: Prepared) -> PPOBatch:
         """Return rows with their targets; values are those that the actors stored."""
         network, settings = self._network, self._settings
         steps, environments = data.rewards.shape
@@ -153,21 +155,20 @@ class PPO:
             targets = advantages + values
         if settings.correction == "none":
             log_probs = current
-        return _Batch(
-            data.observations[:count],
-            actions,
-            log_probs.reshape(-1),
-            values.reshape(-1),
-            targets.reshape(-1),
-            advantages.reshape(-1),
+        return PPOBatch(
+            data.observations[:count].numpy(),
+            actions.numpy(),
+            log_probs.reshape(-1).numpy(),
+            values.reshape(-1).numpy(),
+            targets.reshape(-1).numpy(),
+            advantages.reshape(-1).numpy(),
         )
 
     def _epochs(
-        self, interval: int, data: Prepared, batch: _Batch, rate: float, clip: float
+        self, interval: int, data: Prepared, batch: PPOBatch, rate: float, clip: float
     ) -> Metrics:
         settings, environments = self._settings, data.rewards.shape[1]
-        names = ("policy_loss", "value_loss", "policy_entropy_nats")
-        names += ("approximate_kl_nats", "clip_fraction")
+        names = PPOParts._fields
         totals: Metrics = dict.fromkeys((*names, "gradient_norm"), 0.0)
         minibatches = 0
         for epoch in range(settings.epochs):
@@ -175,13 +176,12 @@ class PPO:
             for number in range(settings.minibatches):
                 chosen = [_part(shard, number, settings.minibatches) for shard in order]
                 where = f"interval {interval}, epoch {epoch}, minibatch {number}"
-                losses, norm = self._step(batch, chosen, rate, clip, where)
-                sums = {name: sum(float(getattr(x, name)) for x in losses) for name in names}
+                parts, norm = self._step(batch, chosen, rate, clip, where)
+                sums = {name: sum(getattr(x, name) for x in parts) for name in names}
                 for name in names:
                     totals[name] += sums[name]
                 totals["gradient_norm"] += norm
                 minibatches += 1
-                self._pause()
                 if settings.target_kl and sums["approximate_kl_nats"] > 1.5 * settings.target_kl:
                     return {name: total / minibatches for name, total in totals.items()}
         return {name: total / minibatches for name, total in totals.items()}
@@ -197,66 +197,32 @@ class PPO:
         return order
 
     def _step(
-        self, batch: _Batch, chosen: list[np.ndarray], rate: float, clip: float, where: str
-    ) -> tuple[list[PPOLoss], float]:
+        self, batch: PPOBatch, chosen: list[np.ndarray], rate: float, clip: float, where: str
+    ) -> tuple[list[PPOParts], float]:
         network, settings = self._network, self._settings
-        picks = [torch.from_numpy(rows) for rows in chosen]
-        advantages = torch.cat([batch.advantages[rows] for rows in picks])
+        rows = chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
+        advantages = batch.advantages.take(rows)
         if settings.normalize_advantages:
-            advantages = normalized(advantages)
-        total = len(advantages)
-        gradient = torch.zeros_like(network.live.values) if len(picks) > 1 else None
-        losses: list[PPOLoss] = []
+            advantages = standardized(advantages)
+        gradient = network.live.gradient
+        total = torch.zeros_like(gradient) if len(chosen) > 1 else None
+        parts: list[PPOParts] = []
         start = 0
-        for rows in picks:
-            end = start + len(rows)
-            network.live.gradient.zero_()
-            losses += self._accumulate(
-                network.live, batch, rows, advantages[start:end], total, clip
-            )
-            if gradient is not None:
-                gradient += network.live.gradient
+        for shard in chosen:
+            end = start + len(shard)
+            for part in self._gradient(
+                batch, shard, advantages[start:end], clip=clip, divisor=len(rows)
+            ):
+                parts.append(part)
+                self._pause()
+            if total is not None:
+                total += gradient
             start = end
-        gradient = network.live.gradient if gradient is None else gradient
-        norm = clip_by_global_norm_(gradient, settings.max_gradient_norm)
+        total = gradient if total is None else total
+        norm = clip_by_global_norm_(total, settings.max_gradient_norm)
         self._learning.refuse_unfinite(norm, where)
-        self._learning.optimizer.step(network.live.values, gradient, rate)
-        return losses, norm
-
-    def _accumulate(
-        self,
-        at: FlatParameters,
-        batch: _Batch,
-        rows: Tensor,
-        advantages: Tensor,
-        total: int,
-        clip: float,
-    ) -> list[PPOLoss]:
-        network, settings = self._network, self._settings
-        losses: list[PPOLoss] = []
-        for part in network.slices(len(rows)):
-            picked = rows[part]
-            evaluated = network.forward(at, batch.observations[picked])
-            log_probs, entropy = log_prob_and_entropy(
-                network.spec.head, evaluated.outputs, batch.actions[picked]
-            )
-            loss = ppo_loss(
-                log_probs,
-                batch.log_probs[picked],
-                entropy,
-                evaluated.values,
-                batch.values[picked],
-                advantages[part],
-                batch.targets[picked],
-                clip=clip,
-                value_clip=clip if settings.clip_values else None,
-                value_coefficient=settings.value_coefficient,
-                entropy_coefficient=settings.entropy_coefficient,
-                divisor=total,
-            )
-            loss.loss.backward()
-            losses.append(loss)
-        return losses
+        self._learning.optimizer.step(network.live.values, total, rate)
+        return parts, norm
 
 
 def _part(rows: np.ndarray, number: int, parts: int) -> np.ndarray:

@@ -24,6 +24,8 @@ def fixed_order_sum(values: Float[Tensor, " N"]) -> Float[Tensor, ""]:
 
 def euclidean_norm(values: Float[Tensor, " N"]) -> float:
     """√Σx², block by block, the blocks in float64; the same bits for any thread count."""
+    if len(values) <= _BLOCK:
+        return float(_linalg.vector_norm(values))
     blocks = torch.stack([_linalg.vector_norm(block) for block in _blocks(values)])
     return float(_linalg.vector_norm(blocks.double()))
 

@@ -5,13 +5,15 @@ separate operations at 1.7 million parameters, and the same bits for any thread 
 """
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float32
 from torch import Tensor
-from torch.optim.adam import adam
 
 from drumline.functional.reductions import euclidean_norm
+
+_fused_adam: Any = getattr(torch, "_fused_adam_")  # noqa: B009 - private and untyped
 
 
 def adam_step_(
@@ -79,19 +81,19 @@ def _fused(
     epsilon: float,
 ) -> None:
     with torch.no_grad():
-        adam(
+        # The kernel itself: torch's wrapper around it costs 30 µs a step, as much as 64 rows.
+        _fused_adam(
             [parameters],
             [gradient],
             [first],
             [second],
             [],
-            [torch.tensor(steps_before, dtype=torch.float32)],
-            fused=True,
-            amsgrad=False,
+            [torch.tensor(steps_before + 1.0)],
+            lr=learning_rate,
             beta1=beta1,
             beta2=beta2,
-            lr=learning_rate,
             weight_decay=0.0,
             eps=epsilon,
+            amsgrad=False,
             maximize=False,
         )

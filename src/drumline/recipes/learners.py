@@ -7,9 +7,11 @@ import numpy as np
 import torch
 
 from drumline.algorithms.a2c import A2C, A2CSettings
+from drumline.algorithms.a2c_gradients import MLPA2C, AutogradA2C
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.ppo import PPO, PPOSettings
+from drumline.algorithms.ppo_gradients import MLPPPO, AutogradPPO
 from drumline.algorithms.rollout_preparation import RolloutPreparation
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
 from drumline.policies.actor_critic import initial_parameters
@@ -42,6 +44,7 @@ def make_learner(recipe: Any, pause: Pause) -> Learner:
         renew_intervals=config.renew_intervals if recipe.renewed else 0,
     )
     rate = _linear(config.learning_rate, config.intervals if config.anneal else 0)
+    written_out = recipe.network.is_mlp and config.precision == "fp32"
     learner: Learner
     if config.learner == "a2c":
         settings = A2CSettings(
@@ -59,6 +62,7 @@ def make_learner(recipe: Any, pause: Pause) -> Learner:
             preparation,
             settings,
             learning_rate=rate,
+            gradient=MLPA2C if written_out else AutogradA2C,
             shards=config.learners,
             pause=pause,
         )
@@ -83,6 +87,7 @@ def make_learner(recipe: Any, pause: Pause) -> Learner:
             ),
             learning_rate=rate,
             clip=lambda interval: config.clip,
+            gradient=MLPPPO if written_out else AutogradPPO,
             shards=config.learners,
             pause=pause,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.buffers.rollout import RolloutShape, RolloutStorage
@@ -127,7 +128,7 @@ class RotationRun:
         self._crew = crew
         try:
             ledger.open()
-            with StopSignals() as signals:
+            with StopSignals() as signals, threadpool_limits(1, "blas"):
                 attended = AttendedCrew(crew, signals, lambda: self._show(crew))
                 ledger.start_display()
                 if self._fresh:
