@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from provenance import provenance, write_table
+from provenance import one_blas_thread, provenance, write_table
 
 CASES = {
     "CartPole-v1 ppo": ["CartPole-v1", "--num-envs=64", "--alpha=128", "--epochs=4"],
@@ -95,7 +95,10 @@ def part(config: dict[str, object], what: str, processes: int, seconds: float) -
 
     start = str(time.monotonic() + 6.0)
     words = [sys.executable, "-c", PART, json.dumps(config), what, str(seconds), start]
-    started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    started = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=one_blas_thread())
+        for _ in range(processes)
+    ]
     return sum(float(process.communicate()[0]) for process in started)
 
 

@@ -47,7 +47,8 @@ class RotationLayout(Layout):
     """The layout of methods with executors, actors and a learner."""
 
     executors: int = 0
-    """Processes that step environments; 0 for --workers, or else one per available core."""
+    """Processes that step environments; 0 for --workers, or else one for each core that the learner
+    leaves, at least one."""
     actors: int = 0
     """Processes that run the policy for the executors; 0: each executor runs it itself."""
     barrier: Literal["sliding", "hard"] = "sliding"
@@ -69,4 +70,4 @@ class RotationLayout(Layout):
                 f"--executors {asked} is more than the {environments} environments: "
                 "raise --num-envs or ask for fewer executors"
             )
-        return asked or min(available_cores(), environments)
+        return asked or min(max(1, available_cores() - 1), environments)
