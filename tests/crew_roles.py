@@ -16,7 +16,8 @@ import numpy as np
 from drumline.protocols import Probe, PublishedLayout, RoleContext
 from drumline.runtime.crew_plan import CrewPlan
 from drumline.runtime.exchange import REQUESTED, SERVED, Ownership, even_chunks
-from drumline.schedules.overlapped import RotationPlan, overlapped
+from drumline.schedules.intervals import RotationPlan
+from drumline.schedules.overlapped import overlapped
 from drumline.types import Metrics, State
 
 LARGE = 2_147_483_647

@@ -29,7 +29,8 @@ from drumline.runtime.exchange import REQUESTED, SERVED, Ownership, even_chunks
 from drumline.runtime.inline_crew import InlineCrew
 from drumline.runtime.process_crew import ProcessCrew
 from drumline.runtime.roles import SharedRoleContext
-from drumline.schedules.overlapped import Interval, RotationPlan, overlapped
+from drumline.schedules.intervals import Interval, RotationPlan
+from drumline.schedules.overlapped import overlapped
 from drumline.types import Metrics, Rollout, State
 from drumline.workers.actor import ActorSpec
 from drumline.workers.executor import ExecutorSpec, ExecutorStart

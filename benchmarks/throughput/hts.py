@@ -33,8 +33,8 @@ PART = """
 import dataclasses, json, sys, time
 import numpy as np, torch
 from drumline.commands.train import Output
-from drumline.recipes.hts import HTS, build, preset
-from drumline.recipes.layout import RotationLayout
+from drumline.recipes.actor_critic import parts_of
+from drumline.recipes.hts import HTS
 from drumline.recipes.learners import make_learner
 from drumline.policies.actions import sample
 from drumline.policies.inference import InferenceSpec
@@ -46,7 +46,7 @@ torch.set_num_threads(1)
 config = HTS(**config)
 if what.startswith("update"):
     config = dataclasses.replace(config, learner_threads=int(what[6:]))
-recipe = build(config, RotationLayout())
+recipe = parts_of(config)
 n, alpha, shape = config.num_envs, config.alpha, recipe.shape
 rng = np.random.default_rng(0)
 def observations(*lead):

@@ -11,7 +11,7 @@ COMMANDS = ("train", "resume", "evaluate", "enjoy", "plot", "verify", "episode")
 
 USAGE = """usage: drumline COMMAND …
 
-  train METHOD ENV [flags]     train a policy           (methods: es, ars)
+  train METHOD ENV [flags]     train a policy           (drumline train --help lists them)
   resume RUN [flags]           go on, bit for bit as if never stopped
   evaluate RUN [flags]         run episodes of a saved policy
   enjoy RUN [flags]            show a saved policy: a window, or an mp4 without a display

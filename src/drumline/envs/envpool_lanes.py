@@ -28,7 +28,7 @@ limit a truncation; with a limit one later and the count here the two can be tol
 
 
 class EnvPoolLanes:
-    """Steps all or some environments of a pool of one thread, in the order of their numbers."""
+    """Steps all or some environments of a pool, in the order of their numbers."""
 
     needs_renewal = True
 
@@ -39,6 +39,7 @@ class EnvPoolLanes:
         first: int,
         count: int,
         checkpoints: bool = False,
+        threads: int = 1,
     ):
         if spec.frame_skip > 1:
             raise EnvironmentProblem(
@@ -58,6 +59,7 @@ class EnvPoolLanes:
         self._options = dict(spec.options)
         self._root_seed = root_seed
         self._first = first
+        self._threads = threads
         self._all = np.arange(count, dtype=np.int32)
         self._elapsed = np.zeros(count, np.int64)
         self._pool: Any = None
@@ -178,7 +180,7 @@ class EnvPoolLanes:
             env_type="gymnasium",
             num_envs=self.count,
             seed=seeds,
-            num_threads=1,
+            num_threads=self._threads,
             **options,
         )
 

@@ -88,6 +88,8 @@ class LanesSpec:
     """Makes the environments slow; the lanes do not sleep, `step_times` says when they are due."""
     checkpoints: bool = False
     """Football: pay for the way to the goal too; `Lanes.scores` keeps the goals."""
+    threads: int = 1
+    """EnvPool's own threads, which change no bit."""
 
     def __call__(self) -> Lanes:
         """Make the lanes; nothing is simulated before `begin` or `restore`."""
@@ -97,7 +99,12 @@ class LanesSpec:
             from drumline.envs.envpool_lanes import EnvPoolLanes
 
             return EnvPoolLanes(
-                self.environment, self.root_seed, self.first, self.count, self.checkpoints
+                self.environment,
+                self.root_seed,
+                self.first,
+                self.count,
+                self.checkpoints,
+                threads=self.threads,
             )
         if self.checkpoints:
             raise EnvironmentProblem(

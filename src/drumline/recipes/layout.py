@@ -43,31 +43,64 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class RotationLayout(Layout):
-    """The layout of methods with executors, actors and a learner."""
+class ExecutorLayout(Layout):
+    """The layout of methods whose environments are stepped by executors."""
 
     executors: int = 0
     """Processes that step environments; 0 for --workers, or else one for each core that the learner
     leaves, at least one."""
-    actors: int = 0
-    """Processes that run the policy for the executors; 0: each executor runs it itself."""
-    barrier: Literal["sliding", "hard"] = "sliding"
-    """When an environment may go on to the next interval: when the new policy is out, or (the
-    paper's) when everybody has also finished this one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.executors < 0 or self.actors < 0:
-            raise ValueError(
-                f"--executors and --actors must be 0 or more, got {self.executors}, {self.actors}"
-            )
+        if self.executors < 0:
+            raise ValueError(f"--executors must be 0 or more, got {self.executors}")
 
     def executors_for(self, environments: int) -> int:
         """Return the number of executors, resolved."""
+        return self._asked(environments) or min(max(1, available_cores() - 1), environments)
+
+    def _asked(self, environments: int) -> int:
         asked = self.executors or self.workers
         if asked > environments:
             raise ValueError(
                 f"--executors {asked} is more than the {environments} environments: "
                 "raise --num-envs or ask for fewer executors"
             )
-        return asked or min(max(1, available_cores() - 1), environments)
+        return asked
+
+
+@dataclass(frozen=True)
+class ActorLayout(ExecutorLayout):
+    """Executors, and actors who may run the policy for them."""
+
+    actors: int = 0
+    """Processes that run the policy for the executors; 0: each executor runs it itself."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.actors < 0:
+            raise ValueError(f"--actors must be 0 or more, got {self.actors}")
+
+
+@dataclass(frozen=True)
+class RotationLayout(ActorLayout):
+    """The layout of HTS-RL."""
+
+    barrier: Literal["sliding", "hard"] = "sliding"
+    """When an environment may go on to the next interval: when the new policy is out, or (the
+    paper's) when everybody has also finished this one."""
+
+
+@dataclass(frozen=True)
+class LockstepLayout(ExecutorLayout):
+    """The layout of methods that step all environments together."""
+
+    executors: int = 0
+    """Processes that step environments; 0 for --workers, or else none: this process steps them
+    itself (EnvPool's on a thread per core), which is faster unless one step takes long."""
+    halves: Literal[1, 2] = 1
+    """With executors, 2 steps one half of the environments while the other half is answered."""
+
+    def executors_for(self, environments: int) -> int:
+        """Return the number of executor processes, resolved; 0: this process."""
+        return self._asked(environments)

@@ -22,12 +22,12 @@ _ROWS_AT_ONCE = {"mlp": 4096}
 _IMAGES_AT_ONCE = 256  # more activations than this fall out of the cache (measured)
 
 
-def make_learner(recipe: Any, pause: Pause) -> Learner:
-    """Return the learner of a rotation recipe."""
-    config = recipe.config
-    initial = initial_parameters(recipe.network, config.seed)
+def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
+    """Return the learner of a method's parts; between updates torch has `acting_threads`."""
+    config = parts.config
+    initial = initial_parameters(parts.network, config.seed)
     network = LearnedNetwork(
-        recipe.network,
+        parts.network,
         initial,
         precision=config.precision,
         rows_at_once=_ROWS_AT_ONCE.get(config.network, _IMAGES_AT_ONCE),
@@ -35,13 +35,13 @@ def make_learner(recipe: Any, pause: Pause) -> Learner:
     optimizers = {"adam": TorchAdam, "rmsprop": TorchRMSProp}
     learning = LearningState(network.live, optimizers[config.optimizer](initial.size))
     preparation = RolloutPreparation(
-        recipe.network.observation_size,
+        parts.network.observation_size,
         config.num_envs,
         discount=config.discount,
         normalize_observations=config.normalize_observations,
         scale_rewards=config.scale_rewards,
         clip_rewards=config.clip_rewards,
-        renew_intervals=config.renew_intervals if recipe.renewed else 0,
+        renew_intervals=config.renew_intervals if parts.renewed else 0,
     )
     rate = _linear(config.learning_rate, config.intervals if config.anneal else 0)
     written_out = recipe.network.is_mlp and config.precision == "fp32"
@@ -91,8 +91,8 @@ def make_learner(recipe: Any, pause: Pause) -> Learner:
             shards=config.learners,
             pause=pause,
         )
-    torch.set_num_threads(1)
-    return _OnThreads(learner, config.learner_threads)
+    torch.set_num_threads(acting_threads)
+    return _OnThreads(learner, config.learner_threads, acting_threads)
 
 
 def _linear(start: float, intervals: int) -> Callable[[int], float]:
@@ -103,11 +103,12 @@ def _linear(start: float, intervals: int) -> Callable[[int], float]:
 
 
 class _OnThreads:
-    """A learner whose updates run on so many threads; what acts beside it keeps to one."""
+    """A learner whose updates run on so many threads; what acts keeps to its own number."""
 
-    def __init__(self, learner: Learner, threads: int):
+    def __init__(self, learner: Learner, threads: int, acting_threads: int):
         self._learner = learner
         self._threads = threads
+        self._acting_threads = acting_threads
         self.published = learner.published
         self.state = learner.state
         self.load = learner.load
@@ -118,4 +119,4 @@ class _OnThreads:
         try:
             return self._learner.update(rollout, behavior)
         finally:
-            torch.set_num_threads(1)
+            torch.set_num_threads(self._acting_threads)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drumline.recipes import ars, es, hts
+from drumline.recipes import actor_critic, ars, es, hts
 from drumline.recipes.layout import Layout, RotationLayout
 from drumline.recipes.population import PopulationRun
 from drumline.recipes.rotation import RotationRun
@@ -28,12 +28,14 @@ class Method:
     """config → the same with what the start-up self-checks found."""
 
 
+def _actor_critic(config: type, preset: Any, build: Any, layout: Any, resolve: Any) -> Method:
+    return Method(config, preset, build, RotationRun, actor_critic.packages, layout, resolve)
+
+
 METHODS: dict[str, Method] = {
     es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun, es.packages),
     ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun, ars.packages),
-    hts.METHOD: Method(
-        hts.HTS, hts.preset, hts.build, RotationRun, hts.packages, RotationLayout, hts.resolve
-    ),
+    hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, actor_critic.resolve),
 }
 
 

@@ -29,7 +29,7 @@ class Ownership(NamedTuple):
     executors: tuple[int, ...]
     """`executors[e]`: first environment of executor e; the last entry is the number of all."""
     actors: tuple[int, ...]
-    """The same for actors; one entry if there are none."""
+    """The same for actors; one entry if there are none, and the driver answers who asks."""
 
 
 def exchange_layout(environments: int) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -82,7 +82,10 @@ class SharedExchange:
         """Ask for these environments to be served with these versions."""
         self.version[environments] = versions
         self.state[environments] = REQUESTED
-        self._ring(self._bells.actors, self._actor_of, environments)
+        if self._bells.actors:
+            self._ring(self._bells.actors, self._actor_of, environments)
+        else:
+            self._bells.driver.ring()
 
     def finish(self, environments: np.ndarray | slice, steps: np.ndarray | int) -> None:
         """Say how many steps of these environments are stored."""
@@ -108,6 +111,11 @@ class SharedExchange:
         self._released[0] = interval
         for bell in self._bells.executors:
             bell.ring()
+
+    def standing(self, environments: np.ndarray | slice, steps: int) -> bool:
+        """Return whether each of these environments waits for an answer or has stored `steps`."""
+        waiting = self.state[environments] == REQUESTED
+        return bool((waiting | (self.finished[environments] >= steps)).all())
 
     def all_finished(self, steps: int) -> bool:
         """Return whether every environment has stored `steps` steps."""

@@ -13,45 +13,9 @@ With lag 0 the data of interval k give θ_{k+1}: nothing overlaps, every update 
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal, Protocol
 
 from drumline.protocols import Crew, Learner
-from drumline.types import Metrics, Rollout
-
-
-class Storage(Protocol):
-    """Where the data of an interval are, once it is full."""
-
-    def read(self, interval: int) -> Rollout:
-        """Return one interval, in place."""
-        ...
-
-
-@dataclass(frozen=True)
-class RotationPlan:
-    """What is fixed for all intervals of a run."""
-
-    alpha: int
-    intervals: int
-    lag: Literal[0, 1] = 1
-    barrier: Literal["sliding", "hard"] = "sliding"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """One interval that has been learned from; `update` counts the updates, this one included."""
-
-    update: int
-    version: int
-    """The version that this update has made."""
-    rollout: Rollout
-    """Read it before going on: its storage is written again afterwards."""
-    metrics: Metrics
-    waited_seconds: float
-    update_began: float
-    update_ended: float
-    update_core_seconds: float
+from drumline.schedules.intervals import Interval, RotationPlan, Storage, learned_from
 
 
 def overlapped(
@@ -75,19 +39,10 @@ def overlapped(
         crew.wait(lambda k=k: exchange.all_finished((k + 1) * plan.alpha))
         if plan.barrier == "hard" and plan.lag:
             exchange.release(k + 1)
-        update_began, cpu_began = time.perf_counter(), time.process_time()
-        rollout = storage.read(k)
-        metrics = learner.update(rollout, crew.published(k))
         version = k + 1 + plan.lag
-        finished = Interval(
-            update=k + 1,
-            version=version,
-            rollout=rollout,
-            metrics=metrics,
-            waited_seconds=update_began - began,
-            update_began=update_began,
-            update_ended=time.perf_counter(),
-            update_core_seconds=time.process_time() - cpu_began,
+        rollout, behavior = storage.read(k), crew.published(k)
+        finished = learned_from(
+            rollout, learner, behavior, update=k + 1, version=version, began=began
         )
         before_release(finished)
         crew.publish(version, learner.published())

@@ -6,13 +6,14 @@ function of the request and of the version that it asks for.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from drumline.buffers.rollout import STORAGES, RolloutShape, RolloutStorage
 from drumline.policies.actions import ActionHead, sample
 from drumline.policies.inference import Inference
-from drumline.protocols import RoleContext
+from drumline.protocols import Exchange, Probe, RoleContext
 from drumline.workers.versions import VersionedInference
 
 _REQUESTED = 1
@@ -37,40 +38,75 @@ class Actor:
     """A `Role`: `advance` answers every request that is there."""
 
     def __init__(self, spec: ActorSpec, context: RoleContext):
-        self._spec = spec
-        self._context = context
-        self._exchange = context.exchange
-        self._storage = RolloutStorage(spec.shape, context.arrays)
-        self._forward = VersionedInference(spec.inference, context.published)
-        self._first, last = spec.bounds[context.index : context.index + 2]
-        self._own = slice(self._first, last)
+        first, last = spec.bounds[context.index : context.index + 2]
+        self._own = np.arange(first, last)
+        self._answers = Answers(
+            context.exchange,
+            RolloutStorage(spec.shape, context.arrays),
+            spec.head,
+            VersionedInference(spec.inference, context.published),
+            context.probe,
+            context.progress,
+        )
 
     def advance(self) -> bool:
         """Answer every request that is there; returns whether there was one."""
-        requested = np.flatnonzero(self._exchange.state[self._own] == _REQUESTED)
-        if not len(requested):
-            return False
-        environments = self._first + requested
-        versions = self._exchange.version[environments]
-        for version in dict.fromkeys(versions.tolist()):
-            self._answer(version, environments[versions == version])
-        return True
+        return self._answers.give(self._own)
 
     def due_seconds(self) -> float | None:
         """Only a bell helps."""
         return None
 
+
+class Answers:
+    """Serves requests, for an actor or for a driver that acts itself."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        storage: RolloutStorage,
+        head: ActionHead,
+        forward: VersionedInference,
+        probe: Probe = lambda point: None,
+        progress: Callable[[int], None] = lambda amount: None,
+    ):
+        self._exchange = exchange
+        self._storage = storage
+        self._head = head
+        self._forward = forward
+        self._probe = probe
+        self._progress = progress
+
+    def give(self, environments: np.ndarray) -> bool:
+        """Answer every request of these environments; returns whether there was one."""
+        requested = environments[self._exchange.state[environments] == _REQUESTED]
+        if not len(requested):
+            return False
+        versions = self._exchange.version[requested]
+        for version in dict.fromkeys(versions.tolist()):
+            self._answer(version, requested[versions == version])
+        return True
+
     def _answer(self, version: int, environments: np.ndarray) -> None:
-        self._context.probe("request-received")
+        self._probe("request-received")
         storage = self._storage
-        intervals, t = np.divmod(self._exchange.finished[environments], self._spec.shape.alpha)
-        at = (intervals % STORAGES, t, environments)
+        at = self._place(environments)
         outputs, values = self._forward(version, storage.observations[at])
         storage.actions[at], storage.log_probs[at] = sample(
-            self._spec.head, outputs, storage.noise[environments]
+            self._head, outputs, storage.noise[environments]
         )
-        self._context.probe("half-answer")
+        self._probe("half-answer")
         storage.values[at] = values
-        self._context.progress(len(environments))
+        self._progress(len(environments))
         self._exchange.serve(environments)
-        self._context.probe("answer-sent")
+        self._probe("answer-sent")
+
+    def _place(self, environments: np.ndarray) -> tuple[Any, Any, Any]:
+        """Return (storage, t, environments), as views where all of them are at one place."""
+        steps = self._exchange.finished[environments]
+        first, last = int(environments[0]), int(environments[-1])
+        if last - first + 1 == len(environments) and (steps == steps[0]).all():
+            interval, t = divmod(int(steps[0]), self._storage.shape.alpha)
+            return interval % STORAGES, t, slice(first, last + 1)
+        intervals, t = np.divmod(steps, self._storage.shape.alpha)
+        return intervals % STORAGES, t, environments

@@ -40,6 +40,8 @@ class ExecutorSpec:
     """Builds the forward pass that is done here; None where actors do it."""
     renew_intervals: int = 0
     """Environments are made anew before every interval that this divides; 0: never."""
+    halves: int = 2
+    """Groups of one executor that are stepped in turn, where others make the forward pass."""
 
     def __call__(self, context: RoleContext) -> "Executor":
         """Build the executor inside its process."""
@@ -57,9 +59,9 @@ class Executor:
         if spec.inference is not None:
             forward = VersionedInference(spec.inference, context.published)
         # Two halves where an actor answers: one is stepped while the other is served.
-        halves = 1 if spec.inference is not None or last - first == 1 else 2
+        halves = 1 if spec.inference is not None else spec.halves
         self._groups: list[LaneGroup] = []
-        for members in np.array_split(np.arange(first, last), halves):
+        for members in parted(first, last, halves):
             begin, count = int(members[0]), len(members)
             _recount(storage, context.exchange.finished, begin, begin + count)
             lanes_spec = replace(spec.lanes, first=begin, count=count)
@@ -90,6 +92,11 @@ class Executor:
         """Return after how long the next resting environment is due."""
         due = [group.due_seconds() for group in self._groups]
         return min((seconds for seconds in due if seconds is not None), default=None)
+
+
+def parted(first: int, last: int, parts: int) -> list[np.ndarray]:
+    """Return the environments of one executor in groups, none of them empty."""
+    return np.array_split(np.arange(first, last), min(parts, last - first))
 
 
 def _of_one_renewal(histories: Sequence[LaneHistory]) -> list[LaneHistory]:

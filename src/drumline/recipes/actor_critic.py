@@ -1,0 +1,135 @@
+"""What every actor-critic method is put together from: environments, network, storages."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from drumline import seeding
+from drumline.buffers.rollout import RolloutShape
+from drumline.envs.lanes import LanesSpec
+from drumline.envs.make import EnvironmentSpec, resolve_engine
+from drumline.envs.packages import environment_packages, top_package
+from drumline.envs.timing import parse_step_time
+from drumline.policies.actions import ActionHead, head_for
+from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.policies.heads import Head
+from drumline.policies.inference import InferenceSpec
+from drumline.policies.network_spec import NetworkSpec
+from drumline.recipes.actor_critic_config import ActorCriticConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class ActorCriticParts:
+    """What follows from a config alone."""
+
+    config: Any
+    lanes: LanesSpec
+    renewed: bool
+    """Whether the engine needs renewals to be restored exactly."""
+    shape: RolloutShape
+    network: NetworkSpec
+    policy_head: Head | None
+
+    def inference(self) -> InferenceSpec:
+        """Return how whoever acts makes its forward pass."""
+        rows = max(0, self.config.inference_rows)  # not resolved: MLPs keep their bits in any batch
+        return InferenceSpec(self.network, self.config.precision, rows)
+
+    def policy(self, parameter_count: int) -> ActorCriticSpec:
+        """Return what a policy file says about the policy."""
+        return ActorCriticSpec(self.network, self.policy_head, parameter_count)
+
+
+def packages(config: ActorCriticConfig) -> tuple[str, ...]:
+    """Return the packages that compute in a run: the learner is always torch's."""
+    engine = resolve_engine(config.env, config.engine, prefer="envpool")
+    module = (top_package(config.network),) if ":" in config.network else ()
+    return (*environment_packages(config.env, engine), "torch", *module)
+
+
+def resolve(config: Any, acting_threads: int = 1) -> Any:
+    """Return the config with the rows that keep the bits of the forward pass, or refuse it."""
+    import torch
+
+    from drumline.policies.actor_critic import initial_parameters
+    from drumline.policies.invariance import choose_rows
+
+    torch.set_num_threads(acting_threads)
+    network = parts_of(config).network
+    rng = seeding.generator(0, "self-check")
+    shape = (max(config.num_envs, 4), *network.observation_shape)
+    if network.observation_dtype == "|u1":
+        observations = rng.integers(0, 256, shape, dtype=np.uint8)
+    else:
+        observations = rng.standard_normal(shape).astype(network.observation_dtype)
+    size = network.observation_size
+    arrays = {
+        "parameters": initial_parameters(network, config.seed),
+        "observation_mean": np.zeros(size),
+        "observation_inverse_std": np.ones(size),
+    }
+    rows = choose_rows(InferenceSpec(network, config.precision), arrays, observations)
+    if config.inference_rows not in (-1, rows):
+        raise ValueError(
+            f"the run's forward passes have --inference-rows {config.inference_rows}, but on this "
+            f"machine the bits of a row are kept with {rows}: go on where the run was made"
+        )
+    return dataclasses.replace(config, inference_rows=rows)
+
+
+def parts_of(config: ActorCriticConfig) -> ActorCriticParts:
+    """Make one environment to learn its spaces, and describe what fits them."""
+    engine = resolve_engine(config.env, config.engine, prefer="envpool")
+    environment = EnvironmentSpec(config.env, engine)
+    law = parse_step_time(config.step_time) if config.step_time else None
+    lanes = LanesSpec(environment, config.seed, 0, config.num_envs, law)
+    probe = dataclasses.replace(lanes, count=1)()
+    try:
+        observations, actions = probe.observation_space, probe.action_space
+        renewed = probe.needs_renewal
+    finally:
+        probe.close()
+    if config.renew_intervals and not renewed:
+        config = dataclasses.replace(config, renew_intervals=0)
+    head = head_for(actions)
+    dtype = np.dtype(observations.dtype)
+    network = NetworkSpec(
+        tuple(observations.shape),
+        dtype.str,
+        head,
+        network=config.network,
+        hidden=config.hidden,
+        normalize=config.normalize_observations,
+    )
+    if config.normalize_observations and not network.is_mlp:
+        raise ValueError(f"--normalize-observations goes with --network mlp, not {config.network}")
+    item = dtype.itemsize * math.prod(observations.shape)
+    shape = RolloutShape(
+        alpha=config.alpha,
+        environments=config.num_envs,
+        observation_shape=tuple(observations.shape),
+        observation_dtype=dtype.str,
+        action_shape=head.action_shape,
+        action_dtype=head.action_dtype,
+        noise_size=head.noise_size,
+        truncations=config.truncations_per_interval
+        or max(4, min(config.alpha, (16 << 20) // (2 * config.num_envs * item))),
+    )
+    return ActorCriticParts(config, lanes, renewed, shape, network, _policy_head(head, actions))
+
+
+def _policy_head(head: ActionHead, space: Any) -> Head | None:
+    if head.kind == "categorical":
+        return Head("discrete", choices=head.sizes[0], start=int(space.start))
+    if head.kind == "gaussian":
+        low, high = space.low.ravel().tolist(), space.high.ravel().tolist()
+        return Head(
+            "continuous",
+            low=tuple(low),
+            high=tuple(high),
+            shape=tuple(space.shape),
+            dtype=space.dtype.str,
+        )
+    return None

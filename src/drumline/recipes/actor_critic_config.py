@@ -1,0 +1,141 @@
+"""The settings that every actor-critic method has, and PPO's own."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from drumline.recipes.searched_policy import refuse_nonpositive
+
+
+@dataclass(frozen=True)
+class ActorCriticConfig:
+    """Environments, network and loss. Every field is an argument of the result."""
+
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
+    total_steps: int = 1_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: EnvPool if it has the id, else Gymnasium."""
+    num_envs: int = 16
+    """Environments that run side by side."""
+    alpha: int = 128
+    """Steps of each environment between two synchronisations."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the network's forward and backward passes."""
+    learners: int = 1
+    """Shards of the environments whose gradients are computed apart and added in order."""
+    learner_threads: int = 1
+    """Threads of the learner's tensor operations."""
+    network: str = "mlp"
+    """mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Sizes of the tanh layers of mlp."""
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """Adam, or RMSProp without momentum."""
+    learning_rate: float = 3e-4
+    """Step size of the optimiser at the start."""
+    anneal: bool = True
+    """Let the learning rate fall linearly to 0 over the run."""
+    discount: float = 0.99
+    """γ."""
+    gae_lambda: float = 0.95
+    """λ of generalized advantage estimation."""
+    value_coefficient: float = 0.5
+    """Weight of the value loss."""
+    entropy_coefficient: float = 0.0
+    """Weight of the entropy bonus."""
+    max_gradient_norm: float = 0.5
+    """Every gradient is scaled down to this norm."""
+    normalize_observations: bool = False
+    """Normalise observations by the running moments that travel with each version."""
+    scale_rewards: bool = False
+    """Divide rewards by the running std of discounted returns."""
+    clip_rewards: bool = False
+    """Learn from the sign of rewards, as is usual for Atari."""
+    inference_rows: int = -1
+    """Rows of every forward pass when acting: 0 for any number, -1 for what a self-check finds."""
+    renew_intervals: int = 0
+    """EnvPool only: make every environment anew before each interval that this divides."""
+    truncations_per_interval: int = 0
+    """How many time limits one environment may meet in one interval; 0: as many as fit in 16 MB,
+    at least 4."""
+    step_time: str = ""
+    """Make environments slow by a law, as in exponential:5ms."""
+    evaluate_every: int = 50
+    """Updates between evaluations; 0: only at the end."""
+    evaluate_episodes: int = 20
+    """Episodes of each evaluation."""
+    promise: bool = True
+    """Repeat the first interval of the first environment and stop if its bits differ."""
+
+    def __post_init__(self) -> None:
+        positive = ["total_steps", "num_envs", "alpha", "learners", "learner_threads"]
+        refuse_nonpositive(self, *positive, "learning_rate", "max_gradient_norm")
+        refuse_nonpositive(self, "evaluate_episodes")
+        for name in ("discount", "gae_lambda"):
+            value = getattr(self, name)
+            if not 0.0 <= value <= 1.0:
+                raise ValueError(f"--{name.replace('_', '-')} must be in [0, 1], got {value}")
+        if self.num_envs % self.learners:
+            raise ValueError(
+                f"--learners {self.learners} must divide the {self.num_envs} environments"
+            )
+        if self.total_steps < self.steps_per_update:
+            raise ValueError(
+                f"--total-steps {self.total_steps} is less than one interval of "
+                f"{self.num_envs} environments × {self.alpha} steps"
+            )
+
+    @property
+    def steps_per_update(self) -> int:
+        """Return how many env steps one update is made from."""
+        return self.num_envs * self.alpha
+
+    @property
+    def intervals(self) -> int:
+        """Return how many updates reach `total_steps`."""
+        return -(-self.total_steps // self.steps_per_update)
+
+
+@dataclass(frozen=True)
+class UnrollConfig:
+    """What A2C takes besides."""
+
+    unroll: int = 0
+    """a2c: steps of an n-step return; 0: generalized advantage estimation."""
+
+
+@dataclass(frozen=True)
+class EpochsConfig:
+    """What PPO takes besides."""
+
+    epochs: int = 10
+    """ppo: passes over an interval's data."""
+    minibatches: int = 32
+    """ppo: steps per pass."""
+    clip: float = 0.2
+    """ppo: how far the ratio may move."""
+    clip_values: bool = False
+    """ppo: clip the value loss alike."""
+    normalize_advantages: bool = True
+    """ppo: give each minibatch's advantages mean 0 and std 1."""
+    target_kl: float = 0.0
+    """ppo: end an update when a minibatch's KL exceeds 1.5 times this; 0: never."""
+
+
+def refuse_unusable_epochs(config: EpochsConfig) -> None:
+    """Raise for values of PPO's own that could never work."""
+    refuse_nonpositive(config, "epochs", "minibatches", "clip")
+
+
+def refuse_uneven_minibatches(config: ActorCriticConfig, minibatches: int) -> None:
+    """Raise if the rows of a shard cannot be dealt evenly."""
+    rows = config.num_envs // config.learners * config.alpha
+    if rows % minibatches:
+        raise ValueError(
+            f"--minibatches {minibatches} must divide the {rows} rows of "
+            f"{'each shard' if config.learners > 1 else 'an interval'} "
+            "(num_envs / learners × alpha)"
+        )

@@ -1,0 +1,67 @@
+"""What schedules of whole intervals share: the plan, the record of an update, and the update."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from drumline.protocols import Learner
+from drumline.types import Metrics, Rollout
+
+
+class Storage(Protocol):
+    """Where the data of an interval are, once it is full."""
+
+    def read(self, interval: int) -> Rollout:
+        """Return one interval, in place."""
+        ...
+
+
+@dataclass(frozen=True)
+class RotationPlan:
+    """What is fixed for all intervals of a run."""
+
+    alpha: int
+    intervals: int
+    lag: Literal[0, 1] = 1
+    barrier: Literal["sliding", "hard"] = "sliding"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One interval that has been learned from; `update` counts the updates, this one included."""
+
+    update: int
+    version: int
+    """The version that this update has made."""
+    rollout: Rollout
+    """Read it before going on: its storage is written again afterwards."""
+    metrics: Metrics
+    waited_seconds: float
+    update_began: float
+    update_ended: float
+    update_core_seconds: float
+
+
+def learned_from(
+    rollout: Rollout,
+    learner: Learner,
+    behavior: Mapping[str, Any],
+    *,
+    update: int,
+    version: int,
+    began: float,
+) -> Interval:
+    """Make `version` from a rollout; what led to it was waited for since `began`."""
+    update_began, cpu_began = time.perf_counter(), time.process_time()
+    metrics = learner.update(rollout, behavior)
+    return Interval(
+        update=update,
+        version=version,
+        rollout=rollout,
+        metrics=metrics,
+        waited_seconds=update_began - began,
+        update_began=update_began,
+        update_ended=time.perf_counter(),
+        update_core_seconds=time.process_time() - cpu_began,
+    )
