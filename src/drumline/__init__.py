@@ -7,23 +7,39 @@ if TYPE_CHECKING:
     from drumline.algorithms.mirrored import answer
     from drumline.algorithms.openai_es import OpenAIES
     from drumline.commands.run import Run, load, train
+    from drumline.recipes.a2c import A2C
     from drumline.recipes.ars import ARS
     from drumline.recipes.es import ES
     from drumline.recipes.hts import HTS
+    from drumline.recipes.ppo import PPO
 
 _PLACES = {
+    "A2C": ("drumline.recipes.a2c", "A2C"),
     "ARS": ("drumline.recipes.ars", "ARS"),
     "ARSStrategy": ("drumline.algorithms.ars", "ARS"),
     "ES": ("drumline.recipes.es", "ES"),
     "HTS": ("drumline.recipes.hts", "HTS"),
     "OpenAIES": ("drumline.algorithms.openai_es", "OpenAIES"),
+    "PPO": ("drumline.recipes.ppo", "PPO"),
     "Run": ("drumline.commands.run", "Run"),
     "answer": ("drumline.algorithms.mirrored", "answer"),
     "load": ("drumline.commands.run", "load"),
     "train": ("drumline.commands.run", "train"),
 }
 
-__all__ = ["ARS", "ES", "HTS", "ARSStrategy", "OpenAIES", "Run", "answer", "load", "train"]
+__all__ = [
+    "A2C",
+    "ARS",
+    "ES",
+    "HTS",
+    "PPO",
+    "ARSStrategy",
+    "OpenAIES",
+    "Run",
+    "answer",
+    "load",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

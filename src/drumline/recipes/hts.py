@@ -13,6 +13,12 @@ from drumline.recipes.actor_critic_config import (
     refuse_uneven_minibatches,
     refuse_unusable_epochs,
 )
+from drumline.recipes.actor_critic_presets import (
+    ATARI_IDS,
+    CONTROL_IDS,
+    FOOTBALL_IDS,
+    NORMALIZED,
+)
 from drumline.recipes.interval_course import IntervalCourse
 from drumline.recipes.layout import RotationLayout
 from drumline.recipes.rotation import RotationRecipe
@@ -63,8 +69,7 @@ def preset(env_id: str) -> dict[str, Any]:
 
 
 _CONTROL = {
-    "normalize_observations": True,
-    "scale_rewards": True,
+    **NORMALIZED,
     "renew_intervals": 32,
     "evaluate_every": 250,
     "evaluate_episodes": 10,
@@ -115,30 +120,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "renew_intervals": 64,
         "evaluate_every": 250,
     },
-    **{
-        f"{name}-v{version}": _CONTROL
-        for name in ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Swimmer", "Humanoid")
-        for version in (4, 5)
-    },
-    **{
-        f"{name}-v5": _ATARI
-        for name in ("Pong", "Breakout", "Qbert", "Krull", "Jamesbond", "SpaceInvaders")
-    },
-    **{
-        f"gfootball/{name}-v1": _FOOTBALL
-        for name in (
-            "academy_empty_goal_close",
-            "academy_empty_goal",
-            "academy_run_to_score",
-            "academy_run_to_score_with_keeper",
-            "academy_pass_and_shoot_with_keeper",
-            "academy_run_pass_and_shoot_with_keeper",
-            "academy_3_vs_1_with_keeper",
-            "academy_corner",
-            "academy_counterattack_easy",
-            "academy_counterattack_hard",
-        )
-    },
+    **dict.fromkeys(CONTROL_IDS, _CONTROL),
+    **dict.fromkeys(ATARI_IDS, _ATARI),
+    **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
 }
 
 

@@ -1,12 +1,13 @@
 """The table of methods: a name, its config, its presets and how it is built."""
 
+import dataclasses
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drumline.recipes import actor_critic, ars, es, hts
-from drumline.recipes.layout import Layout, RotationLayout
+from drumline.recipes import a2c, actor_critic, ars, es, hts, lockstep, ppo
+from drumline.recipes.layout import Layout, LockstepLayout, RotationLayout
 from drumline.recipes.population import PopulationRun
 from drumline.recipes.rotation import RotationRun
 
@@ -36,6 +37,8 @@ METHODS: dict[str, Method] = {
     es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun, es.packages),
     ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun, ars.packages),
     hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, actor_critic.resolve),
+    a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),
+    ppo.METHOD: _actor_critic(ppo.PPO, ppo.preset, ppo.build, LockstepLayout, lockstep.resolve),
 }
 
 
@@ -59,7 +62,7 @@ def method_of(config: Any) -> str:
 def config_from(name: str, fields: dict[str, Any]) -> Any:
     """Return the config that a run folder's document describes."""
     method = find_method(name)
-    known = set(method.config.__dataclass_fields__)
+    known = {field.name for field in dataclasses.fields(method.config)}
     if unknown := sorted(set(fields) - known):
         raise ValueError(f"config.json has fields that {name} does not know: {', '.join(unknown)}")
     if missing := sorted(known - set(fields)):

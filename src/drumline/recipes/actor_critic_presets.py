@@ -1,0 +1,29 @@
+"""Which environments have presets, and what is the same in all methods' presets of a family."""
+
+CONTROL_IDS = tuple(
+    f"{name}-v{version}"
+    for name in ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Swimmer", "Humanoid")
+    for version in (4, 5)
+)
+ATARI_IDS = tuple(
+    f"{name}-v5" for name in ("Pong", "Breakout", "Qbert", "Krull", "Jamesbond", "SpaceInvaders")
+)
+FOOTBALL_IDS = tuple(
+    f"gfootball/{name}-v1"
+    for name in (
+        "academy_empty_goal_close",
+        "academy_empty_goal",
+        "academy_run_to_score",
+        "academy_run_to_score_with_keeper",
+        "academy_pass_and_shoot_with_keeper",
+        "academy_run_pass_and_shoot_with_keeper",
+        "academy_3_vs_1_with_keeper",
+        "academy_corner",
+        "academy_counterattack_easy",
+        "academy_counterattack_hard",
+    )
+)
+IMAGES = (*ATARI_IDS, *FOOTBALL_IDS)
+
+NORMALIZED = {"normalize_observations": True, "scale_rewards": True}
+"""Control tasks: what comes in is brought to scale."""

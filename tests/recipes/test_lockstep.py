@@ -1,0 +1,118 @@
+"""Lock-step A2C and PPO: the bits of batch synchronisation, whoever waits for whom."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doubles import KillAt
+
+from drumline.commands.run import resume, silent, train
+from drumline.commands.verify import verify_again
+from drumline.recipes.a2c import A2C
+from drumline.recipes.document import PROMISE, run_document
+from drumline.recipes.hts import HTS
+from drumline.recipes.layout import LockstepLayout
+from drumline.recipes.methods import find_method, method_of
+from drumline.recipes.ppo import PPO
+from drumline.recipes.rotation import RotationRun
+from drumline.runs.folder import RunFolder
+
+SMALL: dict[str, Any] = {
+    "env": "CartPole-v1",
+    "engine": "gymnasium",
+    "total_steps": 360,
+    "num_envs": 5,
+    "alpha": 12,
+    "hidden": (8,),
+    "normalize_observations": True,
+    "scale_rewards": True,
+    "evaluate_every": 3,
+    "evaluate_episodes": 2,
+}
+CONFIGS: dict[str, Any] = {
+    "ppo": PPO(**SMALL, epochs=2, minibatches=3),
+    "a2c": replace(A2C(**SMALL), alpha=5),
+    "envpool": replace(PPO(**SMALL, epochs=2, minibatches=3), engine="envpool", renew_intervals=2),
+}
+LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv")
+
+
+def lasting_bytes(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in LASTING}
+
+
+def folder_for(out: Path, config: Any, layout: LockstepLayout) -> RunFolder:
+    return RunFolder.create(
+        out,
+        method=method_of(config),
+        env_id=config.env,
+        seed=config.seed,
+        document=run_document(config, layout, PROMISE),
+    )
+
+
+def run_on(out: Path, config: Any, layout: LockstepLayout, **options: Any) -> RunFolder:
+    folder = folder_for(out, config, layout)
+    recipe = find_method(method_of(config)).build(config, layout)
+    RotationRun(recipe, folder, layout, silent(), **options).run()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    """What `hts --lag 0` makes of the same settings: no step of it is in lock-step."""
+    out = tmp_path_factory.mktemp("expected")
+    made: dict[str, dict[str, bytes]] = {}
+    for name, config in CONFIGS.items():
+        same = {field.name: getattr(config, field.name) for field in fields(config)}
+        correction = config.correction_used
+        hts = HTS(**same, learner=config.learner, lag=0, correction=correction)
+        made[name] = lasting_bytes(train(hts, workers="inline", out=out / name).path)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        *((name, LockstepLayout()) for name in CONFIGS),
+        ("ppo", LockstepLayout(pool="inline", executors=3, halves=2)),
+        ("envpool", LockstepLayout(executors=2)),
+        ("a2c", LockstepLayout(executors=2, halves=2)),
+    ],
+    ids=lambda x: x if isinstance(x, str) else f"{x.pool}-{x.executors}-{x.halves}",
+)
+def test_every_layout_gives_the_bits_of_hts_without_lag(
+    tmp_path: Path, expected: Any, name: str, layout: LockstepLayout
+):
+    folder = run_on(tmp_path / "run", CONFIGS[name], layout)
+    assert lasting_bytes(folder.path) == expected[name]
+    rows = folder.processes_csv.read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows].count("executor") == max(layout.executors, 1)
+
+
+@pytest.mark.parametrize("point", ["request-sent", "half-row"])
+def test_a_killed_executor_changes_no_byte(tmp_path: Path, expected: Any, point: str):
+    probe = KillAt(point, tmp_path / "flag")
+    layout = LockstepLayout(executors=2, halves=2)
+    folder = run_on(tmp_path / "run", CONFIGS["envpool"], layout, probe_factory=probe)
+    assert (tmp_path / "flag").exists()
+    assert lasting_bytes(folder.path) == expected["envpool"]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected: Any, name: str):
+    folder = run_on(tmp_path / "run", CONFIGS[name], LockstepLayout(), last_update=2)
+    resume(folder, LockstepLayout(executors=2))
+    assert lasting_bytes(folder.path) == expected[name]
+
+
+def test_verify_repeats_it_on_other_processes(tmp_path: Path):
+    run = train(CONFIGS["a2c"], out=tmp_path / "run")
+    layout = LockstepLayout(executors=3, tensorboard=False)
+    assert verify_again(run.folder, 4, layout) == (4, None)
+
+
+def test_more_executors_than_environments_are_refused():
+    with pytest.raises(ValueError, match="--executors 6 is more than the 5 environments"):
+        find_method("ppo").build(CONFIGS["ppo"], LockstepLayout(executors=6))
