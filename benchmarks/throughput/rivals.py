@@ -1,0 +1,102 @@
+"""Throughput of HTS-RL's rivals: lock-step against a plain loop, free running against the barrier.
+
+Everything runs side by side: in each round the plain loop (`plain_loop.py`, at its better number
+of threads) and each method in turn, at equal sizes, precision and epochs; ratios are of medians.
+
+    python benchmarks/throughput/rivals.py --out benchmarks/results/rivals_throughput.csv
+"""
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from provenance import provenance, write_table
+
+HERE = Path(__file__).resolve().parent
+CASES: dict[str, dict[str, list[str]]] = {
+    "CartPole-v1 ppo": {"ppo": ["CartPole-v1"]},
+    "CartPole-v1 a2c": {"a2c": ["CartPole-v1"]},
+    "HalfCheetah-v5 ppo": {"ppo": ["HalfCheetah-v5"]},
+    "Pong-v5 ppo": {"ppo": ["Pong-v5"]},
+    "Pong-v5 a2c": {"a2c": ["Pong-v5"]},
+}
+"""Case → method → what is typed after `drumline train METHOD`; the first is also the loop's."""
+
+
+def resolved(method: str, words: list[str]) -> dict[str, Any]:
+    command = [sys.executable, "-m", "drumline", "train", method, *words, "--print-config"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def plain(method: str, config: dict[str, Any], threads: int, seconds: float) -> float:
+    told = json.dumps({**config, "threads": threads, "learner": method})
+    command = [sys.executable, str(HERE / "plain_loop.py"), told, f"--seconds={seconds}"]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def ours(method: str, words: list[str], steps: int) -> float:
+    with tempfile.TemporaryDirectory() as place:
+        flags = [f"--total-steps={steps}", "--evaluate-every=0", "--evaluate-episodes=1"]
+        command = [sys.executable, "-m", "drumline", "train", method, *words, *flags, "--quiet"]
+        subprocess.run([*command, f"--out={place}/run"], check=True)
+        with open(Path(place) / "run/metrics.csv", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+    first = min(3, len(rows) - 2)
+    made, seconds = (
+        float(rows[-1][name]) - float(rows[first][name]) for name in ("env_steps", "wall_seconds")
+    )
+    return made / seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    options = parser.parse_args()
+    table: list[dict[str, object]] = []
+    for name in options.cases:
+        methods = CASES[name]
+        method, words = next(iter(methods.items()))
+        config = resolved(method, words)
+        speeds: dict[str, list[float]] = {"plain loop": [], **{m: [] for m in methods}}
+        for _ in range(options.rounds):
+            threads = {1, os.cpu_count() or 1}
+            fastest = max(plain(method, config, n, options.seconds) for n in threads)
+            speeds["plain loop"].append(fastest)
+            interval = config["num_envs"] * config["alpha"]
+            steps = max(8 * interval, int(fastest * options.seconds))
+            for other, typed in methods.items():
+                speeds[other].append(ours(other, typed, steps))
+        medians = {what: statistics.median(values) for what, values in speeds.items()}
+        for what, values in speeds.items():
+            table.append(
+                {
+                    "case": name,
+                    "what": what,
+                    "precision": config["precision"],
+                    "num_envs": config["num_envs"],
+                    "alpha": config["alpha"],
+                    "env_steps_per_second": f"{medians[what]:.0f}",
+                    "min": f"{min(values):.0f}",
+                    "max": f"{max(values):.0f}",
+                    "against_plain_loop": f"{medians[what] / medians['plain loop']:.3f}",
+                    "rounds": options.rounds,
+                    **provenance([0]),
+                }
+            )
+            print(table[-1], flush=True)
+        write_table(options.out, table)
+
+
+if __name__ == "__main__":
+    main()
