@@ -10,6 +10,7 @@ from hypothesis import given
 
 from drumline.functional.barriers import (
     Timeline,
+    free_running,
     hard_barrier,
     interval_seconds,
     lock_step,
@@ -22,33 +23,42 @@ from drumline.functional.throughput import burst_barrier_slowdown, gamma_barrier
 RULES = {"hard": hard_barrier, "sliding": sliding_barrier}
 
 
-def event_by_event(seconds: np.ndarray, update_seconds: float, rule: str) -> np.ndarray:
+def event_by_event(
+    seconds: np.ndarray, update_seconds: float, rule: str, handover_seconds: float
+) -> np.ndarray:
     """Starts of one replication, by playing the protocol with a heap of events."""
     intervals, environments = seconds.shape
     starts = np.full(seconds.shape, np.nan)
     finished = [-1] * environments  # the last interval that each environment has filled
     entered = [-1] * environments
     version, learning, now = 1, False, 0.0
-    events: list[tuple[float, int]] = []
+    seen_version, seen_slowest = 1, -1  # by those who wait, a hand-over later
+    events: list[tuple[float, int, int]] = []
     while True:
         # The learner turns D_{version − 1} into the next version once all have filled it.
         if not learning and min(finished) >= version - 1 and version < intervals:
-            heapq.heappush(events, (now + update_seconds, -1))
+            heapq.heappush(events, (now + update_seconds, -1, version + 1))
             learning = True
         for i in range(environments):
             k = finished[i] + 1
-            free = entered[i] == finished[i] and k < intervals and version >= k
-            if free and (rule == "sliding" or min(finished) >= k - 1):
+            free = entered[i] == finished[i] and k < intervals and seen_version >= k
+            if free and (rule == "sliding" or seen_slowest >= k - 1):
                 entered[i] = k
                 starts[k, i] = now
-                heapq.heappush(events, (now + seconds[k, i], i))
+                heapq.heappush(events, (now + seconds[k, i], i, k))
         if not events:
             return starts
-        now, who = heapq.heappop(events)
-        if who < 0:
-            version, learning = version + 1, False
+        now, who, what = heapq.heappop(events)
+        if who >= 0:
+            finished[who] = what
+            heapq.heappush(events, (now + handover_seconds, -3, min(finished)))
+        elif who == -1:
+            version, learning = what, False
+            heapq.heappush(events, (now + handover_seconds, -2, version))
+        elif who == -2:
+            seen_version = what
         else:
-            finished[who] += 1
+            seen_slowest = what
 
 
 def exponential_intervals(alpha: int, environments: int, intervals: int, replications: int):
@@ -62,14 +72,15 @@ def exponential_intervals(alpha: int, environments: int, intervals: int, replica
     intervals=st.integers(1, 8),
     environments=st.integers(1, 5),
     update=st.sampled_from([0.0, 0.3, 1.0, 5.0]),
+    handover=st.sampled_from([0.0, 0.2, 2.0]),
 )
 def test_a_timeline_is_the_protocol_played_event_by_event(
-    rule: str, seed: int, intervals: int, environments: int, update: float
+    rule: str, seed: int, intervals: int, environments: int, update: float, handover: float
 ):
     seconds = np.random.default_rng(seed).exponential(1.0, (intervals, environments, 3))
-    timeline = RULES[rule](seconds, update)
+    timeline = RULES[rule](seconds, update, handover)
     for r in range(3):
-        expected = event_by_event(seconds[:, :, r], update, rule)
+        expected = event_by_event(seconds[:, :, r], update, rule, handover)
         np.testing.assert_allclose(timeline.starts[:, :, r], expected, rtol=1e-12)
     np.testing.assert_array_equal(timeline.finishes, timeline.starts + seconds)
 
@@ -157,6 +168,25 @@ def test_lock_step_waits_for_the_slowest_at_every_step_and_for_every_update():
         now = now + steps[t].max(axis=0) + 0.5
         if t % 4 == 3:
             np.testing.assert_allclose(timeline.finishes[t // 4], np.stack([now] * 3))
+
+
+def test_who_runs_free_waits_for_nobody():
+    seconds = np.random.default_rng(0).exponential(1.0, (12, 3, 2))
+    timeline = free_running(seconds)
+    np.testing.assert_array_equal(timeline.finishes, np.cumsum(seconds, axis=0))
+    np.testing.assert_array_equal(timeline.starts[1:], timeline.finishes[:-1])
+    assert not timeline.starts[0].any()
+
+
+def test_every_round_of_a_hard_barrier_pays_its_hand_over():
+    ends = hard_barrier(np.ones((9, 4, 1)), handover_seconds=0.25).finishes[:, 0, 0]
+    assert np.diff(ends) == pytest.approx(np.full(8, 1.25))
+
+
+def test_a_hand_over_costs_a_sliding_barrier_nothing_that_is_quicker_than_an_interval():
+    """A version is wanted a whole interval after its data are complete."""
+    ends = sliding_barrier(np.ones((9, 4, 1)), handover_seconds=0.9).finishes[:, 0, 0]
+    assert np.diff(ends) == pytest.approx(np.ones(8))
 
 
 def test_waiting_for_inference_makes_every_step_longer():

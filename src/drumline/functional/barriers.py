@@ -35,18 +35,34 @@ def interval_seconds(
     return blocks.sum(axis=1) + alpha * inference_seconds
 
 
-def hard_barrier(seconds: Intervals, update_seconds: float = 0.0) -> Timeline:
+def hard_barrier(
+    seconds: Intervals, update_seconds: float = 0.0, handover_seconds: float = 0.0
+) -> Timeline:
     """All start interval k+1 together: when all have finished k and version k+1 is out."""
-    return _timeline(seconds, update_seconds, ready=lambda finishes: finishes.max(axis=0))
+
+    def ready(finishes: np.ndarray) -> np.ndarray:
+        return finishes.max(axis=0) + handover_seconds
+
+    return _timeline(seconds, update_seconds, handover_seconds, ready)
 
 
-def sliding_barrier(seconds: Intervals, update_seconds: float = 0.0) -> Timeline:
+def sliding_barrier(
+    seconds: Intervals, update_seconds: float = 0.0, handover_seconds: float = 0.0
+) -> Timeline:
     """Each starts interval k+1 when it has itself finished k and version k+1 is out.
 
     Version k+1 is out one update after D_{k−1} is complete and version k is out, as under the hard
-    barrier: only the waits differ.
+    barrier: only the waits differ. Who waits for a version, or for the others, goes on
+    `handover_seconds` after it is there.
     """
-    return _timeline(seconds, update_seconds, ready=lambda finishes: finishes)
+    return _timeline(seconds, update_seconds, handover_seconds, ready=lambda finishes: finishes)
+
+
+def free_running(seconds: Intervals) -> Timeline:
+    """The asynchronous baseline: nobody waits for anybody, so that the lag has no bound."""
+    finishes = np.cumsum(seconds, axis=0)
+    starts = np.concatenate([np.zeros_like(finishes[:1]), finishes[:-1]])
+    return Timeline(starts, finishes, np.zeros((len(seconds), seconds.shape[2])))
 
 
 def lock_step(
@@ -81,14 +97,19 @@ def slowdown(
 
 
 def _timeline(
-    seconds: Intervals, update_seconds: float, ready: Callable[[np.ndarray], np.ndarray]
+    seconds: Intervals,
+    update_seconds: float,
+    handover_seconds: float,
+    ready: Callable[[np.ndarray], np.ndarray],
 ) -> Timeline:
     starts, finishes = np.empty_like(seconds), np.empty_like(seconds)
     published = np.zeros((seconds.shape[0], seconds.shape[2]))
     for k in range(len(seconds)):
+        seen = published[k]
         if k >= 2:
             complete = finishes[k - 2].max(axis=0)
             published[k] = np.maximum(complete, published[k - 1]) + update_seconds
-        starts[k] = np.maximum(ready(finishes[k - 1]) if k else 0.0, published[k])
+            seen = published[k] + handover_seconds
+        starts[k] = np.maximum(ready(finishes[k - 1]) if k else 0.0, seen)
         finishes[k] = starts[k] + seconds[k]
     return Timeline(starts, finishes, published)

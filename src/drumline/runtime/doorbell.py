@@ -61,14 +61,24 @@ class BellWait:
 
     def __init__(self, bell: Doorbell, others: Sequence[int] = ()):
         self._bell = bell
+        self._fds = (bell.read_fd, *others)
+        self._fits_select = max(self._fds) < _SELECTABLE
         self._poll = select.poll()
-        for fd in (bell.read_fd, *others):
+        for fd in self._fds:
             self._poll.register(fd, select.POLLIN | select.POLLHUP)
 
     def wait(self, seconds: float | None) -> list[int]:
         """Return the descriptors besides the bell that have something to say; clears the bell."""
-        found = [fd for fd, _ in self._poll.poll(None if seconds is None else seconds * 1000.0)]
+        if seconds is not None and self._fits_select:
+            # To the microsecond: a poll is as long as the next whole millisecond.
+            found = select.select(self._fds, (), (), seconds)[0]
+        else:
+            milliseconds = None if seconds is None else seconds * 1000.0
+            found = [fd for fd, _ in self._poll.poll(milliseconds)]
         if self._bell.read_fd in found:
             self._bell.clear()
             found.remove(self._bell.read_fd)
         return found
+
+
+_SELECTABLE = 1024  # FD_SETSIZE: `select` knows no descriptor from here on
