@@ -64,26 +64,28 @@ class LaneGroup:
         self._carried = carried
         self._steps = self._exchange.finished[self._whole].copy()
         self._stage = np.where(self._steps % self._alpha > 0, READY, HELD)
-        self._due = np.zeros(count)
+        self._due = np.full(count, np.inf)
+        """When a lane that rests is due."""
         self._exchange.state[self._whole] = 0
 
     def advance(self) -> bool:
         """Do what can be done without waiting; returns whether anything was done."""
         worked = False
         if self._step_times is not None:
-            resting = np.flatnonzero((self._stage == RESTING) & (self._due <= time.perf_counter()))
-            if len(resting):
-                self._land(resting)
+            due = (self._due <= time.perf_counter()).nonzero()[0]
+            if len(due):
+                self._due[due] = np.inf
+                self._land(due)
                 worked = True
         if self._forward is None:
             served = self._served()
             if len(served):
-                self._step(served)
+                self._step(served, self._place(served, self._steps[served]))
                 worked = True
-        held = np.flatnonzero(self._stage == HELD)
+        held = (self._stage == HELD).nonzero()[0]
         if len(held):
             self._begin(held)
-        ready = np.flatnonzero(self._stage == READY)
+        ready = (self._stage == READY).nonzero()[0]
         if len(ready):
             self._act(ready)
             worked = True
@@ -91,13 +93,11 @@ class LaneGroup:
 
     def due_seconds(self) -> float | None:
         """Return after how long the next resting lane is due; None if none rests."""
-        resting = self._stage == RESTING
-        if self._step_times is None or not resting.any():
-            return None
-        return max(0.0, float(self._due[resting].min()) - time.perf_counter())
+        earliest = float(self._due.min())
+        return None if earliest == np.inf else max(0.0, earliest - time.perf_counter())
 
     def _served(self) -> np.ndarray:
-        requested = np.flatnonzero(self._stage == REQUESTED)
+        requested = (self._stage == REQUESTED).nonzero()[0]
         if not len(requested):
             return requested
         answered = self._exchange.state[self._environments[requested]] == SERVED
@@ -138,21 +138,24 @@ class LaneGroup:
             self._exchange.request(environments, self._steps[ready] // self._alpha)
             self._context.probe("request-sent")
             return
-        versions = self._steps[ready] // self._alpha
-        for version in dict.fromkeys(versions.tolist()):
-            chosen = versions == version
-            lanes = ready if chosen.all() else ready[chosen]
-            at = self._place(lanes)
+        steps = self._steps[ready]
+        versions = steps // self._alpha
+        different = dict.fromkeys(versions.tolist())
+        for version in different:
+            lanes, drawn, counted = ready, noise, steps
+            if len(different) > 1:
+                chosen = versions == version
+                lanes, drawn, counted = ready[chosen], noise[chosen], steps[chosen]
+            at = self._place(lanes, counted)
             storage = self._storage
             outputs, values = self._forward(version, storage.observations[at])
-            drawn = noise if lanes is ready else noise[chosen]
             storage.actions[at], storage.log_probs[at] = sample(self._head, outputs, drawn)
             storage.values[at] = values
-            self._step(lanes)
+            self._step(lanes, at)
 
-    def _step(self, lanes: np.ndarray) -> None:
+    def _step(self, lanes: np.ndarray, at: Place) -> None:
         """Step lanes whose action is stored; all that a step brings is stored before it counts."""
-        at, storage = self._place(lanes), self._storage
+        storage = self._storage
         self._context.probe("before-step")
         everyone = len(lanes) == len(self._everyone)
         steps = self._lanes.step(None if everyone else lanes, storage.actions[at])
@@ -175,28 +178,29 @@ class LaneGroup:
 
     def _land(self, lanes: np.ndarray) -> None:
         """Count the step and store the observation that it led to."""
-        self._steps[lanes] += 1
-        steps = self._steps[lanes]
+        steps = self._steps[lanes] + 1
+        self._steps[lanes] = steps
+        environments = self._environments[lanes]
         full = steps % self._alpha == 0
+        ends = int(np.count_nonzero(full))
         self._context.probe("row-stored")
-        if full.any():
+        if ends:
             ended = lanes[full]
             interval = (steps[full] // self._alpha - 1) % STORAGES
-            self._storage.observations[interval, self._alpha, self._environments[ended]] = (
-                self._carried[ended]
-            )
+            self._storage.observations[interval, self._alpha, environments[full]] = self._carried[
+                ended
+            ]
             self._stage[ended] = HELD
-        if not full.all():
-            inside = lanes[~full] if full.any() else lanes
-            self._storage.observations[self._place(inside)] = self._carried[inside]
+        if ends < len(lanes):
+            inside, counted = (lanes[~full], steps[~full]) if ends else (lanes, steps)
+            self._storage.observations[self._place(inside, counted)] = self._carried[inside]
             self._stage[inside] = READY
-        self._exchange.finish(self._environments[lanes], steps)
+        self._exchange.finish(environments, steps)
         self._context.probe("finished")
-        if full.any():
+        if ends:
             self._exchange.tell_driver()
 
-    def _place(self, lanes: np.ndarray) -> Place:
-        steps = self._steps[lanes]
+    def _place(self, lanes: np.ndarray, steps: np.ndarray) -> Place:
         if len(lanes) == len(self._everyone) and (steps == steps[0]).all():
             interval, t = divmod(int(steps[0]), self._alpha)
             return interval % STORAGES, t, self._whole
