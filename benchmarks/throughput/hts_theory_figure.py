@@ -1,6 +1,6 @@
 """The figure of `hts_theory.py`: lines are predictions, points are what was measured."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ TITLES = {
     "gamma:5ms,4": "Gamma(4)",
     "bursts:2.631579ms,26.31579ms,0.1,4": "bursts of 4 slow steps",
     "bursts:2.631579ms,26.31579ms,0.1,64": "bursts of 64 slow steps",
-    "straggler:2ms,10": "one straggler, ten times as slow",
+    "straggler:2ms,10": "a straggler, ten times as slow",
 }
 
 
@@ -34,7 +34,8 @@ def draw(rows: Sequence[Row], image: Path, environments: int = 32) -> None:
     of_all = [row for row in grid if int(row["environments"]) == environments]
     for axis, (law, title) in zip(axes, TITLES.items(), strict=False):
         _alphas(axis, [row for row in of_all if row["law"] == law])
-        axis.set_title(f"{title}, {environments} environments", fontsize=10)
+        axis.set_title(title, fontsize=10)
+    figure.suptitle(f"{environments} environments: lines predicted, points measured", fontsize=11)
     axes[0].legend(frameon=False, fontsize=8, loc="lower right")
     exponential = [row for row in grid if row["law"] == "exponential:5ms"]
     _environments(axes[6], exponential)
@@ -60,17 +61,15 @@ def _alphas(axis: Any, rows: Sequence[Row]) -> None:
 
 
 def _environments(axis: Any, rows: Sequence[Row]) -> None:
-    def among(keep: Callable[[Row], bool]) -> list[Row]:
-        return [row for row in rows if keep(row)]
-
-    sliding = among(lambda row: row["barrier"] == "sliding" and row["alpha"] == "128")
-    hard = among(lambda row: row["barrier"] == "hard" and row["alpha"] == "128")
-    lock_step = among(lambda row: row["barrier"] == "hard" and row["alpha"] == "1")
-    _series(axis, among(lambda row: row["barrier"] == "none"), "environments", LOOKS["none"])
-    _series(axis, sliding, "environments", LOOKS["sliding"])
-    _series(axis, hard, "environments", LOOKS["hard"])
-    _series(axis, lock_step, "environments", ("lock-step", PALETTE[3], MARKERS[3]))
-    axis.legend(["asynchronous", "sliding, alpha 128", "hard, alpha 128", "lock-step"], **_SMALL)
+    lines = (
+        ("asynchronous", 2, _of(rows, "none", 0)),
+        ("sliding, alpha 128", 0, _of(rows, "sliding", 128)),
+        ("hard, alpha 128", 1, _of(rows, "hard", 128)),
+        ("lock-step", 3, _of(rows, "hard", 1)),
+    )
+    for label, look, chosen in lines:
+        _series(axis, chosen, "environments", (label, PALETTE[look], MARKERS[look]))
+    axis.legend(frameon=False, fontsize=8)
     axis.set_title("exponential", fontsize=10)
     _powers_of_two(axis, "environments", [int(row["environments"]) for row in rows])
 
@@ -78,11 +77,12 @@ def _environments(axis: Any, rows: Sequence[Row]) -> None:
 def _executors(axis: Any, rows: Sequence[Row]) -> None:
     chosen = [row for row in rows if row["part"] == "executors" and row["actors"] == "0"]
     _series(axis, chosen, "executors", LOOKS["sliding"])
-    axis.set_title("exponential, 32 environments, alpha 64", fontsize=10)
+    axis.set_title("exponential, alpha 64", fontsize=10)
     _powers_of_two(axis, "executors", [int(row["executors"]) for row in chosen])
 
 
-_SMALL: dict[str, Any] = {"frameon": False, "fontsize": 8}
+def _of(rows: Sequence[Row], barrier: str, alpha: int) -> list[Row]:
+    return [row for row in rows if (row["barrier"], row["alpha"]) == (barrier, str(alpha))]
 
 
 def _series(axis: Any, rows: Sequence[Row], x: str, look: tuple[str, str, str]) -> None:
