@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -305,6 +305,9 @@ class _Wrapper:
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
         self.pool.publish(version, arrays)
+
+    def retain(self, versions: Collection[int]) -> None:
+        self.pool.retain(versions)
 
     def activity(self) -> list[ProcessActivity]:
         return self.pool.activity()

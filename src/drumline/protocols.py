@@ -6,7 +6,7 @@ pool* runs tasks somewhere and does not know what they mean. A *worker* is the f
     strategy.ask ─ tasks ─▶ pool ─▶ worker ─ results ─▶ schedule ─ folded by index ─▶ strategy.tell
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -122,7 +122,15 @@ class WorkerPool(Protocol):
         ...
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Make the arrays of `version` visible to every task that is submitted from now on."""
+        """Make the arrays of `version` visible to every task that is submitted from now on.
+
+        A pool keeps a fixed number of versions (three unless it is made for more): the oldest
+        that is not retained goes.
+        """
+        ...
+
+    def retain(self, versions: Collection[int]) -> None:
+        """Keep these versions until the next call, whatever is published after them."""
         ...
 
     def activity(self) -> list[ProcessActivity]:

@@ -55,9 +55,34 @@ class PoolContract:
             pool.publish(version, WEIGHTS)
         pool.submit([doubles.Digest(0, version=0)])
         with pytest.raises(
-            WorkerError, match="version 0 is not published: its slot holds version 3"
+            WorkerError,
+            match="version 0 is not published: of 3 versions that may be kept there are 1, 2, 3",
         ):
             pool.completed()
+
+    def test_a_retained_version_outlasts_those_that_come_after_it(self, make_pool: MakePool):
+        pool = make_pool(doubles.digest_worker, published=PublishedLayout.of(WEIGHTS), versions=4)
+        digests: list[bytes] = []
+        for version in range(9):
+            pool.retain({0, 2} & set(range(version)))
+            pool.publish(version, {**WEIGHTS, "weights": WEIGHTS["weights"] + version})
+            pool.submit([doubles.Digest(0, version)])
+            digests.append(doubles.collect(pool, 1)[0].result)
+        pool.submit([doubles.Digest(0, version) for version in (0, 2, 7, 8)])
+        again = {done.task.version: done.result for done in doubles.collect(pool, 4)}
+        assert again == {version: digests[version] for version in (0, 2, 7, 8)}
+
+    def test_a_version_that_finds_every_slot_retained_is_refused(self, make_pool: MakePool):
+        pool = make_pool(doubles.digest_worker, published=PublishedLayout.of(WEIGHTS), versions=2)
+        pool.publish(3, WEIGHTS)
+        pool.publish(4, WEIGHTS)
+        pool.retain([3, 4])
+        with pytest.raises(
+            RuntimeError, match=r"version 5 finds no slot: all 2 .* still needed \(3, 4\)"
+        ):
+            pool.publish(5, WEIGHTS)
+        pool.retain([4])
+        pool.publish(5, WEIGHTS)
 
     @pytest.mark.parametrize(
         ("arrays", "message"),

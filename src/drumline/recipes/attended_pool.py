@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -88,6 +88,10 @@ class AttendedPool:
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Make the arrays of `version` visible."""
         self._pool.publish(version, arrays)
+
+    def retain(self, versions: Collection[int]) -> None:
+        """Keep these versions until the next call."""
+        self._pool.retain(versions)
 
     def activity(self) -> list[ProcessActivity]:
         """Return one row per process."""

@@ -41,16 +41,16 @@ class Board:
         self._withdrawn: memoryview[int] = memory.arrays["withdrawn"].data
 
     @staticmethod
-    def create(size: int, published: PublishedLayout) -> "Board":
-        """Return the board of a pool of `size` children."""
-        board = Board(SharedArrays.create(_layout(size, published)), published)
+    def create(size: int, published: PublishedLayout, versions: int) -> "Board":
+        """Return the board of a pool of `size` children that keeps `versions` versions."""
+        board = Board(SharedArrays.create(_layout(size, published, versions)), published)
         board.slots.clear()
         return board
 
     @staticmethod
-    def attach(fd: int, size: int, published: PublishedLayout) -> "Board":
+    def attach(fd: int, size: int, published: PublishedLayout, versions: int) -> "Board":
         """Return the driver's board, in a child."""
-        return Board(SharedArrays.attach(fd, _layout(size, published)), published)
+        return Board(SharedArrays.attach(fd, _layout(size, published, versions)), published)
 
     def row(self, index: int) -> "memoryview[int]":
         """Return the words of one child (a memoryview: several times faster than an ndarray)."""
@@ -80,9 +80,9 @@ class Board:
         self.memory.close()
 
 
-def _layout(size: int, published: PublishedLayout) -> PublishedLayout:
+def _layout(size: int, published: PublishedLayout, versions: int) -> PublishedLayout:
     words: dict[str, tuple[tuple[int, ...], str]] = {
         "status": ((size, _ROW_WORDS), np.dtype(np.int64).str),
         "withdrawn": ((1,), np.dtype(np.int64).str),
     }
-    return PublishedLayout({**words, **slots_layout(published).arrays})
+    return PublishedLayout({**words, **slots_layout(published, versions).arrays})

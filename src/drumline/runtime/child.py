@@ -69,7 +69,7 @@ def main() -> NoReturn:
     for fd in (task_fd, result_fd, spec_fd):
         os.set_inheritable(fd, False)  # a program that an environment starts must not hold a pipe
     sys.path[:] = spec.search_path
-    board = Board.attach(spec.board_fd, spec.size, spec.published)
+    board = Board.attach(spec.board_fd, spec.size, spec.published, spec.versions)
     with suppress(BrokenPipeError):  # the driver is gone, or has closed the pool
         try:
             probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else _no_probe

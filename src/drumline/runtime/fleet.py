@@ -30,6 +30,7 @@ class Fleet:
         *,
         size: int,
         published: PublishedLayout,
+        versions: int,
         shared: SharedArrays | None,
         hang_seconds: float,
         creation_seconds: float,
@@ -42,7 +43,7 @@ class Fleet:
         self._last_watch = time.perf_counter()
         self._final: list[Status] | None = None
         self._shared = shared
-        self.board = Board.create(size, published)
+        self.board = Board.create(size, published, versions)
         self._selector = selectors.DefaultSelector()
         self._memory_fds = [self.board.memory.fd] + ([] if shared is None else [shared.fd])
         self._spec_fd = anonymous_file("drumline-spec")
@@ -50,6 +51,7 @@ class Fleet:
             search_path=list(sys.path),
             size=size,
             published=published,
+            versions=versions,
             board_fd=self.board.memory.fd,
             shared=None if shared is None else shared.layout,
             shared_fd=None if shared is None else shared.fd,

@@ -4,13 +4,13 @@ import os
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from drumline.protocols import Completed, Probe, PublishedLayout, Worker, WorkerError, WorkerFactory
-from drumline.runtime.published import PublishedSlots, slots_layout
+from drumline.runtime.published import SLOTS, PublishedSlots, slots_layout
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
 
@@ -52,13 +52,14 @@ class InlinePool:
         factory: WorkerFactory,
         *,
         published: PublishedLayout,
+        versions: int = SLOTS,
         shared: SharedArrays | None = None,
         probe_factory: Callable[[], Probe] | None = None,
         role: str = "worker",
     ):
         memory = {
             name: np.zeros(shape, dtype)
-            for name, (shape, dtype) in slots_layout(published).arrays.items()
+            for name, (shape, dtype) in slots_layout(published, versions).arrays.items()
         }
         self._slots = PublishedSlots(published, memory)
         self._slots.clear()
@@ -103,9 +104,14 @@ class InlinePool:
         self._error = None
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Make `version` visible; the latest three are kept, as in every pool."""
+        """Make `version` visible to every task submitted from now on."""
         self._refuse_if_closed()
         self._slots.publish(version, arrays)
+
+    def retain(self, versions: Collection[int]) -> None:
+        """Keep these versions until the next call, whatever is published after them."""
+        self._refuse_if_closed()
+        self._slots.retain(versions)
 
     def activity(self) -> list[ProcessActivity]:
         """Return the one row of this process."""

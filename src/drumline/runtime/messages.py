@@ -11,6 +11,8 @@ class ChildSpec(NamedTuple):
     search_path: list[str]
     size: int
     published: PublishedLayout
+    versions: int
+    """How many versions of the published arrays are kept."""
     board_fd: int
     shared: PublishedLayout | None
     shared_fd: int | None

@@ -10,7 +10,7 @@ import pickle
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from drumline.runtime.leases import TaskQueue, lease_size, may_wait
 from drumline.runtime.losses import Losses
 from drumline.runtime.messages import Answer, Failure, Ready, Unbuilt
 from drumline.runtime.portable import by_reference, quickly
+from drumline.runtime.published import SLOTS
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.runtime.worker_process import WorkerProcess
 from drumline.types import ProcessActivity, Span
@@ -40,6 +41,7 @@ class ProcessPool:
         *,
         size: int,
         published: PublishedLayout,
+        versions: int = SLOTS,
         shared: SharedArrays | None = None,
         hang_seconds: float = 60.0,
         creation_seconds: float = 300.0,
@@ -71,6 +73,7 @@ class ProcessPool:
             None if probe_factory is None else by_reference(probe_factory, "the probe factory"),
             size=size,
             published=published,
+            versions=versions,
             shared=shared,
             hang_seconds=hang_seconds,
             creation_seconds=creation_seconds,
@@ -127,9 +130,14 @@ class ProcessPool:
         self.outstanding = 0
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Make `version` visible to every task submitted from now on; the latest three are kept."""
+        """Make `version` visible to every task submitted from now on."""
         self._refuse_if_closed()
         self._fleet.board.slots.publish(version, arrays)
+
+    def retain(self, versions: Collection[int]) -> None:
+        """Keep these versions until the next call, whatever is published after them."""
+        self._refuse_if_closed()
+        self._fleet.board.slots.retain(versions)
 
     def activity(self) -> list[ProcessActivity]:
         """Return one row per process, dead ones included; also after `close`."""

@@ -1,6 +1,6 @@
-"""The latest three versions of the published arrays, wherever their memory lies."""
+"""The versions of the published arrays that are kept, wherever their memory lies."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,21 +8,25 @@ import numpy as np
 from drumline.protocols import PublishedLayout
 
 SLOTS = 3
+"""How many versions are kept unless a pool is asked for more."""
+
 _NONE = -1  # an empty slot, or one that is being written
 
 
 class PublishedSlots:
-    """Slot `version % 3` holds a version until three later ones have come.
+    """A fixed number of slots; a new version takes the place of the oldest that may go.
 
-    `memory` maps the names of `slots_layout` to arrays, in shared or in ordinary memory.
+    `memory` maps the names of `slots_layout` to arrays, in shared or in ordinary memory. Which
+    version a slot holds is written there too: that is all that a reader has to know.
     """
 
     def __init__(self, layout: PublishedLayout, memory: Mapping[str, np.ndarray]):
         self._layout = layout
         self._versions: Any = memory["versions"]
+        self._retained: frozenset[int] = frozenset()
         self._slots = [
             {name: memory[f"published/{slot}/{name}"] for name in layout.arrays}
-            for slot in range(SLOTS)
+            for slot in range(self._versions.size)
         ]
         self._views = [
             {name: _read_only(array) for name, array in slot.items()} for slot in self._slots
@@ -32,12 +36,16 @@ class PublishedSlots:
         """Mark every slot as empty; the memory itself starts as zeros."""
         self._versions[:] = _NONE
 
+    def retain(self, versions: Collection[int]) -> None:
+        """Keep these versions, and no others, whatever comes after them."""
+        self._retained = frozenset(versions)
+
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Copy the arrays of `version` into its slot."""
+        """Copy the arrays of `version` into a slot."""
         if version < 0:
             raise ValueError(f"a version is 0 or more, got {version}")
         self._check(arrays)
-        slot = version % SLOTS
+        slot = self._slot_for(version)
         self._versions[slot] = _NONE
         for name, array in arrays.items():
             self._slots[slot][name][...] = array
@@ -45,14 +53,26 @@ class PublishedSlots:
 
     def read(self, version: int) -> Mapping[str, np.ndarray]:
         """Return read-only views of `version`."""
-        found = int(self._versions[version % SLOTS])
-        if found != version:
-            held = "nothing" if found == _NONE else f"version {found}"
+        held = self._versions.tolist()
+        if version < 0 or version not in held:
+            kept = ", ".join(str(found) for found in sorted(held) if found != _NONE) or "none"
             raise LookupError(
-                f"version {version} is not published: its slot holds {held} "
-                f"(the latest {SLOTS} versions are kept)"
+                f"version {version} is not published: of {len(held)} versions that may be kept "
+                f"there are {kept}"
             )
-        return self._views[version % SLOTS]
+        return self._views[held.index(version)]
+
+    def _slot_for(self, version: int) -> int:
+        held: list[int] = self._versions.tolist()
+        if version in held:
+            return held.index(version)
+        free = [(old, slot) for slot, old in enumerate(held) if old not in self._retained]
+        if not free:
+            raise RuntimeError(
+                f"version {version} finds no slot: all {len(held)} hold versions that are still "
+                f"needed ({', '.join(map(str, sorted(held)))})"
+            )
+        return min(free)[1]
 
     def _check(self, arrays: Mapping[str, np.ndarray]) -> None:
         expected = self._layout.arrays
@@ -67,10 +87,10 @@ class PublishedSlots:
                 )
 
 
-def slots_layout(layout: PublishedLayout) -> PublishedLayout:
-    """Return the layout of the memory that `PublishedSlots` needs."""
-    arrays: dict[str, tuple[tuple[int, ...], str]] = {"versions": ((SLOTS,), "<i8")}
-    for slot in range(SLOTS):
+def slots_layout(layout: PublishedLayout, slots: int = SLOTS) -> PublishedLayout:
+    """Return the layout of the memory that `PublishedSlots` needs to keep `slots` versions."""
+    arrays: dict[str, tuple[tuple[int, ...], str]] = {"versions": ((slots,), "<i8")}
+    for slot in range(slots):
         for name, (shape, dtype) in layout.arrays.items():
             arrays[f"published/{slot}/{name}"] = (tuple(shape), dtype)
     return PublishedLayout(arrays)
