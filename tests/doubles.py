@@ -131,6 +131,20 @@ def patient_worker(context: WorkerContext) -> Worker:
     return run
 
 
+def stepping_worker(context: WorkerContext) -> Worker:
+    """Takes as many steps as the task says, each as soon as the shared word `gate` allows it."""
+
+    def run(task: tuple[str, int]) -> str:
+        name, steps = task
+        for step in range(1, steps + 1):
+            while context.shared["gate"][0] < step:
+                time.sleep(0.001)
+            context.progress(1)
+        return name
+
+    return run
+
+
 def printing_worker(context: WorkerContext) -> Worker:
     """Writes to the standard output, from Python and past it."""
 
@@ -299,6 +313,12 @@ class _Wrapper:
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
         return self.pool.completed(timeout)
+
+    def progressed(self) -> list[tuple[Any, int]]:
+        return self.pool.progressed()
+
+    def wake_at(self, task: Any, amount: int) -> None:
+        self.pool.wake_at(task, amount)
 
     def withdraw(self) -> None:
         self.pool.withdraw()

@@ -97,6 +97,9 @@ class Completed(NamedTuple):
     task: Any
     result: Any
     withdrawn: bool
+    began: float
+    """When the work on its lease began and ended, on the machine-wide monotonic clock."""
+    ended: float
 
 
 class WorkerPool(Protocol):
@@ -114,7 +117,24 @@ class WorkerPool(Protocol):
         ...
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
-        """Return what has finished since the last call; waits for at least one (or the timeout)."""
+        """Return what has finished since the last call; waits for at least one (or the timeout).
+
+        Returns without a result, too, when a task has come as far as `wake_at` said.
+        """
+        ...
+
+    def progressed(self) -> list[tuple[Any, int]]:
+        """Return the tasks in flight that have begun, each with the furthest that it has come.
+
+        In the units of `WorkerContext.progress`; a task that is issued again keeps its mark.
+        """
+        ...
+
+    def wake_at(self, task: Any, amount: int) -> None:
+        """Let `completed` return once this very task, in flight, has progressed by `amount`.
+
+        A later call for the same task takes the place of the earlier one.
+        """
         ...
 
     def withdraw(self) -> None:
@@ -157,7 +177,7 @@ class WorkerContext(Protocol):
         ...
 
     def progress(self, amount: int) -> None:
-        """Add to the progress counter; a worker whose counter stands still is taken for hung."""
+        """Add to the progress of the running task; a worker that stands still is taken for hung."""
         ...
 
     def withdrawn(self) -> bool:

@@ -156,6 +156,20 @@ class PoolContract:
         pool.close()
         shared.close()
 
+    def test_a_finished_task_says_when_it_ran_and_leaves_no_progress_behind(
+        self, make_pool: MakePool
+    ):
+        pool = make_pool(doubles.digest_worker)
+        pool.publish(0, {})
+        tasks = [doubles.Digest(number, seconds=0.002) for number in range(4)]
+        pool.submit(tasks)
+        assert pool.progressed() == []
+        finished = doubles.collect(pool, 4)
+        assert all(done.ended - done.began >= 0.002 for done in finished)
+        assert pool.progressed() == []
+        with pytest.raises(ValueError, match="is not in flight"):
+            pool.wake_at(tasks[3], 1)
+
     def test_activity_and_timeline_account_for_every_task(self, make_pool: MakePool):
         pool = make_pool(doubles.digest_worker)
         pool.publish(0, {})

@@ -61,3 +61,26 @@ def test_a_worker_cannot_write_into_what_was_published():
     pool.submit([1])
     with pytest.raises(Exception, match="read-only"):
         pool.completed()
+
+
+def test_a_task_that_an_interrupt_cuts_short_has_come_as_far_as_its_longest_run():
+    lengths = iter([7, 3, 9])
+
+    def factory(context: WorkerContext):
+        def run(task: str) -> str:
+            length = next(lengths)
+            context.progress(length)
+            if length < 9:
+                raise KeyboardInterrupt
+            return task
+
+        return run
+
+    pool = InlinePool(factory, published=NOTHING)
+    pool.submit(["first", "second"])
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            pool.completed()
+        assert pool.progressed() == [("first", 7)]
+    assert pool.completed()[0].result == "first"
+    assert pool.progressed() == []

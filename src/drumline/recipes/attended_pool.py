@@ -81,6 +81,14 @@ class AttendedPool:
             if done or timeout is not None:
                 return done
 
+    def progressed(self) -> list[tuple[Any, int]]:
+        """Return the tasks in flight that have begun and how far they have come."""
+        return self._pool.progressed()
+
+    def wake_at(self, task: Any, amount: int) -> None:
+        """Let `completed` return once a task has progressed by `amount`."""
+        self._pool.wake_at(task, amount)
+
     def withdraw(self) -> None:
         """Call back every task submitted so far."""
         self._pool.withdraw()

@@ -4,6 +4,7 @@ Every word has one writer: a row belongs to its child, the rest to the driver. S
 lock, and a process killed at any instruction leaves only whole words behind.
 """
 
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,14 @@ from drumline.runtime.shared_arrays import SharedArrays
 CREATING, IDLE, RUNNING, ANSWERING = range(4)
 """What a child is doing; memory starts as zeros, so a child that has not begun is creating."""
 
-PHASE, SERIAL, PROGRESS, TASKS, BUSY_NS = range(5)
-"""The words of a row. SERIAL is the task that runs, or ran last: the one to blame for a death."""
+PHASE, SERIAL, PROGRESS, TASKS, BUSY_NS, BASE = range(6)
+"""The words of a row. SERIAL is the task that runs, or ran last: the one to blame for a death.
+
+PROGRESS counts over the child's life; BASE, written before SERIAL, is where the task began.
+"""
+
+NEVER = sys.maxsize
+"""A mark that no task reaches."""
 
 _ROW_WORDS = 8  # one cache line per child
 
@@ -32,12 +39,13 @@ class Status(NamedTuple):
 
 
 class Board:
-    """Status rows, the withdrawal mark and the published slots of one pool."""
+    """Status rows, wake-up and withdrawal marks and the published slots of one pool."""
 
     def __init__(self, memory: SharedArrays, published: PublishedLayout):
         self.memory = memory
         self.slots = PublishedSlots(published, memory.arrays)
         self._rows = memory.arrays["status"]
+        self._marks = memory.arrays["marks"]
         self._withdrawn: memoryview[int] = memory.arrays["withdrawn"].data
 
     @staticmethod
@@ -55,6 +63,21 @@ class Board:
     def row(self, index: int) -> "memoryview[int]":
         """Return the words of one child (a memoryview: several times faster than an ndarray)."""
         return self._rows[index].data
+
+    def mark(self, index: int) -> "memoryview[int]":
+        """Return the word that says at which progress one child must wake the driver."""
+        return self._marks[index].data
+
+    def wake_at(self, index: int, amount: int) -> None:
+        """Have a child send a word once the task that it runs has progressed by `amount`."""
+        self._marks[index, 0] = amount
+
+    def reached(self, index: int) -> tuple[int, int]:
+        """Return the serial of the task that a child runs and how far it is."""
+        row = self._rows[index]
+        serial, progress, base = int(row[SERIAL]), int(row[PROGRESS]), int(row[BASE])
+        # Another serial by now: the words may be the next task's, so they tell nothing.
+        return (serial, progress - base) if serial == int(row[SERIAL]) else (serial, 0)
 
     def status(self, index: int) -> Status:
         """Return what a child has written about itself."""
@@ -76,13 +99,14 @@ class Board:
     def close(self) -> None:
         """Give the memory back."""
         self._withdrawn.release()
-        del self.slots, self._rows
+        del self.slots, self._rows, self._marks
         self.memory.close()
 
 
 def _layout(size: int, published: PublishedLayout, versions: int) -> PublishedLayout:
     words: dict[str, tuple[tuple[int, ...], str]] = {
         "status": ((size, _ROW_WORDS), np.dtype(np.int64).str),
+        "marks": ((size, _ROW_WORDS), np.dtype(np.int64).str),
         "withdrawn": ((1,), np.dtype(np.int64).str),
     }
     return PublishedLayout({**words, **slots_layout(published, versions).arrays})

@@ -11,8 +11,9 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from drumline.protocols import Probe, Worker
 from drumline.runtime.board import (
     ANSWERING,
+    BASE,
     BUSY_NS,
     IDLE,
     PHASE,
@@ -32,7 +34,7 @@ from drumline.runtime.board import (
 from drumline.runtime.child_start import begin, leave
 from drumline.runtime.failures import packed
 from drumline.runtime.links import read_frame, write_frame
-from drumline.runtime.messages import Answer, ChildSpec, Failure, Lease, Ready, Unbuilt
+from drumline.runtime.messages import Answer, ChildSpec, Failure, Lease, Reached, Ready, Unbuilt
 from drumline.runtime.shared_arrays import SharedArrays
 
 
@@ -40,21 +42,44 @@ class ChildContext:
     """What the worker is handed: the `WorkerContext` of a child process."""
 
     def __init__(
-        self, board: Board, index: int, shared: Mapping[str, np.ndarray], probe: Probe
+        self,
+        board: Board,
+        index: int,
+        shared: Mapping[str, np.ndarray],
+        probe: Probe,
+        send: Callable[[object], None],
     ) -> None:
         self.shared = shared
         self.probe = probe
         self.row = board.row(index)
         self.is_withdrawn = board.is_withdrawn
         self._read = board.slots.read
+        self._send = send
+        self._mark = board.mark(index)
+        self._base = 0
+        self._answered = 0
+        """The mark that the driver has been told of; zero is none."""
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
         """Return the arrays of `version`, read in place."""
         return self._read(version)
 
     def progress(self, amount: int) -> None:
-        """Show that the worker is alive."""
-        self.row[PROGRESS] += int(amount)
+        """Show that the worker is alive, and how far its task is."""
+        row = self.row
+        row[PROGRESS] = progress = row[PROGRESS] + int(amount)
+        mark = self._mark[0]
+        if progress - self._base >= mark != self._answered:
+            self._answered = mark
+            self.probe("mark-reached")
+            self._send(Reached(mark))
+
+    def begin(self, serial: int) -> None:
+        """Take up a task."""
+        self._answered = 0
+        self.row[BASE] = self._base = self.row[PROGRESS]
+        self.row[SERIAL] = serial
+        self.row[PHASE] = RUNNING
 
     def withdrawn(self) -> bool:
         """Return whether the running task was called back."""
@@ -74,7 +99,8 @@ def main() -> NoReturn:
         try:
             probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else _no_probe
             probe("child-started")
-            context = ChildContext(board, index, _attach_shared(spec), probe)
+            send = partial(_send, result_fd, probe=_no_probe)
+            context = ChildContext(board, index, _attach_shared(spec), probe, send)
             worker: Worker = pickle.loads(spec.factory)(context)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
             _send(result_fd, Unbuilt(packed(error)), _no_probe)
@@ -114,8 +140,7 @@ def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
         if is_withdrawn(serial):
             results.append(None)
             continue
-        row[SERIAL] = serial
-        row[PHASE] = RUNNING
+        context.begin(serial)
         probe("before-task")
         begin = clock()
         try:

@@ -27,6 +27,8 @@ class InlineContext:
         self.shared = shared
         self.probe = probe
         self.progressed = 0
+        self.reached = 0
+        """How far the running task is."""
         self._slots = slots
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
@@ -36,6 +38,7 @@ class InlineContext:
     def progress(self, amount: int) -> None:
         """Count; nobody waits for a hung worker here."""
         self.progressed += int(amount)
+        self.reached += int(amount)
 
     def withdrawn(self) -> bool:
         """Nobody can call a task back while it runs in the caller's own thread."""
@@ -72,6 +75,8 @@ class InlinePool:
         self._error: WorkerError | None = None
         self._tasks = 0
         self._busy_seconds = 0.0
+        self._highest = 0
+        """How far the first task of the queue has come in a run that was cut short."""
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._closed = False
 
@@ -97,9 +102,20 @@ class InlinePool:
             raise error from error.cause
         return []
 
+    def progressed(self) -> list[tuple[Any, int]]:
+        """Return the task that an interrupt cut short, and how far it had come."""
+        return [(self._queue[0], self._highest)] if self._queue and self._highest else []
+
+    def wake_at(self, task: Any, amount: int) -> None:
+        """Do nothing: no task runs while the caller waits, so there is nobody to wake."""
+        self._refuse_if_closed()
+        if not any(queued is task for queued in self._queue):
+            raise ValueError(f"{task!r} is not in flight")
+
     def withdraw(self) -> None:
         """Forget the queued tasks; none is running."""
         self._refuse_if_closed()
+        self._highest = 0
         self._queue.clear()
         self._error = None
 
@@ -148,18 +164,24 @@ class InlinePool:
         try:
             worker = self._built_worker()
             while self._queue and end - start < _BATCH_SECONDS:
-                task = self._queue[0]
+                task, began = self._queue[0], end
+                self._context.reached = 0
                 probe("before-task")
-                finished.append(Completed(task, worker(task), False))
-                self._queue.popleft()  # only now: a task that Ctrl-C cuts short is not lost
-                probe("after-task")
+                result = worker(task)
                 end = time.perf_counter()
+                finished.append(Completed(task, result, False, began, end))
+                self._queue.popleft()  # only now: a task that Ctrl-C cuts short is not lost
+                self._context.reached = self._highest = 0
+                probe("after-task")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the same for every worker's exception
             text = "".join(traceback.format_exception(error))
             blamed = self._factory if self._worker is None else self._queue.popleft()
+            self._context.reached = self._highest = 0
             name = f"{type(error).__name__}: {error}"
             self._error = WorkerError(blamed, name, text, error)
             end = time.perf_counter()
+        finally:
+            self._highest = max(self._highest, self._context.reached)
         self._tasks += len(finished)
         self._busy_seconds += end - start
         self._spans.append(Span(self._role, 0, start, end, len(finished)))

@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from drumline.runtime.messages import Lease
@@ -77,6 +77,9 @@ class TaskQueue:
         numbered = [self._waiting.popleft() for _ in range(count)]
         serials, tasks = zip(*numbered, strict=True)
         return Lease(serials, tasks)
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return iter(self._waiting)
 
     def clear(self) -> None:
         """Forget all tasks; their serials are not used again."""

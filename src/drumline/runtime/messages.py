@@ -43,6 +43,12 @@ class Ready(NamedTuple):
     cpu_seconds: float
 
 
+class Reached(NamedTuple):
+    """The running task has progressed to the mark that the driver had set."""
+
+    mark: int
+
+
 class Unbuilt(NamedTuple):
     """The worker could not be built."""
 

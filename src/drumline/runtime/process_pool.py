@@ -10,7 +10,7 @@ import pickle
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.fleet import Fleet
 from drumline.runtime.leases import TaskQueue, lease_size, may_wait
 from drumline.runtime.losses import Losses
-from drumline.runtime.messages import Answer, Failure, Ready, Unbuilt
+from drumline.runtime.messages import Answer, Failure, Reached, Ready, Unbuilt
 from drumline.runtime.portable import by_reference, quickly
+from drumline.runtime.progress_marks import ProgressMarks
 from drumline.runtime.published import SLOTS
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.runtime.worker_process import WorkerProcess
@@ -33,7 +34,10 @@ _SPANS_KEPT = 50_000
 
 
 class ProcessPool:
-    """A `WorkerPool` whose workers are child processes; the constructor waits for none of them."""
+    """A `WorkerPool` whose workers are child processes; the constructor waits for none of them.
+
+    With `one_task_leases` no task ever waits for another one in a worker: for tasks that are long.
+    """
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class ProcessPool:
         creation_seconds: float = 300.0,
         probe_factory: Callable[[], Probe] | None = None,
         role: str = "worker",
+        one_task_leases: bool = False,
         log: Callable[[str], None] = _LOGGER.warning,
     ):
         if size < 1:
@@ -65,6 +70,8 @@ class ProcessPool:
         self._finished: list[Completed] = []
         self._errors: deque[Exception] = deque()
         self._broken: Exception | None = None
+        self._one_task_leases = one_task_leases
+        self._mark_reached = False
         self._losses = Losses(role)
         self._ended: list[ProcessActivity] = []
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
@@ -78,6 +85,7 @@ class ProcessPool:
             hang_seconds=hang_seconds,
             creation_seconds=creation_seconds,
         )
+        self._marks = ProgressMarks(self._fleet.board)
         self._finalizer = weakref.finalize(self, self._fleet.close)
 
     @property
@@ -93,7 +101,8 @@ class ProcessPool:
         self._dispatch()
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
-        """Return what has finished, waiting for at least one; [] if nothing can come any more.
+        """Return what has finished, waiting for at least one; [] if nothing can come any more,
+        or if a task that `wake_at` names has come as far.
 
         Tasks that were called back while they ran come too, marked as withdrawn, and are waited
         for. Results that came before an exception are returned before it is raised.
@@ -111,10 +120,29 @@ class ProcessPool:
                 raised(self._errors.popleft())
             if self._broken is not None:
                 raised(self._broken)
+            if self._mark_reached:
+                self._mark_reached = False
+                return []
             remaining = self._fleet.tick if deadline is None else deadline - time.perf_counter()
             if remaining <= 0 or not self._expecting():
                 return []
             seconds = min(remaining, self._fleet.tick)
+
+    def progressed(self) -> list[tuple[Any, int]]:
+        """Return the tasks in flight that have begun, each with the furthest that it has come."""
+        for worker in self._fleet.workers:
+            self._marks.note(worker)
+        return self._marks.of(self._in_flight())
+
+    def wake_at(self, task: Any, amount: int) -> None:
+        """Let `completed` return once this very task has progressed by `amount`."""
+        serial = next((serial for serial, other in self._in_flight() if other is task), None)
+        if serial is None:
+            raise ValueError(f"{task!r} is not in flight")
+        self._marks.want(serial, amount)
+        for worker in self._fleet.workers:
+            if any(serial in lease.serials for lease in worker.leases):
+                self._marks.arm(worker.index, worker.leases)
 
     def withdraw(self) -> None:
         """Call back every task submitted so far.
@@ -124,6 +152,7 @@ class ProcessPool:
         self._refuse_if_closed()
         self._withdrawn_below = self._queue.next_serial
         self._fleet.board.withdraw(self._withdrawn_below)
+        self._marks.forget(serial for serial, _ in self._queue)
         self._queue.clear()
         self._errors.clear()
         self._finished = [done._replace(withdrawn=True) for done in self._finished]
@@ -157,6 +186,12 @@ class ProcessPool:
         if self._fleet.closed:
             raise RuntimeError("this pool is closed")
 
+    def _in_flight(self) -> Iterator[tuple[int, Any]]:
+        for worker in self._fleet.workers:
+            for lease in worker.leases:
+                yield from zip(lease.serials, lease.tasks, strict=True)
+        yield from self._queue
+
     def _expecting(self) -> bool:
         return self.outstanding > 0 or any(worker.leases for worker in self._fleet.workers)
 
@@ -165,17 +200,21 @@ class ProcessPool:
         if not self._queue:
             return
         self._dispatch_owed = True
-        for held in (0, 1):
+        for held in (0,) if self._one_task_leases else (0, 1):
             for worker in self._fleet.workers:
                 if worker.usable and len(worker.leases) == held:
                     queued = len(self._queue)
-                    size = lease_size(queued, self.size, worker.pace)
+                    size = self._lease_size(queued, worker)
                     if queued and (held == 0 or may_wait(size, queued, self.size)):
                         self._send(worker, size)
         self._dispatch_owed = False
 
+    def _lease_size(self, queued: int, worker: WorkerProcess) -> int:
+        return 1 if self._one_task_leases else lease_size(queued, self.size, worker.pace)
+
     def _send(self, worker: WorkerProcess, size: int) -> None:
         lease = self._queue.take(size)
+        self._marks.arm(worker.index, [*worker.leases, lease])
         try:
             self._fleet.send(worker, lease)
         except Exception as error:  # a task does not pickle: refuse that one, keep the others
@@ -202,29 +241,35 @@ class ProcessPool:
 
     def _read(self, worker: WorkerProcess) -> None:
         for frame in worker.results.receive():
-            message: Answer | Ready | Unbuilt = pickle.loads(frame)
+            message: Answer | Ready | Reached | Unbuilt = pickle.loads(frame)
             if isinstance(message, Answer):
                 self._settle(worker, message)
             elif isinstance(message, Ready):
                 worker.ready_seconds = message.cpu_seconds
+            elif isinstance(message, Reached):
+                self._mark_reached = True
             else:
                 self._broken = unpacked(self._factory, message.failure)
 
     def _settle(self, worker: WorkerProcess, answer: Answer) -> None:
         """Take the results of one lease; what an exception has cut off is queued again."""
         lease = worker.leases.popleft()
+        self._marks.forget(lease.serials)
+        self._marks.arm(worker.index, worker.leases)
         serials, tasks, results = lease.serials, lease.tasks, answer.results
         below, loads, ran = self._withdrawn_below, pickle.loads, len(results)
         before = len(self._finished)
         for serial, task, result in zip(serials, tasks, results, strict=False):
             if result is not None:
                 try:
-                    self._finished.append(Completed(task, loads(result), serial < below))
+                    value = loads(result)
+                    done = Completed(task, value, serial < below, answer.start, answer.end)
+                    self._finished.append(done)
                 except Exception as error:  # noqa: BLE001 - a result's class may run any code
                     self._errors.append(unreadable(task, error))
         self.outstanding -= sum(serial >= below for serial in serials[:ran])
         if answer.failure is not None:
-            self._settle_failure(serials[ran], tasks[ran], answer.failure)
+            self._settle_failure(serials[ran], tasks[ran], answer, answer.failure)
             rest = zip(serials[ran + 1 :], tasks[ran + 1 :], strict=True)
             self._queue.push_front(pair for pair in rest if pair[0] >= below)
         count = len(self._finished) - before
@@ -233,9 +278,9 @@ class ProcessPool:
         self._losses.worked(worker.index)
         self._spans.append(Span(self._role, worker.index, answer.start, answer.end, count))
 
-    def _settle_failure(self, serial: int, task: Any, failure: Failure) -> None:
+    def _settle_failure(self, serial: int, task: Any, answer: Answer, failure: Failure) -> None:
         if serial < self._withdrawn_below:
-            self._finished.append(Completed(task, None, True))
+            self._finished.append(Completed(task, None, True, answer.start, answer.end))
         else:
             self.outstanding -= 1
             self._errors.append(unpacked(task, failure))
@@ -243,6 +288,7 @@ class ProcessPool:
     def _bury(self, worker: WorkerProcess) -> None:
         """Reap a process, issue its unfinished tasks again and start another in its place."""
         cause = worker.end()
+        self._marks.note(worker)
         self._read(worker)  # what it had sent before it died is finished
         status = self._fleet.status(worker.index)
         loss = self._losses.judge(worker, cause, status, self._withdrawn_below)

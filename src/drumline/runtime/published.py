@@ -53,7 +53,7 @@ class PublishedSlots:
 
     def read(self, version: int) -> Mapping[str, np.ndarray]:
         """Return read-only views of `version`."""
-        held = self._versions.tolist()
+        held: list[int] = self._versions.tolist()
         if version < 0 or version not in held:
             kept = ", ".join(str(found) for found in sorted(held) if found != _NONE) or "none"
             raise LookupError(
