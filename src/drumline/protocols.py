@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from drumline.types import Metrics, ProcessActivity, Rollout, Span, State
+from drumline.types import Job, Metrics, ProcessActivity, Rollout, Span, State
 
 Probe = Callable[[str], None]
 """Called by every role at each step of its protocol; a no-op outside tests, which kill there."""
@@ -62,6 +62,52 @@ class Learner(Protocol):
 
     def load(self, state: State) -> None:
         """Take over a state; raises `ValueError` naming what is missing or of another shape."""
+        ...
+
+
+class Population(Protocol):
+    """What learns under a steady-state schedule: logical workers start and end jobs one by one.
+
+    At every end of a job the schedule calls, in this order: `append`, `tell` (or `take_critic`
+    alone for a critic job), `ask_critic` if the critic is idle, `ask` for every idle worker by
+    number. All of it must follow from these calls alone: no time, no process, no arrival order.
+    """
+
+    def env_steps(self, task: Any, result: Any) -> int:
+        """Return how many env steps a job took, evaluation included: its virtual duration."""
+        ...
+
+    def append(self, worker: int, task: Any, result: Any) -> None:
+        """Make a result's transitions part of the replay of every job asked for from now on.
+
+        They stay where the worker left them until `fill` moves them.
+        """
+        ...
+
+    def tell(self, worker: int, task: Any, result: Any) -> Metrics:
+        """Learn from the end of an individual, or note the end of its first part."""
+        ...
+
+    def take_critic(self, task: Any, result: Any) -> Metrics:
+        """Take over the critic that a critic job has made."""
+        ...
+
+    def ask_critic(self) -> Job | None:
+        """Return the critic's next job, if one is due."""
+        ...
+
+    def ask(self, worker: int) -> Job | None:
+        """Return a worker's next job: its individual's second part, a new individual, or none."""
+        ...
+
+    def published(self) -> Mapping[str, np.ndarray]:
+        """Return the arrays of the version that the latest job names; never changed afterwards."""
+        ...
+
+    def fill(self, limit: int | None) -> int:
+        """Move waiting transitions into the ring, in the order of `append`, until it has taken
+        `limit` in all; returns how many it has taken.
+        """
         ...
 
 

@@ -1,5 +1,6 @@
 """Records that travel between rooms and processes: tasks, results, states and metrics."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -76,6 +77,65 @@ class Rehearsal(NamedTuple):
 
     first: Evaluation
     second: Evaluation
+
+
+class Job(NamedTuple):
+    """What a logical worker does next in virtual time: gradient steps, all known, then env steps.
+
+    The far side reports every step as progress of 1. `version` names what `published()` returned
+    when the job was made.
+    """
+
+    task: Any
+    version: int
+    gradient_steps: int = 0
+    least_env_steps: int = 0
+    """Fewer are impossible; the more is known, the sooner others' results may be handled."""
+    rows: int = 0
+    """The task may be sent once the replay ring has taken this many transitions in all."""
+    rows_limit: int | None = None
+    """Until the task has finished, the ring may take no more than this many in all."""
+
+
+class Started(NamedTuple):
+    """A job that a logical worker has started and whose end is not handled yet."""
+
+    worker: int
+    start: int
+    """In virtual nanoseconds, like every virtual time."""
+    job: Job
+
+
+class Event(NamedTuple):
+    """The handled end of one job, in the order of handling."""
+
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    """0, 1, … over the whole run."""
+    worker: int
+    """The logical worker; the critic's number is the concurrency."""
+    start: int
+    end: int
+    env_steps: int
+    task: Any
+    result: Any
+    metrics: Metrics
+    waited_seconds: float
+    """Between the end of its work and its handling: what the virtual order has cost."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The virtual queue between two events: all that a schedule must know to go on from there.
+
+    Jobs in flight start again from their beginning; `versions` holds the published arrays that
+    they name.
+    """
+
+    events: int = 0
+    now: int = 0
+    started: tuple[Started, ...] = ()
+    """In the order of their starts."""
+    versions: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
