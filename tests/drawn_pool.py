@@ -26,8 +26,9 @@ class DrawnPool:
     """Imagines `processes` workers over an inline pool, and wakes its caller only for a reason.
 
     A task is run when it begins and again when it ends, and must give the same both times: so
-    whatever it reads has to stay as it is for all that time. `before_wait` sees the tasks that
-    have finished and how far the others are whenever the caller has nothing left to do.
+    whatever it reads has to stay as it is for all that time. `is_due` tells from the progress of
+    the tasks in flight whether the caller has something to do: then it must not be waiting here,
+    and must have asked to be woken.
     """
 
     def __init__(
@@ -36,13 +37,13 @@ class DrawnPool:
         processes: int,
         rng: random.Random,
         steps_of: Callable[[Any, Any], int],
-        before_wait: Callable[[dict[int, int]], None],
+        is_due: Callable[[dict[int, int]], bool],
     ):
         self.size = processes
         self._pool = pool
         self._rng = rng
         self._steps_of = steps_of
-        self._before_wait = before_wait
+        self._is_due = is_due
         self._queue: deque[Running] = deque()
         self._running: list[Running] = []
 
@@ -50,7 +51,7 @@ class DrawnPool:
         self._queue.extend(Running(task) for task in tasks)
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
-        self._before_wait({id(entry.task): entry.progress for entry in self._in_flight()})
+        assert not self._due(), "the caller waits although it has something to do"
         finished: list[Completed] = []
         while True:
             while self._queue and len(self._running) < self.size:
@@ -68,6 +69,7 @@ class DrawnPool:
             elif 0 < entry.mark <= entry.progress:
                 entry.mark = 0
                 return finished
+            assert finished or not self._due(), "the caller sleeps although it has something to do"
 
     def progressed(self) -> list[tuple[Any, int]]:
         return [(entry.task, entry.progress) for entry in self._running if entry.progress]
@@ -84,6 +86,9 @@ class DrawnPool:
 
     def close(self) -> None:
         self._pool.close()
+
+    def _due(self) -> bool:
+        return self._is_due({id(entry.task): entry.progress for entry in self._in_flight()})
 
     def _in_flight(self) -> list[Running]:
         return [*self._running, *self._queue]

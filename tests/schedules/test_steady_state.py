@@ -101,6 +101,27 @@ def test_a_stop_while_waiting_leaves_what_the_last_event_left(expected: Outcome)
         assert Outcome(toy.population.fingerprint(), event_bytes(events)) == expected
 
 
+def test_resuming_asks_nobody_while_jobs_are_in_flight():
+    with session(SHORT) as (toy, _):
+        total = len(list(toy.schedule.events()))
+    with session(SHORT) as (toy, _):
+        part(toy, total - 1)
+        saved = toy.saved()
+    with session(SHORT, saved=saved) as (toy, pool):
+        asked: list[int] = []
+        toy.population.ask = lambda worker: asked.append(worker)  # type: ignore[method-assign]
+        completed = pool.completed
+
+        def looking(timeout: float | None = None):
+            assert asked == []
+            pool.completed = completed  # type: ignore[method-assign]
+            return completed(timeout)
+
+        pool.completed = looking  # type: ignore[method-assign]
+        assert len(list(toy.schedule.events())) == 1
+        assert asked
+
+
 def test_a_run_that_ended_goes_on_if_there_is_more_to_do():
     with session(SHORT) as (toy, _):
         list(toy.schedule.events())
