@@ -1,0 +1,261 @@
+"""A ring of transitions laid over arrays handed in, with every observation in it once.
+
+Transition i lies in row i mod rows; its next observation is the one in the following row. Only
+an episode that was cut has a last observation that no row holds: that goes to a side list behind
+the ring. A *watermark* w (how many transitions were ever appended) names the window
+[w − capacity, w); `slack` rows beyond the capacity keep the windows of older watermarks whole
+while the ring moves on. There is one writer; readers know their watermark.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+_PREFIX = "replay/"
+GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
+"""How a transition ends: what its `kind` says."""
+
+
+class ReplayFull(RuntimeError):
+    """Appending now would overwrite a window that somebody still reads, or has too few slots."""
+
+
+@dataclass(frozen=True)
+class ReplayShape:
+    """Everything that the memory of a replay depends on."""
+
+    capacity: int
+    observation_size: int
+    action_size: int
+    """Numbers of an action; 1 for a discrete one."""
+    slack: int
+    """Rows beyond the capacity, at least 1."""
+    truncations: int
+    """How many cut episodes all windows in use may hold."""
+
+    def __post_init__(self) -> None:
+        for name in ("capacity", "observation_size", "action_size", "slack", "truncations"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} of a replay must be 1 or more, got {getattr(self, name)}")
+
+    @property
+    def rows(self) -> int:
+        """Return how many transitions the ring holds."""
+        return self.capacity + self.slack
+
+    def layout(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Return name → (shape, dtype) of the arrays."""
+        arrays = {
+            "observations": ((self.rows + self.truncations, self.observation_size), "<f4"),
+            "actions": ((self.rows, self.action_size), "<f4"),
+            "rewards": ((self.rows,), "<f4"),
+            "terminated": ((self.rows,), "|b1"),
+            "following": ((self.rows,), "<i8"),
+        }
+        return {_PREFIX + name: entry for name, entry in arrays.items()}
+
+
+class Transitions(NamedTuple):
+    """Consecutive transitions, across any number of episodes."""
+
+    observations: np.ndarray
+    """[T, D] what each action was chosen from."""
+    actions: np.ndarray
+    """[T, A]"""
+    rewards: np.ndarray
+    """[T]"""
+    kinds: np.ndarray
+    """[T] uint8: GOES_ON, TERMINATED or TRUNCATED."""
+    final_observations: np.ndarray
+    """[J, D] the last observation of each truncated episode, in order."""
+    next_observation: np.ndarray
+    """[D] what follows the last transition, where its episode goes on."""
+
+
+def one_episode(
+    observations: np.ndarray, actions: np.ndarray, rewards: np.ndarray, kind: int
+) -> Transitions:
+    """Return a whole episode, or a piece of one, from its observations `[T + 1, D]`."""
+    kinds = np.full(len(rewards), GOES_ON, np.uint8)
+    kinds[-1] = kind
+    last = observations[-1]
+    finals = observations[-1:] if kind == TRUNCATED else observations[:0]
+    return Transitions(observations[:-1], actions, rewards, kinds, finals, last)
+
+
+class Batch(NamedTuple):
+    """Arrays that a minibatch is gathered into."""
+
+    observations: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    terminated: np.ndarray
+    next_observations: np.ndarray
+
+    @staticmethod
+    def allocate(size: int, shape: ReplayShape) -> "Batch":
+        """Return uninitialised arrays for `size` transitions."""
+        observations = np.empty((2, size, shape.observation_size), np.float32)
+        actions = np.empty((size, shape.action_size), np.float32)
+        rewards, terminated = np.empty(size, np.float32), np.empty(size, np.bool_)
+        return Batch(observations[0], actions, rewards, terminated, observations[1])
+
+
+class Replay:
+    """What readers see: rows of a window, and their contents."""
+
+    def __init__(self, shape: ReplayShape, arrays: Mapping[str, np.ndarray]):
+        self.shape = shape
+        self.observations = arrays[_PREFIX + "observations"]
+        self.actions = arrays[_PREFIX + "actions"]
+        self.rewards = arrays[_PREFIX + "rewards"]
+        self.terminated = arrays[_PREFIX + "terminated"]
+        self.following = arrays[_PREFIX + "following"]
+
+    def rows(self, uniform: np.ndarray, watermark: int) -> np.ndarray:
+        """Return the rows that numbers in [0, 1) choose, with replacement, from a window.
+
+        One block of numbers serves many minibatches, each with a window of its own.
+        """
+        count = min(watermark, self.shape.capacity)
+        if count < 1:
+            raise ValueError("nothing can be drawn from an empty replay")
+        chosen = (uniform * count).astype(np.int64)
+        chosen += watermark - count
+        chosen %= self.shape.rows
+        return chosen
+
+    def gather(self, rows: np.ndarray, into: Batch) -> None:
+        """Copy the transitions in `rows`; after termination the next observation says nothing."""
+        # Rows are in range by construction: "clip" saves the check and the copy that goes with it.
+        np.take(self.observations, rows, axis=0, out=into.observations, mode="clip")
+        np.take(self.actions, rows, axis=0, out=into.actions, mode="clip")
+        np.take(self.rewards, rows, out=into.rewards, mode="clip")
+        np.take(self.terminated, rows, out=into.terminated, mode="clip")
+        following = self.following[rows]
+        np.take(self.observations, following, axis=0, out=into.next_observations, mode="clip")
+
+    def gather_observations(self, rows: np.ndarray, into: np.ndarray) -> None:
+        """Copy the observations in `rows`: all that an actor's step needs."""
+        np.take(self.observations, rows, axis=0, out=into, mode="clip")
+
+
+class ReplayWriter:
+    """The one writer of a replay."""
+
+    def __init__(self, replay: Replay):
+        self.replay = replay
+        self.watermark = 0
+        self.next_observation: np.ndarray | None = None
+        """What an episode that goes on must begin its next piece with."""
+        self._truncations = 0
+        self._owners = np.full(replay.shape.truncations, -1, np.int64)
+        """Transition whose final observation each slot of the side list holds."""
+
+    def has_room(self, transitions: Transitions, oldest: int) -> bool:
+        """Return whether appending spares the windows of all watermarks from `oldest` on."""
+        first = max(0, oldest - self.replay.shape.capacity)
+        after = self.watermark + len(transitions.rewards)
+        # The row of the next observation, behind the last transition, is written as well.
+        if after >= first + self.replay.shape.rows:
+            return False
+        slots = self._slots(len(transitions.final_observations))
+        return slots is not None and not np.any(self._owners[slots] >= first)
+
+    def append(self, transitions: Transitions, oldest: int | None = None) -> None:
+        """Append; refuses to overwrite what windows from watermark `oldest` on (default: now) hold.
+
+        Nothing is changed by what is refused.
+        """
+        self._check(transitions)
+        if not self.has_room(transitions, self.watermark if oldest is None else oldest):
+            raise ReplayFull(self._why_not(transitions, oldest))
+        self.write(transitions)
+
+    def write(self, transitions: Transitions) -> None:
+        """Append without a check: for what was appended before."""
+        replay, ring = self.replay, self.replay.shape.rows
+        count = len(transitions.rewards)
+        rows = np.arange(self.watermark, self.watermark + count) % ring
+        replay.observations[rows] = transitions.observations
+        replay.actions[rows] = transitions.actions
+        replay.rewards[rows] = transitions.rewards
+        replay.terminated[rows] = transitions.kinds == TERMINATED
+        following = (rows + 1) % ring
+        ends = transitions.kinds == TERMINATED
+        following[ends] = rows[ends]  # anything finite: no value is taken there
+        cut = np.flatnonzero(transitions.kinds == TRUNCATED)
+        slots = (self._truncations + np.arange(len(cut))) % len(self._owners)
+        replay.observations[ring + slots] = transitions.final_observations
+        following[cut] = ring + slots
+        replay.following[rows] = following
+        self._owners[slots] = self.watermark + cut
+        self._truncations += len(cut)
+        self.watermark += count
+        self.next_observation = None
+        if transitions.kinds[-1] == GOES_ON:
+            self.reached(transitions.next_observation)
+
+    def reached(self, observation: np.ndarray) -> None:
+        """Say what the newest transition led to, where its episode goes on."""
+        self.next_observation = np.array(observation, np.float32)
+        row = self.watermark % self.replay.shape.rows
+        self.replay.observations[row] = self.next_observation
+
+    def restart(self, watermark: int) -> None:
+        """Forget everything and go on at `watermark`: what a saved replay begins with."""
+        self.watermark = watermark
+        self.next_observation = None
+        self._truncations = 0
+        self._owners[:] = -1
+
+    def last(self, count: int) -> Transitions:
+        """Return copies of the newest `count` transitions."""
+        replay, ring = self.replay, self.replay.shape.rows
+        numbers = np.arange(self.watermark - count, self.watermark)
+        rows = numbers % ring
+        following = replay.following[rows]
+        kinds = np.where(replay.terminated[rows], TERMINATED, GOES_ON).astype(np.uint8)
+        cut = following >= ring
+        kinds[cut] = TRUNCATED
+        after = self.next_observation
+        return Transitions(
+            replay.observations[rows],
+            replay.actions[rows],
+            replay.rewards[rows],
+            kinds,
+            replay.observations[following[cut]],
+            np.zeros(replay.shape.observation_size, np.float32) if after is None else after,
+        )
+
+    def _slots(self, count: int) -> np.ndarray | None:
+        if count > len(self._owners):
+            return None
+        return (self._truncations + np.arange(count)) % len(self._owners)
+
+    def _check(self, transitions: Transitions) -> None:
+        if not len(transitions.rewards):
+            raise ValueError("there are no transitions to append")
+        for name in ("observations", "actions", "rewards", "final_observations"):
+            array = np.asarray(getattr(transitions, name), np.float32)
+            if not np.isfinite(array).all():
+                raise ValueError(f"the {name} of a transition are not finite as float32")
+        if self.next_observation is not None and not np.array_equal(
+            self.next_observation, np.asarray(transitions.observations[0], np.float32)
+        ):
+            raise ValueError("an episode goes on, but not from the observation that it reached")
+
+    def _why_not(self, transitions: Transitions, oldest: int | None) -> str:
+        shape, count = self.replay.shape, len(transitions.rewards)
+        if oldest is None and count < shape.slack:
+            return (
+                f"more than {shape.truncations} episodes of a replay window of {shape.capacity} "
+                "transitions were cut by a time limit: episodes are too short for this side list"
+            )
+        at = self.watermark if oldest is None else oldest
+        return (
+            f"{count} transitions more than {self.watermark} would overwrite the window of "
+            f"watermark {at}: the replay has {shape.slack} rows beyond its {shape.capacity}"
+        )

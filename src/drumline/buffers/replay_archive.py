@@ -1,0 +1,165 @@
+"""A replay on disk once: append-only segments, shared by every checkpoint that needs them.
+
+A segment holds up to 65,536 transitions as blocks, each a header of three little-endian int64
+(first transition, transitions, final observations) and then the arrays one after the other. A
+checkpoint holds the SHA-256 of every segment as long as it then was, and no transition.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from drumline.buffers.replay import TRUNCATED, ReplayWriter, Transitions
+from drumline.types import State
+
+SEGMENT = 65_536
+DIGESTS, NEXT, WATERMARK = "replay_digests", "replay_next_observation", "replay_watermark"
+GOES_ON = "replay_goes_on"
+_HEADER = 24
+
+
+class DamagedReplay(ValueError):
+    """A segment that is not what was written."""
+
+
+def segment_name(number: int) -> str:
+    """Return a segment's place in the run folder.
+
+    >>> segment_name(12)
+    'replay/000012'
+    """
+    return f"replay/{number:06d}"
+
+
+class ReplayArchive:
+    """Turns what a writer appended into bytes for segments, and back."""
+
+    def __init__(self, writer: ReplayWriter):
+        self._writer = writer
+        self._saved = 0
+        """Transitions that were handed out."""
+        self._hashes: dict[int, Any] = {}
+        """A running SHA-256 of each segment in the window, by its number."""
+
+    def take(self) -> list[tuple[str, bytes]]:
+        """Return what was appended since the last call, as (segment, bytes to append to it).
+
+        It must be called before the ring has moved on by its capacity.
+        """
+        taken: list[tuple[str, bytes]] = []
+        new = self._writer.watermark - self._saved
+        fresh = self._writer.last(new) if new else None
+        while fresh is not None and self._saved < self._writer.watermark:
+            number = self._saved // SEGMENT
+            end = min((number + 1) * SEGMENT, self._writer.watermark)
+            done = new - (self._writer.watermark - self._saved)
+            part = _part(fresh, done, done + end - self._saved)
+            data = _block(self._saved, part)
+            self._hashes.setdefault(number, hashlib.sha256()).update(data)
+            taken.append((segment_name(number), data))
+            self._saved = end
+        return taken
+
+    def segments(self) -> list[str]:
+        """Return the segments that the present window lies in."""
+        return [segment_name(number) for number in self._numbers(self._writer.watermark)]
+
+    def state(self) -> State:
+        """Return what a checkpoint holds; everything appended has been taken."""
+        writer = self._writer
+        assert self._saved == writer.watermark, "what was appended is taken before a checkpoint"
+        digests = [self._hashes[number].digest() for number in self._numbers(writer.watermark)]
+        size = writer.replay.shape.observation_size
+        after = writer.next_observation
+        tensors = {
+            DIGESTS: np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32),
+            NEXT: np.zeros(size, np.float32) if after is None else after.copy(),
+        }
+        counters: dict[str, int | float] = {
+            WATERMARK: writer.watermark,
+            GOES_ON: int(after is not None),
+        }
+        return State(tensors, counters)
+
+    def load(self, state: State, read: Callable[[str], bytes]) -> None:
+        """Take over a checkpoint; `read` returns a segment as long as it then was."""
+        for name in (DIGESTS, NEXT):
+            if name not in state.tensors:
+                raise ValueError(f"the state has no tensor {name!r}")
+        for name in (WATERMARK, GOES_ON):
+            if name not in state.counters:
+                raise ValueError(f"the state has no counter {name!r}")
+        watermark = int(state.counters[WATERMARK])
+        numbers = self._numbers(watermark)
+        self._writer.restart(numbers[0] * SEGMENT if numbers else 0)
+        self._hashes = {}
+        digests = state.tensors[DIGESTS]
+        if digests.shape != (len(numbers), 32):
+            raise ValueError(f"the state has no tensor {DIGESTS!r} of shape {[len(numbers), 32]}")
+        for number, digest in zip(numbers, digests, strict=True):
+            data = read(segment_name(number))
+            running = hashlib.sha256(data)
+            if running.digest() != digest.tobytes():
+                raise DamagedReplay(f"{segment_name(number)} is not as it was written")
+            self._hashes[number] = running
+            self._read_blocks(data)
+        if self._writer.watermark != watermark:
+            raise DamagedReplay(
+                f"the segments end at transition {self._writer.watermark}, not at {watermark}"
+            )
+        self._saved = watermark
+        if state.counters[GOES_ON]:
+            self._writer.reached(state.tensors[NEXT])
+
+    def _numbers(self, watermark: int) -> range:
+        first = max(0, watermark - self._writer.replay.shape.capacity)
+        return range(first // SEGMENT, -(-watermark // SEGMENT))
+
+    def _read_blocks(self, data: bytes) -> None:
+        shape = self._writer.replay.shape
+        start = 0
+        while start < len(data):
+            first, count, finals = np.frombuffer(data, "<i8", 3, start).tolist()
+            if first != self._writer.watermark:
+                raise DamagedReplay(f"transition {self._writer.watermark} is missing")
+            arrays: list[np.ndarray] = []
+            start += _HEADER
+            for columns, rows in (
+                (shape.observation_size, count),
+                (shape.action_size, count),
+                (1, count),
+                (shape.observation_size, finals),
+            ):
+                array = np.frombuffer(data, "<f4", rows * columns, start)
+                arrays.append(array.reshape(rows, columns))
+                start += array.nbytes
+            kinds = np.frombuffer(data, np.uint8, count, start)
+            start += count
+            observations, actions, rewards, last = arrays
+            nothing = np.zeros(shape.observation_size, np.float32)
+            self._writer.write(
+                Transitions(observations, actions, rewards[:, 0], kinds, last, nothing)
+            )
+
+
+def _part(whole: Transitions, first: int, last: int) -> Transitions:
+    """Return transitions `first … last − 1`; what follows the last is in the next part."""
+    kinds = whole.kinds
+    finals = [int(np.count_nonzero(kinds[:at] == TRUNCATED)) for at in (first, last)]
+    return Transitions(
+        whole.observations[first:last],
+        whole.actions[first:last],
+        whole.rewards[first:last],
+        kinds[first:last],
+        whole.final_observations[finals[0] : finals[1]],
+        whole.next_observation,
+    )
+
+
+def _block(first: int, part: Transitions) -> bytes:
+    header = np.array([first, len(part.rewards), len(part.final_observations)], "<i8")
+    arrays = (part.observations, part.actions, part.rewards, part.final_observations)
+    parts = [header.tobytes(), *(np.ascontiguousarray(a, "<f4").tobytes() for a in arrays)]
+    return b"".join([*parts, part.kinds.tobytes()])
