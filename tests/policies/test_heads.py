@@ -80,5 +80,23 @@ def test_bins_that_are_none_are_named(text: str):
         parse_bins(text)
 
 
+def test_squashed_actions_are_tanh_scaled_to_the_bounds():
+    head = Head("squashed", (-0.4, 0.0), (0.4, 1.0), (2,))
+    action = action_function(head)(outputs(0.5, -30.0), None)
+    np.testing.assert_allclose(action, [0.4 * np.tanh(0.5), 0.0], rtol=1e-6)
+    assert action.dtype == np.float32
+
+
+def test_noise_on_squashed_actions_stays_within_the_bounds():
+    head = Head("squashed", (-0.4, 0.0), (0.4, 1.0), (2,))
+    action = action_function(head)(outputs(30.0, 0.0), outputs(0.3, -0.2))
+    np.testing.assert_allclose(action, [0.4, 0.3], rtol=1e-6)
+
+
+def test_unbounded_actions_cannot_be_squashed():
+    with pytest.raises(ValueError, match="unbounded"):
+        action_function(Head("squashed", (-np.inf,), (np.inf,), (1,)))
+
+
 def test_a_head_pickles():
     assert pickle.loads(pickle.dumps(BOUNDED)) == BOUNDED

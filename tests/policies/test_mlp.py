@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drumline.policies.heads import Head
-from drumline.policies.mlp import MLPPolicy, initial_vector, layer_shapes
+from drumline.policies.mlp import MLPPolicy, initial_vector, layer_shapes, uniform_vector
 from drumline.policies.spec import PolicySpec, build_policy, initial_parameters
 
 HEAD = Head("continuous", low=(-10.0,) * 3, high=(10.0,) * 3, shape=(3,))
@@ -100,3 +100,23 @@ def test_observations_of_any_shape_and_dtype_are_flattened():
     rows = np.arange(6, dtype=np.uint8).reshape(2, 3)
     expected = policy.output(np.arange(6, dtype=np.float64)).copy()
     assert policy.output(rows).tobytes() == expected.tobytes()
+
+
+def test_hidden_layers_can_be_rectified():
+    spec = PolicySpec(5, HEAD, hidden=(8,), normalize=False, activation="relu")
+    policy, vector = MLPPolicy(spec), uniform_vector((5, 8, 3), np.random.default_rng(2))
+    policy.load_vector(vector)
+    observation = np.linspace(-2.0, 2.0, 5)
+    (first, bias), (last, last_bias) = layers_of(spec, vector)
+    expected = np.maximum(observation @ first + bias, 0.0) @ last + last_bias
+    np.testing.assert_allclose(policy.output(observation), expected, rtol=1e-5)
+
+
+def test_uniform_vectors_lie_within_the_inverse_root_of_the_inputs():
+    vector = uniform_vector((400, 50, 2), np.random.default_rng(0))
+    hidden, last = vector[: 401 * 50], vector[401 * 50 :]
+    for part, inputs in ((hidden, 400), (last, 50)):
+        bound = 1.0 / np.sqrt(inputs)
+        assert np.abs(part).max() <= bound
+        assert np.abs(part).max() > 0.9 * bound
+    np.testing.assert_allclose(hidden.std(), 1.0 / np.sqrt(3.0 * 400), rtol=0.02)

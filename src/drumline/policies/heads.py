@@ -15,7 +15,8 @@ ToAction = Callable[[np.ndarray, np.ndarray | None], Any]
 class Head:
     """How raw outputs become an action; plain tuples, so that it pickles small."""
 
-    kind: Literal["continuous", "bins", "discrete"]
+    kind: Literal["continuous", "squashed", "bins", "discrete"]
+    """squashed: tanh of the output, scaled to [low, high]; continuous: the output, clipped."""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     shape: tuple[int, ...] = ()
@@ -89,6 +90,21 @@ def action_function(head: Head) -> ToAction:
             return action if plain else action.astype(dtype).reshape(shape)
 
         return pick
+
+    if head.kind == "squashed":
+        if not np.isfinite([low, high]).all():
+            raise ValueError(f"tanh cannot be scaled to unbounded actions: {head.low} {head.high}")
+        center, half = (low + high) * np.float32(0.5), (high - low) * np.float32(0.5)
+
+        def squash(output: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+            action = np.tanh(output) * half + center
+            if noise is not None:
+                action += noise
+                np.maximum(action, low, out=action)
+                np.minimum(action, high, out=action)
+            return action if plain else action.astype(dtype).reshape(shape)
+
+        return squash
 
     def bound(output: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         if noise is not None:

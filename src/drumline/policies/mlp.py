@@ -1,8 +1,10 @@
-"""Tanh multilayer perceptrons in NumPy: torch's per-call overhead is what a worker cannot afford.
+"""Multilayer perceptrons in NumPy: torch's per-call overhead is what a worker cannot afford.
 
 Parameters are flat, layer by layer: weights `[inputs, outputs]` row by row, then biases, so that
 one layer is one contiguous matrix `[inputs + 1, outputs]` that takes the input with a 1 appended.
 """
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from drumline.policies.heads import action_function
 from drumline.policies.spec import PolicySpec
 
 OBSERVATION_CLIP = 5.0
+_ZERO = np.float32(0.0)
 
 
 def layer_shapes(spec: PolicySpec) -> list[tuple[int, int]]:
@@ -31,6 +34,15 @@ def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
             scale = 0.01 if number == len(shapes) - 1 else 1.0
             weights[:inputs] = drawn * (scale / np.sqrt(np.square(drawn).sum(axis=0)))
         layers.append(weights.ravel())
+    return np.concatenate(layers)
+
+
+def uniform_vector(sizes: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Weights and biases uniform in ±1/√inputs (torch's default for Linear), flat `[P]`."""
+    layers: list[np.ndarray] = []
+    for inputs, outputs in pairwise(sizes):
+        bound = 1.0 / np.sqrt(inputs)
+        layers.append(rng.uniform(-bound, bound, (inputs + 1) * outputs).astype(np.float32))
     return np.concatenate(layers)
 
 
@@ -64,6 +76,7 @@ class MLPPolicy:
         self._low = np.full(spec.observation_size, -OBSERVATION_CLIP, np.float32)
         self._high = -self._low
         self._difference = np.zeros(spec.observation_size)
+        self._relu = spec.activation == "relu"
         self.to_action = action_function(spec.head)
 
     def load_vector(self, parameters: np.ndarray) -> None:
@@ -89,7 +102,10 @@ class MLPPolicy:
         for inputs, matrix, outputs in self._steps:
             np.dot(inputs, matrix, out=outputs)
             if outputs is not out:
-                np.tanh(outputs, out=outputs)
+                if self._relu:
+                    np.maximum(outputs, _ZERO, out=outputs)
+                else:
+                    np.tanh(outputs, out=outputs)
         return out
 
     def act(self, observation: np.ndarray) -> object:

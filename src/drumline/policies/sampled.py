@@ -66,7 +66,7 @@ def _from_distribution(spec: ActorCriticSpec) -> tuple[DrawnAction, str]:
 
 
 def _from_search(head: Head, std: float) -> tuple[DrawnAction, str]:
-    if head.kind == "continuous":
+    if head.kind in ("continuous", "squashed"):
         if not std > 0:
             raise Deterministic(
                 "this policy is deterministic: its method searches without action noise, "

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from drumline.policies.actions import ActionHead
 from drumline.policies.actor_critic_policy import ActorCriticPolicy, ActorCriticSpec
@@ -18,13 +18,15 @@ class PolicySpec:
     observation_size: int
     head: Head
     hidden: tuple[int, ...] = (64, 64)
-    """Sizes of the hidden tanh layers; empty for a linear policy."""
+    """Sizes of the hidden layers; empty for a linear policy."""
     bias: bool = True
     module: str | None = None
     """`package.module:Class` of a user's `torch.nn.Module`, called with (inputs, outputs)."""
     normalize: bool = True
     """Whether observations are normalised with the published moments and clipped."""
     zero_init: bool = False
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Of the hidden layers."""
 
 
 def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
