@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Metrics = dict[str, float]
 """Name → value; a name says what, unit and sign (`policy_entropy_nats`, `env_steps`)."""
@@ -232,3 +235,30 @@ class Rollout(NamedTuple):
     """[J]"""
     final_observations: np.ndarray
     """[J, …]: the last observation of each truncated episode, which no next row holds."""
+
+
+class GradientJob(NamedTuple):
+    """Task: gradient steps on minibatches of one replay window."""
+
+    steps: int
+    watermark: int
+    """Of the replay, for every minibatch of the job."""
+    seed: int
+    """Root of the job's streams: which rows are drawn, and the noise on target actions."""
+
+
+class Minibatch(NamedTuple):
+    """Transitions drawn from a replay, valid until the next draw."""
+
+    observations: "Tensor"
+    """[1, B, D]"""
+    actions: "Tensor"
+    """[1, B, A]"""
+    rewards: "Tensor"
+    """[B]"""
+    terminated: "Tensor"
+    """[B] bool"""
+    next_observations: "Tensor"
+    """[1, B, D]"""
+    noise: "Tensor"
+    """[1, B, A] standard normal numbers; empty if none were asked for."""

@@ -1,0 +1,318 @@
+"""TD3 (Fujimoto et al. 2018): twin delayed policy gradients, on line or as separate jobs.
+
+On line, one step per env step; as jobs, `refine` moves one actor while the critic stands still
+and `train_critics` moves the critics while the policy stands still (AES-RL). A job is a pure
+function of weights, optimiser state, replay window and seed.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (torch's own annotations are incomplete)
+
+import math
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drumline import seeding
+from drumline.algorithms.dense_stack import StackVector, parameter_count
+from drumline.algorithms.learning_state import UnfiniteLoss
+from drumline.algorithms.td3_steps import ActorStep, CriticStep, TD3Settings
+from drumline.algorithms.torch_optimizers import TorchAdam
+from drumline.policies.mlp import uniform_vector
+from drumline.types import GradientJob, Metrics, Minibatch, State
+
+EPSILON = 1e-8
+"""Adam's own, as in TD3's reference."""
+
+Progress = Callable[[int], None]
+"""Called with the gradient steps made since the last call."""
+
+
+@runtime_checkable  # the tests check signatures at run time
+class Draws(Protocol):
+    """Where minibatches come from: one job after another, each with its own streams."""
+
+    def begin(self, rows: np.random.Generator, noise: np.random.Generator) -> None:
+        """Start the draws of one job."""
+        ...
+
+    def draw(self, watermark: int) -> Minibatch:
+        """Return the next minibatch, from the window of `watermark`."""
+        ...
+
+    def draw_observations(self, watermark: int) -> Tensor:
+        """Return the observations `[1, B, D]` of the next minibatch."""
+        ...
+
+
+def initial_actor(settings: TD3Settings, seed: int) -> np.ndarray:
+    """Return an actor's first parameters `[P]`."""
+    return uniform_vector(settings.actor_sizes, seeding.generator(seed, "initial-actor"))
+
+
+def initial_critics(settings: TD3Settings, seed: int) -> np.ndarray:
+    """Return the critics' first parameters `[K, P]`, each critic from a stream of its own."""
+    return np.stack(
+        [
+            uniform_vector(settings.critic_sizes, seeding.generator(seed, "initial-critic", k))
+            for k in range(settings.critics)
+        ]
+    )
+
+
+class LearnedVectors:
+    """Flat parameters of K networks with their gradient and Adam's moments."""
+
+    def __init__(self, count: int, sizes: tuple[int, ...], settings: TD3Settings):
+        shape = (count, parameter_count(sizes))
+        self.live = StackVector(torch.zeros(shape), sizes, settings.precision)
+        self.gradient = StackVector(torch.zeros(shape), sizes, settings.precision)
+        self.adam = TorchAdam(count * shape[1], EPSILON)
+
+    def load(self, values: np.ndarray) -> None:
+        """Take parameters `[K, P]` or `[P]`, and forget the optimiser's past."""
+        self.set(values)
+        self.adam = TorchAdam(self.live.values.numel(), EPSILON)
+
+    def set(self, values: np.ndarray) -> None:
+        """Take parameters and keep the optimiser."""
+        _copy(self.live, values)
+
+    def step(self, learning_rate: float) -> None:
+        """Go down the gradient."""
+        self.adam.step(self.live.values.view(-1), self.gradient.values.view(-1), learning_rate)
+        self.live.refresh()
+
+
+class TD3Jobs:
+    """`refine` and `train_critics`; the buffers are made once and hold nothing between jobs."""
+
+    def __init__(self, settings: TD3Settings, draws: Draws):
+        self._settings = settings
+        self._draws = draws
+        self._actor = LearnedVectors(1, settings.actor_sizes, settings)
+        self._critics = LearnedVectors(settings.critics, settings.critic_sizes, settings)
+        self._targets = _like(self._critics.live, settings.critic_sizes, settings)
+        self._actor_step = ActorStep(settings)
+        self._critic_step = CriticStep(settings)
+        self._critic = _first(self._critics.live, settings)
+
+    def refine(
+        self,
+        actor: np.ndarray,
+        critics: np.ndarray,
+        job: GradientJob,
+        progress: Progress = lambda steps: None,
+    ) -> np.ndarray:
+        """Return the actor `[P]` after the job's steps up the first critic, with a fresh Adam."""
+        settings = self._settings
+        self._actor.load(actor)
+        _copy(self._critics.live, critics)
+        self._critic.refresh()
+        _begin(self._draws, job.seed)
+        total = torch.zeros(())
+        for _ in range(job.steps):
+            observations = self._draws.draw_observations(job.watermark)
+            total += self._actor_step(
+                observations, self._actor.live, self._critic, self._actor.gradient
+            )
+            self._actor.step(settings.actor_learning_rate)
+            progress(1)
+        refined = self._actor.live.values[0].numpy().copy()
+        # A rectifier hides NaN from the gradient: the critic's value tells of it.
+        if not (math.isfinite(total) and np.isfinite(refined).all()):
+            raise UnfiniteLoss(f"actor or critic is not finite in {job.steps} gradient steps")
+        return refined
+
+    def train_critics(
+        self,
+        state: State,
+        target_actor: np.ndarray,
+        job: GradientJob,
+        progress: Progress = lambda steps: None,
+    ) -> tuple[State, Metrics]:
+        """Return the critics' state after the job's steps; the target policy stands still."""
+        settings = self._settings
+        _load_critics(state, self._critics, self._targets)
+        self._actor.set(target_actor)
+        _begin(self._draws, job.seed)
+        total = torch.zeros(())
+        for _ in range(job.steps):
+            batch = self._draws.draw(job.watermark)
+            total += self._critic_step(
+                batch, self._actor.live, self._targets, self._critics.live, self._critics.gradient
+            )
+            self._critics.step(settings.critic_learning_rate)
+            _follow(self._targets, self._critics.live, settings.polyak)
+            progress(1)
+        loss = float(total) / max(job.steps, 1)
+        if not math.isfinite(loss):
+            raise UnfiniteLoss(f"the critics' loss is {loss} after {job.steps} gradient steps")
+        return critics_state(self._critics, self._targets), {"critic_loss": loss}
+
+
+def first_critics_state(critics: np.ndarray) -> State:
+    """Return the state that `train_critics` begins with: targets equal, moments zero."""
+    zeros = np.zeros(critics.size, np.float32)
+    return State(
+        {
+            "critics": critics.copy(),
+            "target_critics": critics.copy(),
+            "critic_adam_first": zeros,
+            "critic_adam_second": zeros.copy(),
+        },
+        {"critic_steps": 0},
+    )
+
+
+def critics_state(critics: LearnedVectors, targets: StackVector) -> State:
+    """Return copies of the critics, their targets and their optimiser."""
+    tensors = {
+        "critics": critics.live.values.numpy().copy(),
+        "target_critics": targets.values.numpy().copy(),
+    }
+    tensors.update({f"critic_{name}": array for name, array in critics.adam.tensors().items()})
+    return State(tensors, {"critic_steps": critics.adam.steps})
+
+
+class TD3:
+    """The learner of a single stream: a critic step per call, an actor step per `policy_delay`."""
+
+    def __init__(self, settings: TD3Settings, draws: Draws, seed: int):
+        self._settings = settings
+        self._draws = draws
+        self._seed = seed
+        self._actor = LearnedVectors(1, settings.actor_sizes, settings)
+        self._critics = LearnedVectors(settings.critics, settings.critic_sizes, settings)
+        self._actor.load(initial_actor(settings, seed))
+        self._critics.load(initial_critics(settings, seed))
+        self._target_actor = _like(self._actor.live, settings.actor_sizes, settings)
+        self._targets = _like(self._critics.live, settings.critic_sizes, settings)
+        self._critic = _first(self._critics.live, settings)
+        self._actor_step = ActorStep(settings)
+        self._critic_step = CriticStep(settings)
+        self._losses = torch.zeros(2)
+        self._counts = [0, 0]
+
+    @property
+    def actor(self) -> np.ndarray:
+        """Return the actor's parameters `[P]` in place."""
+        return self._actor.live.values[0].numpy()
+
+    @property
+    def critics(self) -> np.ndarray:
+        """Return the critics' parameters `[K, P]` in place."""
+        return self._critics.live.values.numpy()
+
+    def begin(self, block: int) -> None:
+        """Start the random streams of a block of steps."""
+        _begin(self._draws, seeding.key(self._seed, "gradient-steps", block))
+        self._losses.zero_()
+        self._counts = [0, 0]
+
+    def learn(self, watermark: int) -> bool:
+        """Take one critic step, and an actor step where it is due; returns whether it was."""
+        settings = self._settings
+        batch = self._draws.draw(watermark)
+        self._losses[0] += self._critic_step(
+            batch, self._target_actor, self._targets, self._critics.live, self._critics.gradient
+        )
+        self._critics.step(settings.critic_learning_rate)
+        self._counts[0] += 1
+        if self._critics.adam.steps % settings.policy_delay:
+            return False
+        self._critic.refresh()
+        self._losses[1] += self._actor_step(
+            batch.observations, self._actor.live, self._critic, self._actor.gradient
+        )
+        self._actor.step(settings.actor_learning_rate)
+        self._counts[1] += 1
+        _follow(self._targets, self._critics.live, settings.polyak)
+        _follow(self._target_actor, self._actor.live, settings.polyak)
+        return True
+
+    def metrics(self) -> Metrics:
+        """Return the means of the block; raises if the losses are not finite."""
+        loss, value = (
+            float(total) / max(count, 1)
+            for total, count in zip(self._losses, self._counts, strict=True)
+        )
+        if not math.isfinite(loss + value):
+            raise UnfiniteLoss(f"critic loss {loss}, value of the policy {value}")
+        return {
+            "critic_loss": loss,
+            "policy_value": value,
+            "gradient_steps": float(self._critics.adam.steps),
+        }
+
+    def state(self) -> State:
+        """Return copies of all learned state."""
+        critics = critics_state(self._critics, self._targets)
+        tensors = {
+            "actor": self.actor.copy(),
+            "target_actor": self._target_actor.values[0].numpy().copy(),
+            **{f"actor_{name}": array for name, array in self._actor.adam.tensors().items()},
+            **critics.tensors,
+        }
+        return State(tensors, {"actor_steps": self._actor.adam.steps, **critics.counters})
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        _load_critics(state, self._critics, self._targets)
+        self._critic.refresh()
+        self._actor.set(_tensor(state, "actor"))
+        _copy(self._target_actor, _tensor(state, "target_actor"))
+        _load_adam(state, self._actor.adam, "actor")
+
+
+def _begin(draws: Draws, seed: int) -> None:
+    draws.begin(
+        seeding.generator(seed, "minibatch-rows"), seeding.generator(seed, "minibatch-noise")
+    )
+
+
+def _like(live: StackVector, sizes: tuple[int, ...], settings: TD3Settings) -> StackVector:
+    return StackVector(live.values.clone(), sizes, settings.precision)
+
+
+def _first(critics: StackVector, settings: TD3Settings) -> StackVector:
+    return StackVector(critics.values[:1], settings.critic_sizes, settings.precision)
+
+
+def _follow(targets: StackVector, live: StackVector, share: float) -> None:
+    targets.values.lerp_(live.values, share)
+    targets.refresh()
+
+
+def _copy(into: StackVector, values: np.ndarray) -> None:
+    shape = tuple(into.values.shape)
+    if values.shape not in (shape, shape[1:]):
+        raise ValueError(f"parameters of shape {list(shape)} are needed, got {list(values.shape)}")
+    into.values.copy_(torch.from_numpy(np.array(values, np.float32)).view(shape))
+    into.refresh()
+
+
+def _tensor(state: State, name: str) -> np.ndarray:
+    if name not in state.tensors:
+        raise ValueError(f"the state has no tensor {name!r}")
+    return state.tensors[name]
+
+
+def _load_critics(state: State, critics: LearnedVectors, targets: StackVector) -> None:
+    critics.set(_tensor(state, "critics"))
+    _copy(targets, _tensor(state, "target_critics"))
+    _load_adam(state, critics.adam, "critic")
+
+
+def _load_adam(state: State, adam: TorchAdam, name: str) -> None:
+    if f"{name}_steps" not in state.counters:
+        raise ValueError(f"the state has no counter '{name}_steps'")
+    prefix = f"{name}_"
+    for moment in ("adam_first", "adam_second"):
+        _tensor(state, prefix + moment)
+    tensors = {key.removeprefix(prefix): array for key, array in state.tensors.items()}
+    adam.load(tensors, int(state.counters[f"{name}_steps"]))

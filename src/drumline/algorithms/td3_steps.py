@@ -1,0 +1,219 @@
+"""Gradients of TD3's critics and actor on one minibatch, by hand, for every kind of action.
+
+L(θ)  = Σ_k mean (Q_k(s, a) − y)²,   y = r + γ min_k Q′_k(s′, ã)         (Fujimoto et al. 2018)
+J(φ)  = mean Q_1(s, π_φ(s)),         discrete: mean Σ_a π_φ(a|s) Q_1(s, a)
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (torch's own annotations are incomplete)
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from drumline.algorithms.dense_stack import DenseStack, Hidden, Precision, StackVector
+from drumline.functional.double_q import (
+    expected_values,
+    one_step_targets,
+    pessimistic_values,
+    smoothed_actions,
+    squared_error_gradient,
+)
+from drumline.policies.heads import Head
+from drumline.types import Minibatch
+
+_aten: Any = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class TD3Settings:
+    """What networks, losses and steps take; pickles, so that workers build the same."""
+
+    observation_size: int
+    head: Head
+    """squashed or discrete."""
+    actor_hidden: tuple[int, ...] = (256, 256)
+    critic_hidden: tuple[int, ...] = (256, 256)
+    actor_activation: Literal["tanh", "relu"] = "relu"
+    critic_activation: Hidden = "relu"
+    critics: int = 2
+    """2: TD3; 1: DDPG's single critic."""
+    batch_size: int = 256
+    discount: float = 0.99
+    polyak: float = 0.005
+    """Share of the live parameters that enters the target's at each step."""
+    actor_learning_rate: float = 3e-4
+    critic_learning_rate: float = 3e-4
+    target_noise: float = 0.2
+    """Std of the noise on target actions; 0: none."""
+    target_noise_clip: float = 0.5
+    scale_target_noise: bool = True
+    """Whether both are in units of half the action range (TD3's author) or of actions (AES-RL)."""
+    policy_delay: int = 2
+    """Critic steps per actor step where both learn together."""
+    precision: Precision = "fp32"
+    """bf16: layers are computed in it; parameters and optimisers stay in float32."""
+
+    def __post_init__(self) -> None:
+        if self.head.kind not in ("squashed", "discrete"):
+            raise ValueError(f"TD3 serves squashed and discrete actions, not {self.head.kind}")
+
+    @property
+    def discrete(self) -> bool:
+        """Whether actions are choices."""
+        return self.head.kind == "discrete"
+
+    @property
+    def actor_sizes(self) -> tuple[int, ...]:
+        """Return the layer sizes of the actor."""
+        return (self.observation_size, *self.actor_hidden, self.head.output_size)
+
+    @property
+    def critic_sizes(self) -> tuple[int, ...]:
+        """Return the layer sizes of a critic: one output per action where they are discrete."""
+        inputs = self.observation_size + (0 if self.discrete else self.head.action_size)
+        outputs = self.head.output_size if self.discrete else 1
+        return (inputs, *self.critic_hidden, outputs)
+
+    @property
+    def noise_size(self) -> int:
+        """Return how many random numbers smooth one target action."""
+        return 0 if self.discrete or not self.target_noise else self.head.action_size
+
+
+class Bounds(NamedTuple):
+    """Bounds of continuous actions as tensors `[A]`."""
+
+    low: Tensor
+    high: Tensor
+    center: Tensor
+    half: Tensor
+
+    @staticmethod
+    def of(head: Head) -> "Bounds":
+        """Return the bounds of a head; empty for discrete actions."""
+        low = torch.tensor(head.low, dtype=torch.float32)
+        high = torch.tensor(head.high, dtype=torch.float32)
+        return Bounds(low, high, (low + high) * 0.5, (high - low) * 0.5)
+
+
+class CriticStep:
+    """The gradient of all critics on one minibatch."""
+
+    def __init__(self, settings: TD3Settings):
+        self._settings = settings
+        self._bounds = Bounds.of(settings.head)
+        rows, count = settings.batch_size, settings.critics
+        sizes, hidden = settings.critic_sizes, settings.critic_activation
+        self._target_policy = DenseStack(
+            1, rows, settings.actor_sizes, settings.actor_activation, settings.precision
+        )
+        self._targets = DenseStack(count, rows, sizes, hidden, settings.precision)
+        self._values = DenseStack(count, rows, sizes, hidden, settings.precision)
+        kind = self._values.kind
+        # Both see one array: a batch stride of 0 costs nothing.
+        self._inputs = torch.empty(1, rows, sizes[0], dtype=kind)
+        self._next_inputs = torch.empty(1, rows, sizes[0], dtype=kind)
+        unit = self._bounds.half if settings.scale_target_noise else torch.ones(())
+        self._noise_std = settings.target_noise * unit
+        self._noise_bound = settings.target_noise_clip * unit
+
+    def __call__(
+        self,
+        batch: Minibatch,
+        target_actor: StackVector,
+        target_critics: StackVector,
+        critics: StackVector,
+        gradient: StackVector,
+    ) -> Tensor:
+        """Fill `gradient`; returns the loss."""
+        settings = self._settings
+        targets = one_step_targets(
+            batch.rewards,
+            batch.terminated,
+            self._next_values(batch, target_actor, target_critics),
+            settings.discount,
+        )
+        size = settings.observation_size
+        self._inputs[..., :size].copy_(batch.observations)
+        if not settings.discrete:
+            self._inputs[..., size:].copy_(batch.actions)
+        outputs = self._values.forward(self._both(self._inputs), critics).float()
+        if settings.discrete:
+            chosen = batch.actions.long().expand(settings.critics, -1, 1)
+            taken = outputs.gather(2, chosen)[..., 0]
+            error, loss = squared_error_gradient(taken, targets)
+            full = torch.zeros_like(outputs).scatter_(2, chosen, error[..., None])
+        else:
+            error, loss = squared_error_gradient(outputs[..., 0], targets)
+            full = error[..., None]
+        self._values.backward(full.to(self._values.kind), critics, gradient)
+        gradient.collect()
+        return loss
+
+    def _next_values(self, batch: Minibatch, actor: StackVector, critics: StackVector) -> Tensor:
+        settings, bounds = self._settings, self._bounds
+        size = settings.observation_size
+        self._next_inputs[..., :size].copy_(batch.next_observations)
+        raw = self._target_policy.forward(self._next_inputs[..., :size], actor).float()
+        if settings.discrete:
+            values = pessimistic_values(self._target_values(critics))
+            return expected_values(torch.softmax(raw[0], -1), values)
+        actions = torch.tanh(raw) * bounds.half + bounds.center
+        if settings.noise_size:
+            noise = batch.noise * self._noise_std
+            noise = torch.clamp(noise, -self._noise_bound, self._noise_bound)
+            actions = smoothed_actions(actions, noise, bounds.low, bounds.high)
+        self._next_inputs[..., size:].copy_(actions)
+        return pessimistic_values(self._target_values(critics))[:, 0]
+
+    def _target_values(self, critics: StackVector) -> Tensor:
+        return self._targets.forward(self._both(self._next_inputs), critics).float()
+
+    def _both(self, inputs: Tensor) -> Tensor:
+        return inputs.expand(self._settings.critics, -1, -1)
+
+
+class ActorStep:
+    """The gradient of an actor on one minibatch, from a frozen critic."""
+
+    def __init__(self, settings: TD3Settings):
+        self._settings = settings
+        self._bounds = Bounds.of(settings.head)
+        rows = settings.batch_size
+        self._policy = DenseStack(
+            1, rows, settings.actor_sizes, settings.actor_activation, settings.precision
+        )
+        self._value = DenseStack(
+            1, rows, settings.critic_sizes, settings.critic_activation, settings.precision
+        )
+        kind = self._policy.kind
+        self._inputs = torch.empty(1, rows, settings.critic_sizes[0], dtype=kind)
+        self._of_actions = torch.empty(1, rows, settings.head.output_size, dtype=kind)
+        self._of_value = torch.full((1, rows, 1), -1.0 / rows, dtype=kind)
+
+    def __call__(
+        self, observations: Tensor, actor: StackVector, critic: StackVector, gradient: StackVector
+    ) -> Tensor:
+        """Fill `gradient` with that of −J; returns the mean value J of the policy's actions."""
+        settings, bounds = self._settings, self._bounds
+        size = settings.observation_size
+        self._inputs[..., :size].copy_(observations)
+        raw = self._policy.forward(self._inputs[..., :size], actor)
+        if settings.discrete:
+            probabilities = torch.softmax(raw.float(), -1)
+            values = self._value.forward(self._inputs, critic).float()
+            expected = expected_values(probabilities, values)
+            back = probabilities * (values - expected[..., None]) * (-1.0 / settings.batch_size)
+        else:
+            squashed = torch.tanh(raw.float())
+            self._inputs[..., size:].copy_(squashed * bounds.half + bounds.center)
+            expected = self._value.forward(self._inputs, critic).float()
+            self._value.backward(self._of_value, critic, None, (size, self._of_actions))
+            back = _aten.tanh_backward(self._of_actions.float() * bounds.half, squashed)
+        self._policy.backward(back.to(self._policy.kind), actor, gradient)
+        gradient.collect()
+        return expected.mean()
