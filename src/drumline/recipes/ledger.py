@@ -4,7 +4,7 @@ Counters and learned state change together, between two waits; a checkpoint hold
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,11 +140,11 @@ class Ledger:
         """Whether the time between checkpoints is over."""
         return time.perf_counter() - self._checkpointed >= 60.0 * self._layout.checkpoint_minutes
 
-    def checkpoint(self, state: State) -> None:
-        """Write a checkpoint of the learned state and the counters."""
+    def checkpoint(self, state: State, segments: Collection[str] = ()) -> None:
+        """Write a checkpoint of the learned state and the counters; it counts on `segments`."""
         counters = {**state.counters, **{_PREFIX + k: v for k, v in self.counters.items()}}
         extra = {"wall_seconds": self.wall_seconds()}
-        self.recorder.checkpoint(self.update, State(state.tensors, counters), extra)
+        self.recorder.checkpoint(self.update, State(state.tensors, counters), extra, segments)
         self._checkpointed = time.perf_counter()
 
     def record_evaluation(

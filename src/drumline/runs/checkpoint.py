@@ -123,6 +123,18 @@ def read_checkpoint(folder: RunFolder, number: int | None = None) -> Checkpoint:
         ) from damage
 
 
+def kept_lengths(folder: RunFolder) -> set[str]:
+    """Return the append-only files that any kept checkpoint counts on."""
+    names: set[str] = set()
+    for number in checkpoint_numbers(folder):
+        try:
+            raw = _bytes_of(_place(folder, number) / MANIFEST_FILE)
+            names.update(read_manifest(raw, number)[0].lengths)
+        except Damage:
+            continue  # nobody can go on from it
+    return names
+
+
 def remove_checkpoint(folder: RunFolder, number: int) -> None:
     """Remove a checkpoint: renamed first, so that a kill never leaves half of one to be read."""
     aside = folder.checkpoints / f".{number}.partial"
@@ -200,6 +212,7 @@ __all__ = [
     "DamagedCheckpoint",
     "checkpoint_numbers",
     "clear_leftovers",
+    "kept_lengths",
     "read_checkpoint",
     "remove_checkpoint",
     "state_fingerprint",

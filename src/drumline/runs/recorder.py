@@ -4,7 +4,7 @@ import errno
 import fcntl
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any
@@ -69,9 +69,18 @@ class Recorder:
         """Write down one scheduled evaluation."""
         self._put(lambda: self._files.evaluation(row))
 
-    def checkpoint(self, update: int, state: State, extra: dict[str, Any]) -> None:
-        """Write a checkpoint that counts exactly the rows of the calls so far."""
-        self._put(lambda: self._files.checkpoint(update, state, extra))
+    def segment(self, name: str, data: bytes) -> None:
+        """Append to a segment of the replay."""
+        self._put(lambda: self._files.segment(name, data))
+
+    def checkpoint(
+        self, update: int, state: State, extra: dict[str, Any], segments: Collection[str] = ()
+    ) -> None:
+        """Write a checkpoint that counts exactly the rows of the calls so far.
+
+        `segments` are those of the replay that it counts on.
+        """
+        self._put(lambda: self._files.checkpoint(update, state, extra, segments))
 
     def policy(self, name: str, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> None:
         """Replace policy-best or policy-last (`name` is `best` or `last`)."""

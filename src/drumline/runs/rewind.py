@@ -6,9 +6,11 @@ from drumline.runs.checkpoint import (
     Checkpoint,
     checkpoint_numbers,
     clear_leftovers,
+    kept_lengths,
     remove_checkpoint,
 )
 from drumline.runs.folder import APPEND_ONLY, RunError, RunFolder
+from drumline.runs.segments import is_segment, segments_there
 
 
 def rewind(folder: RunFolder, checkpoint: Checkpoint) -> None:
@@ -26,17 +28,18 @@ def rewind(folder: RunFolder, checkpoint: Checkpoint) -> None:
 def cut_files(folder: RunFolder, lengths: dict[str, int]) -> None:
     """Cut every append-only file to its length in the manifest; one that is not there goes."""
     _check_lengths(folder, lengths)
-    for name in APPEND_ONLY:
+    needed = kept_lengths(folder)  # an older checkpoint counts on segments that this one does not
+    for name in (*APPEND_ONLY, *segments_there(folder)):
         path = folder.path / name
         if name in lengths:
             os.truncate(path, lengths[name])
-        else:
+        elif name not in needed:
             path.unlink(missing_ok=True)
 
 
 def _check_lengths(folder: RunFolder, lengths: dict[str, int]) -> None:
     for name, length in lengths.items():
-        if name not in APPEND_ONLY:
+        if name not in APPEND_ONLY and not is_segment(name):
             raise RunError(
                 f"the checkpoint names {name!r}, which is no append-only file of a run folder; "
                 "go on from an older one with --checkpoint"

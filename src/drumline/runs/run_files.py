@@ -1,6 +1,6 @@
 """The files that grow while a run goes on, written in the order in which things happened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +17,7 @@ from drumline.runs.metrics import (
     metrics_line,
     read_columns,
 )
+from drumline.runs.segments import is_segment, remove_unneeded
 from drumline.types import EvaluationRow, Metrics, State, UpdateRecord
 
 
@@ -62,8 +63,16 @@ class RunFiles:
         line = evaluation_line(row)
         self._csv("evaluations.csv", EVALUATIONS_HEADER).append(f"{line}\n".encode())
 
-    def checkpoint(self, update: int, state: State, extra: dict[str, Any]) -> None:
-        """Write a checkpoint that counts exactly the rows so far."""
+    def segment(self, name: str, data: bytes) -> None:
+        """Append to a segment of the replay."""
+        (self._folder.path / name).parent.mkdir(exist_ok=True)
+        self._open(name).append(data)
+
+    def checkpoint(
+        self, update: int, state: State, extra: dict[str, Any], segments: Collection[str]
+    ) -> None:
+        """Write a checkpoint that counts exactly the rows so far, and on these segments."""
+        self._forget(segments)
         for file in self._files.values():
             file.sync()
         write_checkpoint(
@@ -76,6 +85,7 @@ class RunFiles:
             probe=self._probe,
         )
         self.last_checkpoint = update
+        remove_unneeded(self._folder)
 
     def lengths(self) -> dict[str, int]:
         """Return the byte length of every append-only file, rows that wait included."""
@@ -91,6 +101,15 @@ class RunFiles:
         """Close without flushing."""
         for file in self._files.values():
             file.close()
+
+    def _forget(self, segments: Collection[str]) -> None:
+        """Count no longer on segments that the replay has moved past."""
+        for name in [name for name in self._files if is_segment(name) and name not in segments]:
+            file = self._files.pop(name)
+            file.flush()  # an older checkpoint may count on it
+            file.close()
+        for name in [name for name in self._lengths if is_segment(name) and name not in segments]:
+            del self._lengths[name]
 
     def _fingerprint(self, record: UpdateRecord) -> None:
         if not self._chain_columns:

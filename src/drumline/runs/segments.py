@@ -1,0 +1,48 @@
+"""Segments of a run's replay: append-only files under replay/, shared by the checkpoints."""
+
+import re
+
+from drumline.runs.checkpoint import Checkpoint, kept_lengths
+from drumline.runs.folder import RunError, RunFolder
+
+_NAME = re.compile(r"replay/\d{6,}")
+
+
+def is_segment(name: str) -> bool:
+    """Return whether an append-only file is a segment.
+
+    >>> is_segment("replay/000003"), is_segment("replay/../config.json")
+    (True, False)
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def segments_there(folder: RunFolder) -> list[str]:
+    """Return the segments that the folder has, oldest first."""
+    names = [f"replay/{path.name}" for path in (folder.path / "replay").glob("*")]
+    return sorted(name for name in names if is_segment(name))
+
+
+def read_segment(folder: RunFolder, checkpoint: Checkpoint, name: str) -> bytes:
+    """Return a segment as long as it was when the checkpoint was written."""
+    length = checkpoint.lengths.get(name)
+    try:
+        with (folder.path / name).open("rb") as file:
+            data = file.read(length or 0)
+    except OSError:
+        data = b""
+    if length is None or len(data) < length:
+        raise RunError(
+            f"{folder.path / name} has lost transitions that checkpoint {checkpoint.update} "
+            "counts on; go on from an older one with --checkpoint"
+        )
+    return data
+
+
+def remove_unneeded(folder: RunFolder) -> None:
+    """Remove every segment that no kept checkpoint counts on; called right after one is written."""
+    there = segments_there(folder)
+    needed = kept_lengths(folder) if there else set()
+    for name in there:
+        if name not in needed:
+            (folder.path / name).unlink()
