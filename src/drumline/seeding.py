@@ -7,6 +7,8 @@ computes it. No worker index ever enters a seed.
 import hashlib
 import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,21 @@ def seed_globals(seed: int) -> None:
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(seed)
+
+
+@contextmanager
+def kept_globals() -> Iterator[None]:
+    """Put the global generators back at the end: what goes on around this keeps its numbers."""
+    torch: Any = sys.modules.get("torch")
+    python, numpy = random.getstate(), np.random.get_state()
+    of_torch = None if torch is None else torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        if torch is not None:
+            torch.set_rng_state(of_torch)
 
 
 def seed_torch(seed: int) -> None:

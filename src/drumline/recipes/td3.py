@@ -1,0 +1,187 @@
+"""TD3 as a recipe: its config, its presets, and the parts that it puts together."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from drumline.buffers.replay import ReplayShape
+from drumline.envs.make import (
+    EnvironmentProblem,
+    EnvironmentSpec,
+    check_spaces,
+    make_environment,
+    resolve_engine,
+)
+from drumline.envs.packages import environment_packages
+from drumline.policies.heads import Head
+from drumline.policies.spec import PolicySpec
+from drumline.recipes.layout import Layout
+from drumline.recipes.searched_policy import refuse_nonpositive
+from drumline.recipes.stream import StreamRecipe
+from drumline.schedules.single_stream import SingleStreamPlan
+
+METHOD = "td3"
+
+
+@dataclass(frozen=True)
+class TD3:
+    """TD3 (Fujimoto et al. 2018), also for discrete actions. Every field is an argument of the
+    result."""
+
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
+    total_steps: int = 1_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: Gymnasium if it has the id, else EnvPool."""
+    frame_skip: int = 1
+    """How often each action is repeated."""
+    steps_per_update: int = 1000
+    """Env steps per row of metrics.csv; checkpoints lie between two of them."""
+    random_steps: int = 25_000
+    """Env steps with random actions before anything is learned."""
+    replay_size: int = 1_000_000
+    """Transitions that are kept."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Sizes of the hidden layers of actor and critics."""
+    activation: Literal["tanh", "relu"] = "relu"
+    """Of the actor's hidden layers."""
+    critic_activation: Literal["tanh", "relu", "leaky-relu"] = "relu"
+    """Of the critics' hidden layers."""
+    learning_rate: float = 3e-4
+    """Step size of Adam, for actor and critics."""
+    batch_size: int = 256
+    """Transitions per gradient step."""
+    discount: float = 0.99
+    """γ."""
+    polyak: float = 0.005
+    """Share of the parameters that enters the target networks at each actor step."""
+    critics: Literal[1, 2] = 2
+    """1 is DDPG's single critic (with --target-noise 0 --policy-delay 1, DDPG)."""
+    policy_delay: int = 2
+    """Critic steps per actor step."""
+    target_noise: float = 0.2
+    """Std of the noise on target actions."""
+    target_noise_clip: float = 0.5
+    """Largest noise on target actions."""
+    scale_target_noise: bool = True
+    """Whether both are in units of half the action range, as in the author's code."""
+    exploration_noise: float = 0.1
+    """Std of the noise on actions, in units of half the action range; discrete: ε."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the forward and backward passes."""
+    learner_threads: int = 1
+    """Threads of the learner's tensor operations."""
+    evaluate_every: int = 10
+    """Updates between evaluations; 0: only at the end."""
+    evaluate_episodes: int = 10
+    """Episodes of each evaluation."""
+    promise: bool = True
+    """Repeat the first update's actions in another environment and stop if its bits differ."""
+
+    def __post_init__(self) -> None:
+        positive = ["total_steps", "frame_skip", "steps_per_update", "replay_size", "batch_size"]
+        positive += ["learning_rate", "policy_delay", "learner_threads", "evaluate_episodes"]
+        refuse_nonpositive(self, *positive)
+        for name in ("discount", "polyak"):
+            value = getattr(self, name)
+            if not 0.0 <= value <= 1.0:
+                raise ValueError(f"--{name.replace('_', '-')} must be in [0, 1], got {value}")
+        for name in ("target_noise", "target_noise_clip", "exploration_noise", "random_steps"):
+            if getattr(self, name) < 0:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
+                )
+        if not self.hidden or min(self.hidden) < 1:
+            raise ValueError(f"--hidden needs layers of 1 or more, got {self.hidden}")
+        if self.replay_size < self.batch_size:
+            raise ValueError(
+                f"--replay-size {self.replay_size} is smaller than --batch-size {self.batch_size}"
+            )
+
+    @property
+    def updates(self) -> int:
+        """Return how many updates reach `total_steps`."""
+        return -(-self.total_steps // self.steps_per_update)
+
+
+def preset(env_id: str) -> dict[str, Any]:
+    """Return the fields in which the preset of (td3, env_id) differs from the defaults."""
+    return dict(PRESETS.get(env_id, {}))
+
+
+_SMALL = {
+    "steps_per_update": 500,
+    "random_steps": 1_000,
+    "replay_size": 50_000,
+    "learning_rate": 1e-3,
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {**_SMALL, "total_steps": 20_000, "hidden": (64, 64)},
+    "LunarLander-v3": {**_SMALL, "total_steps": 100_000, "replay_size": 100_000},
+    "Pendulum-v1": {**_SMALL, "total_steps": 20_000},
+    "InvertedPendulum-v5": {**_SMALL, "total_steps": 20_000},
+    "InvertedDoublePendulum-v5": {**_SMALL, "total_steps": 50_000},
+    **{
+        f"{name}-v5": {"total_steps": 1_000_000}
+        for name in ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Swimmer", "Humanoid")
+    },
+}
+
+
+def packages(config: TD3) -> tuple[str, ...]:
+    """Return the packages that compute in a run: the learner is always torch's."""
+    engine = resolve_engine(config.env, config.engine)
+    return (*environment_packages(config.env, engine), "torch")
+
+
+def build(config: TD3, layout: Layout) -> StreamRecipe:
+    """Put the parts together; names become functions here and nowhere else."""
+    engine = resolve_engine(config.env, config.engine)
+    environment = EnvironmentSpec(config.env, engine, config.frame_skip)
+    made = make_environment(environment)
+    try:
+        check_spaces(made.environment, config.env)
+        size = int(np.prod(made.environment.observation_space.shape))
+        head = learned_head(made.environment.action_space, config.env)
+    finally:
+        made.environment.close()
+    # A ring that never fills needs no more rows than there are steps, and holds the same windows.
+    capacity = min(config.replay_size, config.updates * config.steps_per_update)
+    shape = ReplayShape(
+        capacity=max(capacity, config.batch_size),
+        observation_size=size,
+        action_size=head.action_size,
+        slack=1,
+        truncations=truncation_slots(capacity + 1, made.limit),
+    )
+    return StreamRecipe(
+        method=METHOD,
+        config=config,
+        environment=environment,
+        policy=PolicySpec(size, head, config.hidden, normalize=False, activation=config.activation),
+        shape=shape,
+        plan=SingleStreamPlan(config.steps_per_update, config.updates, config.random_steps),
+    )
+
+
+def learned_head(space: Any, env_id: str) -> Head:
+    """Return the head whose gradient TD3 can follow: tanh scaled to the bounds, or choices."""
+    if hasattr(space, "n"):
+        return Head("discrete", choices=int(space.n), start=int(space.start))
+    low, high = space.low.ravel().tolist(), space.high.ravel().tolist()
+    if not np.all(np.isfinite([low, high])):
+        raise EnvironmentProblem(
+            f"{env_id} has actions without bounds ({space}), to which tanh cannot be scaled: wrap "
+            "it in gymnasium.wrappers.RescaleAction and name your factory as module:factory"
+        )
+    return Head("squashed", tuple(low), tuple(high), tuple(space.shape), space.dtype.str)
+
+
+def truncation_slots(rows: int, limit: int) -> int:
+    """Return how many cut episodes a replay keeps: all, where they last 16 steps or the limit."""
+    return rows // (min(limit, 16) if limit else 16) + 16

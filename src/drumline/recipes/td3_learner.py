@@ -1,0 +1,43 @@
+"""TD3's learner from a config: the place where torch comes into its run."""
+
+from typing import Any
+
+import torch
+
+from drumline.algorithms.td3 import TD3
+from drumline.algorithms.td3_steps import TD3Settings
+from drumline.buffers.minibatches import Minibatches
+from drumline.buffers.replay import Replay
+from drumline.policies.spec import PolicySpec
+
+
+def make_learner(recipe: Any, replay: Replay) -> TD3:
+    """Return the learner of a stream recipe, on the threads that its config gives it."""
+    config = recipe.config
+    torch.set_num_threads(config.learner_threads)
+    settings = settings_of(config, recipe.policy)
+    draws = Minibatches(replay, settings.batch_size, settings.noise_size)
+    return TD3(settings, draws, config.seed)
+
+
+def settings_of(config: Any, policy: PolicySpec) -> TD3Settings:
+    """Return what a config says about losses and steps."""
+    return TD3Settings(
+        policy.observation_size,
+        policy.head,
+        actor_hidden=config.hidden,
+        critic_hidden=config.hidden,
+        actor_activation=config.activation,
+        critic_activation=config.critic_activation,
+        critics=config.critics,
+        batch_size=config.batch_size,
+        discount=config.discount,
+        polyak=config.polyak,
+        actor_learning_rate=config.learning_rate,
+        critic_learning_rate=config.learning_rate,
+        target_noise=config.target_noise,
+        target_noise_clip=config.target_noise_clip,
+        scale_target_noise=config.scale_target_noise,
+        policy_delay=config.policy_delay,
+        precision=config.precision,
+    )

@@ -1,0 +1,202 @@
+"""One environment, step by step, in the learner's own process: what off-policy learners live on.
+
+An episode is a function of its seed and its actions, so a stream is restored by repeating the
+running episode's actions. Exploration is drawn in blocks of steps from named streams.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from drumline import seeding
+from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
+from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.policies.spec import PolicySpec, build_policy
+from drumline.types import EpisodeRow, State
+
+RECENT = 100
+_TENSORS = ("stream_actions", "stream_recent_returns")
+_COUNTERS = ("stream_episode", "stream_return")
+
+
+class UnfiniteTransition(FloatingPointError):
+    """An environment or a policy put out NaN or infinity; says where."""
+
+
+class Step(NamedTuple):
+    """One transition, as it is stored."""
+
+    observation: np.ndarray
+    """[D] float32"""
+    action: np.ndarray
+    """[A] float32; a discrete one counts from 0."""
+    reward: float
+    kind: int
+    """GOES_ON, TERMINATED or TRUNCATED."""
+    next_observation: np.ndarray
+    """[D] float32: the episode's last one where it ended."""
+
+
+class TransitionStream:
+    """Steps of one episode after another; `follow` says with which parameters."""
+
+    def __init__(
+        self, environment: EnvironmentSpec, policy: PolicySpec, seed: int, exploration: float
+    ):
+        """`exploration`: std of the noise in units of half the action range; discrete: ε."""
+        made = make_environment(environment)
+        self._environment, self._limit = made.environment, made.limit
+        self._where = environment.id
+        self._policy = build_policy(policy)
+        self._head = policy.head
+        self._discrete = policy.head.kind == "discrete"
+        self._seed = seed
+        self._exploration = exploration
+        self._low = np.array(self._head.low, np.float32)
+        self._high = np.array(self._head.high, np.float32)
+        self._uniform = self._noise = np.zeros((0, 0), np.float32)
+        self._row = 0
+        self._episode = 0
+        self._return = 0.0
+        self._actions: list[np.ndarray] = []
+        self._recent: list[float] = []
+        self._finished: list[EpisodeRow] = []
+        self._observation = np.zeros(policy.observation_size, np.float32)
+        self._raw: np.ndarray = self._observation
+        self._begun = False
+
+    @property
+    def recent_return(self) -> float:
+        """Return the mean return of the latest 100 episodes (0 before the first)."""
+        return float(np.mean(self._recent)) if self._recent else 0.0
+
+    def follow(self, parameters: np.ndarray) -> None:
+        """Act with these parameters `[P]` from now on."""
+        self._policy.load_vector(parameters)
+
+    def begin(self, block: int, steps: int) -> None:
+        """Draw what the exploration of one block of steps needs."""
+        size = self._head.action_size
+        rng = seeding.generator(self._seed, "exploration", block)
+        self._uniform = rng.random((steps, size + 1), dtype=np.float32)
+        if not self._discrete:
+            half = (self._high - self._low) * np.float32(0.5 * self._exploration)
+            self._noise = rng.standard_normal((steps, size), dtype=np.float32) * half
+        self._row = 0
+
+    def step(self, random: bool) -> Step:
+        """Make one step, with the policy and its exploration or entirely at random."""
+        self._start()
+        uniform = self._uniform[self._row]
+        if random:
+            action = self._random(uniform)
+        elif self._discrete:
+            greedy = np.float32(self._output().argmax())
+            explores = uniform[-1] < self._exploration
+            action = self._random(uniform) if explores else np.array([greedy], np.float32)
+        else:
+            chosen = self._policy.to_action(self._output(), self._noise[self._row])
+            action = np.asarray(chosen, np.float32).reshape(-1)
+        self._row += 1
+        return self.apply(action)
+
+    def apply(self, action: np.ndarray) -> Step:
+        """Make one step with an action `[A]` as it is stored."""
+        self._start()
+        step = self._environment.step(self._to_environment(action))
+        self._raw, reward, terminated, truncated, _ = step
+        before, after = self._observation, _flat(self._raw)
+        length = len(self._actions) + 1
+        if not (np.isfinite(after).all() and np.isfinite(np.float32(reward))):
+            raise UnfiniteTransition(
+                f"observation or reward ({reward}) is not finite in {self._place()}"
+            )
+        self._observation = after
+        self._actions.append(action)
+        self._return += float(reward)
+        kind = GOES_ON
+        if terminated:
+            kind = TERMINATED
+        elif truncated or length == self._limit:
+            kind = TRUNCATED
+        if kind != GOES_ON:
+            self._end(length)
+        return Step(before, action, float(reward), kind, after)
+
+    def take(self, update: int) -> list[EpisodeRow]:
+        """Return the episodes that ended since the last call, as rows of `update`."""
+        rows = [row._replace(update=update) for row in self._finished]
+        self._finished = []
+        return rows
+
+    def state(self) -> State:
+        """Return what `load` needs, between two blocks."""
+        actions = np.array(self._actions, np.float32).reshape(-1, self._head.action_size)
+        tensors = dict(zip(_TENSORS, (actions, np.array(self._recent)), strict=True))
+        return State(tensors, {"stream_episode": self._episode, "stream_return": self._return})
+
+    def load(self, state: State) -> None:
+        """Take over a state, by repeating the actions of the running episode."""
+        for name in _TENSORS:
+            if name not in state.tensors:
+                raise ValueError(f"the state has no tensor {name!r}")
+        for name in _COUNTERS:
+            if name not in state.counters:
+                raise ValueError(f"the state has no counter {name!r}")
+        self._episode = int(state.counters["stream_episode"])
+        self._recent = state.tensors["stream_recent_returns"].tolist()
+        self._begun, self._return, self._actions = False, 0.0, []
+        for action in state.tensors["stream_actions"]:
+            self.apply(action)
+        if self._return != state.counters["stream_return"]:
+            raise ValueError(
+                f"{self._place()} does not repeat: its return is {self._return!r}, and was "
+                f"{state.counters['stream_return']!r}"
+            )
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._environment.close()
+
+    def _start(self) -> None:
+        if self._begun:
+            return
+        seed = seeding.seeds(self._seed, 1, "episode", self._episode)[0]
+        seeding.seed_globals(seed)
+        self._raw, _ = self._environment.reset(seed=seed)
+        self._observation = _flat(self._raw)
+        if not np.isfinite(self._observation).all():
+            raise UnfiniteTransition(f"the observation is not finite in {self._place()}")
+        self._actions, self._return, self._begun = [], 0.0, True
+
+    def _end(self, length: int) -> None:
+        self._finished.append(EpisodeRow(0, self._episode, 0, self._return, length))
+        self._recent = [*self._recent[1 - RECENT :], self._return]
+        self._episode += 1
+        self._begun = False
+        self._actions, self._return = [], 0.0
+
+    def _output(self) -> np.ndarray:
+        output = self._policy.output(self._raw)
+        if output[0] != output[0]:
+            raise UnfiniteTransition(f"the policy's output is NaN in {self._place()}")
+        return output
+
+    def _random(self, uniform: np.ndarray) -> np.ndarray:
+        if self._discrete:
+            choices = self._head.choices
+            return np.array([min(int(uniform[0] * choices), choices - 1)], np.float32)
+        return self._low + uniform[:-1] * (self._high - self._low)
+
+    def _to_environment(self, action: np.ndarray) -> object:
+        if self._discrete:
+            return int(action[0]) + self._head.start
+        # A copy: the environment may keep or change what it is given.
+        return action.astype(self._head.dtype).reshape(self._head.shape)
+
+    def _place(self) -> str:
+        return f"{self._where}, training episode {self._episode}, step {len(self._actions)}"
+
+
+def _flat(observation: np.ndarray) -> np.ndarray:
+    return np.array(observation, np.float32).reshape(-1)
