@@ -96,7 +96,7 @@ def test_a_window_that_is_still_read_is_never_overwritten(lengths: list[int], se
         kind = int(rng.choice([TERMINATED, TRUNCATED]))
         piece = everything.piece(length, kind)
         while not writer.has_room(piece, held):
-            with pytest.raises(ReplayFull, match="would overwrite"):
+            with pytest.raises(ReplayFull, match="would overwrite the window"):
                 writer.append(piece, held)
             held += 1  # the reader goes on
             assert held <= writer.watermark

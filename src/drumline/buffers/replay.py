@@ -154,10 +154,14 @@ class ReplayWriter:
         self._owners = np.full(replay.shape.truncations, -1, np.int64)
         """Transition whose final observation each slot of the side list holds."""
 
-    def has_room(self, transitions: Transitions, oldest: int) -> bool:
-        """Return whether appending spares the windows of all watermarks from `oldest` on."""
-        first = max(0, oldest - self.replay.shape.capacity)
+    def has_room(self, transitions: Transitions, oldest: int | None = None) -> bool:
+        """Return whether appending spares the windows of all watermarks from `oldest` on.
+
+        None: nobody reads, so that only the window afterwards counts.
+        """
         after = self.watermark + len(transitions.rewards)
+        oldest = after if oldest is None else min(oldest, after)
+        first = max(0, oldest - self.replay.shape.capacity)
         # The row of the next observation, behind the last transition, is written as well.
         if after >= first + self.replay.shape.rows:
             return False
@@ -165,12 +169,12 @@ class ReplayWriter:
         return slots is not None and not np.any(self._owners[slots] >= first)
 
     def append(self, transitions: Transitions, oldest: int | None = None) -> None:
-        """Append; refuses to overwrite what windows from watermark `oldest` on (default: now) hold.
+        """Append; refuses to overwrite what the windows from watermark `oldest` on hold.
 
         Nothing is changed by what is refused.
         """
         self._check(transitions)
-        if not self.has_room(transitions, self.watermark if oldest is None else oldest):
+        if not self.has_room(transitions, oldest):
             raise ReplayFull(self._why_not(transitions, oldest))
         self.write(transitions)
 
@@ -249,12 +253,12 @@ class ReplayWriter:
 
     def _why_not(self, transitions: Transitions, oldest: int | None) -> str:
         shape, count = self.replay.shape, len(transitions.rewards)
-        if oldest is None and count < shape.slack:
+        at = self.watermark + count if oldest is None else oldest
+        if self.watermark + count < max(0, at - shape.capacity) + shape.rows:
             return (
                 f"more than {shape.truncations} episodes of a replay window of {shape.capacity} "
                 "transitions were cut by a time limit: episodes are too short for this side list"
             )
-        at = self.watermark if oldest is None else oldest
         return (
             f"{count} transitions more than {self.watermark} would overwrite the window of "
             f"watermark {at}: the replay has {shape.slack} rows beyond its {shape.capacity}"

@@ -43,10 +43,15 @@ class ReplayArchive:
         self._hashes: dict[int, Any] = {}
         """A running SHA-256 of each segment in the window, by its number."""
 
+    @property
+    def oldest(self) -> int:
+        """Return the watermark in whose window everything lies that was not taken yet."""
+        return self._saved + self._writer.replay.shape.capacity
+
     def take(self) -> list[tuple[str, bytes]]:
         """Return what was appended since the last call, as (segment, bytes to append to it).
 
-        It must be called before the ring has moved on by its capacity.
+        Append with `oldest`, so that nothing is overwritten before.
         """
         taken: list[tuple[str, bytes]] = []
         new = self._writer.watermark - self._saved

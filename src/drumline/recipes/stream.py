@@ -167,7 +167,8 @@ class StreamRun:
     def _remember(self, step: Step) -> None:
         observations = np.stack([step.observation, step.next_observation])
         reward = np.array([step.reward], np.float32)
-        self._writer.append(one_episode(observations, step.action[None], reward, step.kind))
+        transition = one_episode(observations, step.action[None], reward, step.kind)
+        self._writer.append(transition, self._archive.oldest)
 
     def _pause(self, pool: WorkerPool, signals: StopSignals) -> None:
         """Let signals in between two steps, and refresh the display."""

@@ -156,8 +156,8 @@ def build(config: TD3, layout: Layout) -> StreamRecipe:
         capacity=max(capacity, config.batch_size),
         observation_size=size,
         action_size=head.action_size,
-        slack=1,
-        truncations=truncation_slots(capacity + 1, made.limit),
+        slack=config.steps_per_update + 1,  # what is not on disk yet stays
+        truncations=truncation_slots(capacity + config.steps_per_update + 1, made.limit),
     )
     return StreamRecipe(
         method=METHOD,

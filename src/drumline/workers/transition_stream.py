@@ -4,6 +4,7 @@ An episode is a function of its seed and its actions, so a stream is restored by
 running episode's actions. Exploration is drawn in blocks of steps from named streams.
 """
 
+import traceback
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
 from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.policies.spec import PolicySpec, build_policy
+from drumline.protocols import WorkerError
 from drumline.types import EpisodeRow, State
 
 RECENT = 100
@@ -103,7 +105,11 @@ class TransitionStream:
     def apply(self, action: np.ndarray) -> Step:
         """Make one step with an action `[A]` as it is stored."""
         self._start()
-        step = self._environment.step(self._to_environment(action))
+        try:
+            step = self._environment.step(self._to_environment(action))
+        except Exception as error:  # whatever the user's own code raises
+            name = f"{type(error).__name__}: {error}"
+            raise WorkerError(self._place(), name, traceback.format_exc(), error) from error
         self._raw, reward, terminated, truncated, _ = step
         before, after = self._observation, _flat(self._raw)
         length = len(self._actions) + 1
