@@ -262,3 +262,26 @@ class Minibatch(NamedTuple):
     """[1, B, D]"""
     noise: "Tensor"
     """[1, B, A] standard normal numbers; empty if none were asked for."""
+
+
+class Candidate(NamedTuple):
+    """What a steady-state strategy wants evaluated: a point of its newest distribution."""
+
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    """Candidates asked before this one; names its noise and everything else about it."""
+    version: int
+    """Individuals told when it was asked."""
+    vector: np.ndarray
+    """Parameters `[P]`, float32."""
+
+
+class Individual(NamedTuple):
+    """A candidate that has lived: told in any order, perhaps changed by gradient steps."""
+
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    version: int
+    vector: np.ndarray
+    """Parameters `[P]` as they were evaluated, whatever was asked."""
+    fitness: float
+    mean_fitness: float | None = None
+    """What the distribution's mean returned beside it; None where it was not evaluated."""

@@ -1,0 +1,67 @@
+"""The latest individuals of a search: what rank-based rules compare."""
+
+import numpy as np
+from jaxtyping import Float32, Int
+
+from drumline.algorithms.optimizers import counter, like
+from drumline.functional.mean_updates import best_first
+from drumline.types import Individual, State
+
+
+class Archive:
+    """A ring of the last `capacity` individuals, or a generation that is filled and cleared."""
+
+    def __init__(self, capacity: int, parameter_count: int):
+        if capacity < 0:
+            raise ValueError(f"an archive's capacity must be at least 0, got {capacity}")
+        self.capacity = capacity
+        self.vectors = np.zeros((capacity, parameter_count), np.float32)
+        self.fitness = np.zeros(capacity)
+        self._indices = np.zeros(capacity, np.int64)
+        self._count = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many individuals as it holds."""
+        return 0 < self.capacity <= self._count
+
+    def add(self, individual: Individual) -> None:
+        """Take a copy in, in the place of the oldest once it is full."""
+        if self.capacity:
+            place = self._count % self.capacity
+            self.vectors[place] = individual.vector
+            self.fitness[place] = individual.fitness
+            self._indices[place] = individual.index
+            self._count += 1
+
+    def by_index(self) -> Int[np.ndarray, " N"]:
+        """Places of a full archive in the order of candidate indices, whatever the arrival's."""
+        return np.argsort(self._indices, kind="stable")
+
+    def elites(self, count: int) -> list[Float32[np.ndarray, " P"]]:
+        """Views of the best vectors of a full archive, best first; ties: lower index first."""
+        places = self.by_index()
+        best = places[best_first(self.fitness[places], count)]
+        return [self.vectors[place] for place in best]
+
+    def clear(self) -> None:
+        """Begin the next generation."""
+        self._count = 0
+
+    def state(self) -> State:
+        """Return copies of all that a later update can depend on."""
+        return State(
+            {
+                "archive_vectors": self.vectors.copy(),
+                "archive_fitness": self.fitness.copy(),
+                "archive_indices": self._indices.copy(),
+            },
+            {"archive_count": self._count},
+        )
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        self.vectors = like(self.vectors, state, "archive_vectors")
+        self.fitness = like(self.fitness, state, "archive_fitness")
+        self._indices = like(self._indices, state, "archive_indices")
+        self._count = int(counter(state, "archive_count"))

@@ -1,0 +1,213 @@
+"""What an individual does to a diagonal Gaussian: rules for its mean and rules for its variance.
+
+Lee et al. 2020 (arXiv 2012.05417). A rule sees one arrival and the archive that it is already in.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float32
+
+from drumline.algorithms.archive import Archive
+from drumline.algorithms.optimizers import counter, like
+from drumline.functional.mean_updates import StepSize, cem_weights, moved_mean, weighted_mean
+from drumline.functional.variance_updates import (
+    SMALLEST_STEP,
+    VARIANCE_FLOOR,
+    decayed_damp,
+    elite_variance,
+    one_fifth_factor,
+    scaled_variance,
+    welford_variance,
+)
+from drumline.types import State
+
+
+class Arrival(NamedTuple):
+    """An individual beside the distribution that it meets."""
+
+    vector: np.ndarray
+    fitness: float
+    mean_fitness: float
+    mean: np.ndarray
+    variance: np.ndarray
+    archive: Archive
+
+
+class MeanStep(NamedTuple):
+    """The new mean, and p: how far it went towards what the rule moves to."""
+
+    mean: np.ndarray
+    step_size: float
+
+
+@runtime_checkable
+class MeanRule(Protocol):
+    """Moves the mean."""
+
+    def __call__(self, arrival: Arrival) -> MeanStep:
+        """Return the new mean."""
+        ...
+
+
+@runtime_checkable
+class VarianceRule(Protocol):
+    """Adapts the variance after the mean has moved by `step_size`; may keep a memory."""
+
+    def __call__(self, arrival: Arrival, step_size: float) -> Float32[np.ndarray, " P"]:
+        """Return the new variance."""
+        ...
+
+    def state(self) -> State:
+        """Return a copy of the memory."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Take over a memory."""
+        ...
+
+
+class PartialMove:
+    """μ ← (1 − p) μ + p z, with p from both fitnesses."""
+
+    def __init__(self, step_size: StepSize):
+        self._step_size = step_size
+        step_size(0.0, 0.0)  # so that a bad number is refused now and not after the warm-up
+
+    def __call__(self, arrival: Arrival) -> MeanStep:
+        """Return the mean moved by p."""
+        step_size = float(self._step_size(arrival.fitness, arrival.mean_fitness))
+        if not -1.0 <= step_size <= 1.0:
+            raise ValueError(
+                f"the mean rule returned p = {step_size} for a fitness of {arrival.fitness} "
+                f"against {arrival.mean_fitness}; p must lie in [-1, 1]"
+            )
+        return MeanStep(moved_mean(arrival.mean, arrival.vector, step_size), step_size)
+
+
+class RankMove:
+    """μ ← μ + (m − μ) / λ, m the weighted mean of the archive's K elites; waits for λ of them."""
+
+    def __init__(self, elites: int = 5):
+        self._weights = cem_weights(elites)
+
+    def __call__(self, arrival: Arrival) -> MeanStep:
+        """Return the mean moved towards the elites."""
+        if not arrival.archive.full:
+            return MeanStep(arrival.mean, 0.0)
+        elites = arrival.archive.elites(self._weights.size)
+        step_size = 1.0 / arrival.archive.capacity
+        target = weighted_mean(elites, self._weights)
+        return MeanStep(moved_mean(arrival.mean, target, step_size), step_size)
+
+
+class WelfordVariance:
+    """v ← v + ((z − μ)(z − μ') − v) / n(p), left alone where p < 1e-3."""
+
+    def __init__(self, sample_count: Callable[[float], float], *, floor: float = VARIANCE_FLOOR):
+        self._sample_count = sample_count
+        self._floor = floor
+
+    def __call__(self, arrival: Arrival, step_size: float) -> Float32[np.ndarray, " P"]:
+        """Return the variance after the individual."""
+        if step_size < SMALLEST_STEP:
+            return arrival.variance
+        return welford_variance(
+            arrival.variance,
+            arrival.vector - arrival.mean,
+            step_size,
+            self._sample_count(step_size),
+            floor=self._floor,
+        )
+
+    def state(self) -> State:
+        """Return nothing: it remembers nothing."""
+        return State()
+
+    def load(self, state: State) -> None:
+        """Remember nothing."""
+
+
+class OneFifthVariance:
+    """Rechenberg's success rule over the last `window` individuals; waits for the first `window`.
+
+    The window slides, as intended; the released AES-RL code fills it once and never again.
+    """
+
+    def __init__(self, *, window: int = 10, factor: float = 0.99, floor: float = VARIANCE_FLOOR):
+        if window < 1:
+            raise ValueError(f"the success window must be at least 1, got {window}")
+        if not 0.0 < factor < 1.0:
+            raise ValueError(f"the success factor must be above 0 and below 1, got {factor}")
+        self._successes = np.zeros(window, np.bool_)
+        self._count = 0
+        self._factor = factor
+        self._floor = floor
+
+    def __call__(self, arrival: Arrival, step_size: float) -> Float32[np.ndarray, " P"]:
+        """Return the variance scaled by the factor of the success rate."""
+        window = self._successes.size
+        self._successes[self._count % window] = arrival.fitness > arrival.mean_fitness
+        self._count += 1
+        if self._count < window:
+            return arrival.variance
+        factor = one_fifth_factor(self._successes.tolist(), factor=self._factor)
+        return scaled_variance(arrival.variance, factor, floor=self._floor)
+
+    def state(self) -> State:
+        """Return the window and how many it has seen."""
+        return State({"successes": self._successes.copy()}, {"success_count": self._count})
+
+    def load(self, state: State) -> None:
+        """Take over a window."""
+        self._successes = like(self._successes, state, "successes")
+        self._count = int(counter(state, "success_count"))
+
+
+class RankVariance:
+    """Σ w_i (z_i − μ)² / K + ε over the archive's elites, ε decaying from arrival to arrival."""
+
+    def __init__(
+        self,
+        elites: int = 5,
+        *,
+        damp: float = 1e-3,
+        damp_limit: float = 1e-5,
+        damp_decay: float,
+        divide_by_elites: bool = True,
+    ):
+        refuse_damp(damp, damp_limit, damp_decay)
+        self._weights = cem_weights(elites)
+        self._damp = damp
+        self._limit = damp_limit
+        self._decay = damp_decay
+        self._divide = divide_by_elites
+
+    def __call__(self, arrival: Arrival, step_size: float) -> Float32[np.ndarray, " P"]:
+        """Return the elites' variance about the mean before it moved."""
+        if not arrival.archive.full:
+            return arrival.variance
+        elites = arrival.archive.elites(self._weights.size)
+        variance = elite_variance(
+            elites, self._weights, arrival.mean, self._damp, divide_by_elites=self._divide
+        )
+        self._damp = decayed_damp(self._damp, self._limit, self._decay)
+        return variance
+
+    def state(self) -> State:
+        """Return ε."""
+        return State({}, {"damp": self._damp})
+
+    def load(self, state: State) -> None:
+        """Take over ε."""
+        self._damp = float(counter(state, "damp"))
+
+
+def refuse_damp(damp: float, limit: float, decay: float) -> None:
+    """Raise unless a decaying damp keeps every variance above 0."""
+    if not (damp > 0.0 and limit > 0.0 and math.isfinite(damp + limit)):
+        raise ValueError(f"damp and damp_limit must be above 0, got {damp} and {limit}")
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"damp_decay must be 0 to 1, got {decay}")

@@ -1,0 +1,87 @@
+"""What steady-state strategies share: drawing candidates, and telling individuals one by one."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float32
+
+from drumline.functional.perturbation import ReadNoise
+from drumline.types import Candidate, Individual, Metrics
+
+
+def gaussian_vector(
+    read: ReadNoise,
+    noise_key: int,
+    mean: Float32[np.ndarray, " P"],
+    std: Float32[np.ndarray, " P"],
+    sign: int = 1,
+) -> Float32[np.ndarray, " P"]:
+    """μ ± σ ε with the noise named by its key."""
+    vector = np.empty_like(mean)
+    noise = read(noise_key, 0, mean.size, vector)
+    np.multiply(noise, std, out=vector)
+    return np.add(mean, vector, out=vector) if sign > 0 else np.subtract(mean, vector, out=vector)
+
+
+def live(candidate: Candidate, fitness: float, mean_fitness: float | None = None) -> Individual:
+    """Return the individual of a candidate that was evaluated as it was asked.
+
+    >>> live(Candidate(3, 0, np.zeros(2, np.float32)), 1.5).index
+    3
+    """
+    return Individual(candidate.index, candidate.version, candidate.vector, fitness, mean_fitness)
+
+
+def tell_each(
+    tell_one: Callable[[Individual], Metrics],
+    individuals: Sequence[Individual],
+    parameter_count: int,
+) -> Metrics:
+    """Tell individuals in the order given; returns the mean of each metric over them."""
+    if not individuals:
+        raise ValueError("tell needs at least one individual")
+    for individual in individuals:
+        _refuse_unusable(individual, parameter_count)
+    rows = [tell_one(individual) for individual in individuals]
+    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+
+
+def staleness(individual: Individual, tells: int) -> int:
+    """Individuals told between this one's ask and its tell."""
+    if not 0 <= individual.version <= tells:
+        raise ValueError(
+            f"individual {individual.index} says it was asked after {individual.version} tells; "
+            f"there have been {tells}"
+        )
+    return tells - individual.version
+
+
+def norm(vector: Float32[np.ndarray, " P"]) -> float:
+    """√Σx² in float64 and in a fixed order, which BLAS on several threads does not keep."""
+    return math.sqrt(float(np.sum(np.square(vector), dtype=np.float64)))
+
+
+def variance_summary(variance: Float32[np.ndarray, " P"]) -> Metrics:
+    """Mean, smallest and largest variance."""
+    return {
+        "variance_mean": float(np.mean(variance, dtype=np.float64)),
+        "variance_min": float(variance.min()),
+        "variance_max": float(variance.max()),
+    }
+
+
+def _refuse_unusable(individual: Individual, parameter_count: int) -> None:
+    who = f"individual {individual.index}"
+    if individual.vector.shape != (parameter_count,):
+        raise ValueError(
+            f"{who} has parameters of shape {list(individual.vector.shape)}, "
+            f"expected [{parameter_count}]"
+        )
+    bad = int(np.count_nonzero(~np.isfinite(individual.vector)))
+    if bad:
+        raise ValueError(f"{who} has {bad} parameters that are not finite")
+    if not math.isfinite(individual.fitness):
+        raise ValueError(f"the fitness of {who} is {individual.fitness}")
+    if individual.mean_fitness is not None and not math.isfinite(individual.mean_fitness):
+        raise ValueError(f"the mean's fitness beside {who} is {individual.mean_fitness}")

@@ -1,0 +1,56 @@
+"""Rule names, and which pairs are legal."""
+
+import pytest
+
+from drumline.recipes.update_rules import (
+    MEAN_RULES,
+    PRESETS,
+    VARIANCE_RULES,
+    RuleNumbers,
+    make_update_rules,
+)
+
+NUMBERS = RuleNumbers(fitness_range=10.0, fitness_baseline=-10.0)
+
+
+def test_all_pairs_are_legal_except_rank_with_welford():
+    for mean in MEAN_RULES:
+        for variance in VARIANCE_RULES:
+            if mean == "rank" and variance.startswith("welford-"):
+                with pytest.raises(
+                    ValueError, match="with 'rank' it must be one of one-fifth, rank"
+                ):
+                    make_update_rules(mean, variance, NUMBERS)
+            else:
+                rules = make_update_rules(mean, variance, NUMBERS)
+                assert rules.archive_size == (10 if "rank" in (mean, variance) else 0)
+
+
+def test_every_preset_is_a_legal_pair():
+    for pair in PRESETS.values():
+        make_update_rules(*pair, NUMBERS)
+
+
+@pytest.mark.parametrize("pair", [("relativ", "rank"), ("relative", "welford")])
+def test_an_unknown_name_is_refused_with_those_there_are(pair: tuple[str, str]):
+    with pytest.raises(ValueError, match=r"must be one of .*rank"):
+        make_update_rules(*pair, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("pair", "numbers", "message"),
+    [
+        (("relative", "rank"), RuleNumbers(0.0, 0.0), "fitness_range must be above 0"),
+        (("linear", "rank"), RuleNumbers(1.0, 0.0, negative_ratio=2.0), "negative_ratio"),
+        (("rank", "rank"), RuleNumbers(1.0, 0.0, elites=11), "elites must be 1 to archive_size 10"),
+        (("relative", "welford-fixed"), RuleNumbers(1.0, 0.0, welford_samples=0.5), "at least 1"),
+        (("relative", "rank"), RuleNumbers(1.0, 0.0, damp=0.0), "damp and damp_limit"),
+        (("relative", "rank"), RuleNumbers(1.0, 0.0, damp_decay=1.5), "damp_decay"),
+        (("relative", "one-fifth"), RuleNumbers(1.0, 0.0, success_window=0), "success window"),
+    ],
+)
+def test_a_number_that_a_rule_cannot_use_is_refused_before_the_run(
+    pair: tuple[str, str], numbers: RuleNumbers, message: str
+):
+    with pytest.raises(ValueError, match=message):
+        make_update_rules(*pair, numbers)
