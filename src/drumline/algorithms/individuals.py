@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import SupportsFloat
 
 import numpy as np
 from jaxtyping import Float32
@@ -24,13 +25,16 @@ def gaussian_vector(
     return np.add(mean, vector, out=vector) if sign > 0 else np.subtract(mean, vector, out=vector)
 
 
-def live(candidate: Candidate, fitness: float, mean_fitness: float | None = None) -> Individual:
+def live(
+    candidate: Candidate, fitness: SupportsFloat, mean_fitness: SupportsFloat | None = None
+) -> Individual:
     """Return the individual of a candidate that was evaluated as it was asked.
 
     >>> live(Candidate(3, 0, np.zeros(2, np.float32)), 1.5).index
     3
     """
-    return Individual(candidate.index, candidate.version, candidate.vector, fitness, mean_fitness)
+    beside = None if mean_fitness is None else float(mean_fitness)
+    return Individual(candidate.index, candidate.version, candidate.vector, float(fitness), beside)
 
 
 def tell_each(
