@@ -1,0 +1,215 @@
+"""Other people's optimisers as strategies."""
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from individuals_examples import search, sphere
+
+from drumline.algorithms import external
+from drumline.algorithms.external import (
+    External,
+    cma_factory,
+    named_factory,
+    nevergrad_factory,
+)
+from drumline.algorithms.individuals import live
+
+
+class HillClimber:
+    """A user's own optimiser: ask and tell, nothing else."""
+
+    def __init__(self, start: np.ndarray, seed: int):
+        self.best, self.fitness = start, -np.inf
+        self.rng = np.random.default_rng(seed)
+        self.heard: list[tuple[np.ndarray, float]] = []
+
+    def ask(self) -> np.ndarray:
+        return self.best + 0.3 * self.rng.standard_normal(self.best.size)
+
+    def tell(self, vector: np.ndarray, fitness: float) -> None:
+        self.heard.append((vector, fitness))
+        if fitness > self.fitness:
+            self.best, self.fitness = vector, fitness
+
+
+class Answers(HillClimber):
+    """Asks for what it is told to."""
+
+    answer: Any = None
+
+    def ask(self) -> Any:
+        return self.answer
+
+
+@pytest.fixture
+def users_module(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module: Any = types.ModuleType("users_search")
+    module.HillClimber, module.number, module.Wrong = HillClimber, 3, lambda start, seed: object()
+    monkeypatch.setitem(sys.modules, "users_search", module)
+    return module
+
+
+def test_a_users_object_searches_by_name(users_module: Any):
+    strategy = External(np.zeros(3), named_factory("users_search:HillClimber"), seed=0)
+    search(strategy, sphere, 200, in_flight=4)
+    assert sphere(strategy.parameters) > -0.3
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no_such_module_here:f", "module 'no_such_module_here' cannot be imported"),
+        ("users_search:missing", "has no callable 'missing'"),
+        ("users_search:number", "has no callable 'number'"),
+        ("users_search:Wrong", r"returned object, which has no ask\(\)"),
+    ],
+)
+def test_a_name_that_leads_nowhere_is_refused(users_module: Any, path: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        External(np.zeros(3), named_factory(path), seed=0)
+
+
+def test_what_was_asked_comes_back_in_the_optimisers_own_precision():
+    made: list[HillClimber] = []
+
+    def make(start: np.ndarray, seed: int) -> HillClimber:
+        made.append(HillClimber(start.astype(np.float64), seed))
+        return made[-1]
+
+    strategy = External(np.zeros(2), make, seed=0)
+    unchanged, changed = strategy.ask(2)
+    refined = changed.vector + np.float32(1)
+    strategy.tell([live(unchanged, 1.0), live(changed._replace(vector=refined), 2.0)])
+    (first, _), (second, fitness) = made[0].heard
+    assert first.dtype == np.float64
+    assert not np.array_equal(first, unchanged.vector)  # not rounded to float32 on the way
+    assert second.tolist() == refined.tolist()
+    assert fitness == 2.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ([1.0, float("nan")], "climber asked for a vector of which 1 of 2 numbers are not finite"),
+        (np.array([np.inf, np.inf]), "of which 2 of 2 numbers"),
+        (np.zeros(3), r"shape \[3\]; the policy has 2 parameters"),
+        (np.zeros(2, np.int64), "asked for int64"),
+    ],
+)
+def test_an_answer_that_no_policy_can_hold_is_refused(answer: Any, message: str):
+    def make(start: np.ndarray, seed: int) -> Answers:
+        made = Answers(start, seed)
+        made.answer = answer
+        return made
+
+    strategy = External(np.zeros(2), make, seed=0, name="climber")
+    with pytest.raises(ValueError, match=message):
+        strategy.ask(1)
+
+
+def test_a_recommendation_that_is_not_finite_is_refused():
+    class Recommends(HillClimber):
+        def recommend(self) -> np.ndarray:
+            return np.full(2, np.nan)
+
+    strategy = External(np.zeros(2), Recommends, seed=0)
+    with pytest.raises(ValueError, match="recommends a vector of which 2 of 2"):
+        strategy.tell([live(strategy.ask(1)[0], 0.0)])
+
+
+def test_nobody_is_told_twice():
+    strategy = External(np.zeros(2), HillClimber, seed=0)
+    (candidate,) = strategy.ask(1)
+    strategy.tell([live(candidate, 1.0)])
+    with pytest.raises(ValueError, match="candidate 0 is not out"):
+        strategy.tell([live(candidate, 1.0)])
+
+
+def test_a_journal_that_is_cut_short_is_refused():
+    strategy = External(np.zeros(2), HillClimber, seed=0)
+    search(strategy, sphere, 3)
+    state = strategy.state()
+    kept = state.tensors["journal_fitness"]
+    state.tensors["journal_fitness"] = kept[:-1]
+    with pytest.raises(ValueError, match="the journal has 6 events, 5 fitnesses"):
+        strategy.load(state)
+    state.tensors["journal_fitness"] = kept
+    state.counters["tells"] = 4
+    with pytest.raises(ValueError, match="the journal holds 3 tells, the state counts 4"):
+        strategy.load(state)
+
+
+@pytest.mark.parametrize(
+    ("package", "make"),
+    [
+        ("cma", lambda: cma_factory(std=0.1, full_covariance=True)),
+        ("nevergrad", lambda: nevergrad_factory("DE", std=0.1, budget=10)),
+    ],
+)
+def test_a_missing_package_names_its_extra(
+    monkeypatch: pytest.MonkeyPatch, package: str, make: Callable[[], Any]
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=rf"pip install 'drumline\[{package}\]'"):
+        make()
+
+
+def test_a_full_covariance_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("cma")
+    monkeypatch.setattr(external, "LARGEST_FULL_COVARIANCE_BYTES", 8 * 9)
+    make = cma_factory(std=0.1, full_covariance=True)
+    External(np.zeros(3), make, seed=0)
+    with pytest.raises(ValueError, match=r"4 parameters .*use sep-cma"):
+        External(np.zeros(4), make, seed=0)
+
+
+def test_cma_bears_more_parameters_than_its_two_point_rule_would():
+    """From 300 parameters on pycma would want samples of its own back in their places."""
+    pytest.importorskip("cma")
+    strategy = External(np.zeros(301), cma_factory(std=0.1, full_covariance=False), seed=0)
+    search(strategy, sphere, 60, in_flight=5, rng=np.random.default_rng(0))
+    assert sphere(strategy.parameters) > -301.0
+
+
+def test_cma_learns_a_correlation_that_sep_cma_cannot_hold():
+    """A valley 1000 times as narrow as long, at 45 degrees."""
+    pytest.importorskip("cma")
+
+    def valley(x: np.ndarray) -> float:
+        return -float(1e6 * (x[0] - x[1]) ** 2 + (x[0] + x[1] - 2) ** 2)
+
+    reached = []
+    for full in (True, False):
+        make = cma_factory(std=0.3, full_covariance=full)
+        strategy = External(np.zeros(2), make, seed=0)
+        search(strategy, valley, 400, measure_mean=False)
+        reached.append(valley(strategy.parameters))
+    assert reached[0] > -1e-6
+    assert reached[1] < -1e-3
+
+
+def test_cma_leaves_the_global_generator_alone():
+    pytest.importorskip("cma")
+    before = np.random.get_state()[1]
+    search(External(np.zeros(3), cma_factory(std=0.1, full_covariance=True), seed=0), sphere, 20)
+    assert np.array_equal(before, np.random.get_state()[1])
+
+
+def test_an_unknown_nevergrad_optimizer_is_refused_with_its_neighbours():
+    pytest.importorskip("nevergrad")
+    with pytest.raises(ValueError, match=r"no optimizer 'oneplus'; it has .*OnePlus"):
+        nevergrad_factory("oneplus", std=0.1, budget=10)
+
+
+def test_nevergrad_forgets_what_was_refined():
+    pytest.importorskip("nevergrad")
+    strategy = External(np.zeros(2), nevergrad_factory("DE", std=0.1, budget=10), seed=0)
+    out = strategy.ask(4)
+    told = [live(c._replace(vector=c.vector + np.float32(1)), 0.0) for c in out]
+    strategy.tell(told)
+    optimizer: Any = strategy._optimizer
+    assert not optimizer._asked
