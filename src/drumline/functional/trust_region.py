@@ -1,5 +1,7 @@
 """KL divergence between diagonal Gaussians, and the part of a step that stays within a bound."""
 
+import math
+
 import numpy as np
 from jaxtyping import Float32, Float64
 
@@ -34,6 +36,13 @@ def step_within_kl(
     high, high_kl = 1.0, _divergence(1.0, shift, growth)
     if high_kl <= bound:
         return 1.0
+    # KL is at least the mean's part, ½ t² Σ Δμ² / v, which often is nearly all of it.
+    nearer = math.sqrt(2.0 * bound / shift) if shift > 2.0 * bound else 1.0
+    nearer_kl = _divergence(nearer, shift, growth)
+    if nearer_kl <= bound:
+        low, low_kl = nearer, nearer_kl
+    else:
+        high, high_kl = nearer, nearer_kl
     for _ in range(60):
         chord = low + (bound - low_kl) * (high - low) / (high_kl - low_kl)
         chord_kl = _divergence(chord, shift, growth)
