@@ -1,0 +1,60 @@
+"""Names of searches other than AsyncES, turned into strategies of the steady-state loop."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drumline.algorithms.external import (
+    External,
+    OptimizerFactory,
+    cma_factory,
+    named_factory,
+    nevergrad_factory,
+)
+from drumline.algorithms.optimizers import Adam
+from drumline.algorithms.snes import SNES
+from drumline.algorithms.steady_openai_es import SteadyOpenAIES
+
+STRATEGIES = ("snes", "openai-es", "cma", "sep-cma", "nevergrad:NAME", "module:factory")
+
+
+@dataclass(frozen=True)
+class StrategyNumbers:
+    """The numbers of the strategies; each takes those that it uses."""
+
+    std: float
+    """σ of the first candidates."""
+    budget: int
+    """Individuals that the run will tell, roughly; some of Nevergrad's optimisers plan by it."""
+    population_size: int = 40
+    """openai-es: individuals per step."""
+    learning_rate: float = 0.01
+    """openai-es: of Adam."""
+    weight_decay: float = 0.005
+    """openai-es: coupled L2."""
+
+
+def make_strategy(name: str, start: np.ndarray, numbers: StrategyNumbers, *, seed: int) -> Any:
+    """Return the strategy of a name, starting at the vector `start`."""
+    if name == "snes":
+        return SNES(start, seed=seed, initial_std=numbers.std)
+    if name == "openai-es":
+        adam = Adam(
+            start.size, learning_rate=numbers.learning_rate, weight_decay=numbers.weight_decay
+        )
+        return SteadyOpenAIES(
+            start, adam, seed=seed, population_size=numbers.population_size, std=numbers.std
+        )
+    return External(start, _factory(name, numbers), seed=seed, name=f"strategy {name!r}")
+
+
+def _factory(name: str, numbers: StrategyNumbers) -> OptimizerFactory:
+    if name in ("cma", "sep-cma"):
+        return cma_factory(std=numbers.std, full_covariance=name == "cma")
+    library, _, optimizer = name.partition(":")
+    if not (library and optimizer):
+        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {name!r}")
+    if library == "nevergrad":
+        return nevergrad_factory(optimizer, std=numbers.std, budget=numbers.budget)
+    return named_factory(name)
