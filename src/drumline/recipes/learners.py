@@ -44,7 +44,7 @@ def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
         renew_intervals=config.renew_intervals if parts.renewed else 0,
     )
     rate = _linear(config.learning_rate, config.intervals if config.anneal else 0)
-    written_out = recipe.network.is_mlp and config.precision == "fp32"
+    written_out = parts.network.is_mlp and config.precision == "fp32"
     learner: Learner
     if config.learner == "a2c":
         settings = A2CSettings(

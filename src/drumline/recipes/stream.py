@@ -213,7 +213,7 @@ class StreamRun:
         return {"parameters": self._learner.actor.copy()}
 
     def _show(self, pool: WorkerPool) -> None:
-        self._ledger.show_if_due([*pool.activity(), self._activity()])
+        self._ledger.show_if_due(lambda: [*pool.activity(), self._activity()])
 
     def _activity(self) -> ProcessActivity:
         """Return what the driver itself has done."""

@@ -138,7 +138,8 @@ class TransitionStream:
     def state(self) -> State:
         """Return what `load` needs, between two blocks."""
         actions = np.array(self._actions, np.float32).reshape(-1, self._head.action_size)
-        tensors = dict(zip(_TENSORS, (actions, np.array(self._recent)), strict=True))
+        arrays: tuple[np.ndarray, ...] = (actions, np.array(self._recent))
+        tensors: dict[str, np.ndarray] = dict(zip(_TENSORS, arrays, strict=True))
         return State(tensors, {"stream_episode": self._episode, "stream_return": self._return})
 
     def load(self, state: State) -> None:
