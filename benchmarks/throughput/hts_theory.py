@@ -18,10 +18,11 @@ import csv
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -88,7 +89,7 @@ class Task:
 def grid() -> Iterator[Task]:
     """Environments × alpha × law × barrier: 2 executors whose lanes wait once for the earliest."""
     for environments in (32, 16, 8, 4):
-        alphas = (1, 4, 16, 64, 128, 256) if environments >= 16 else (1, 16, 128)
+        alphas = (1, 4, 16, 64, 128, 256) if environments >= 16 else (1, 128)
         yield Task("grid", environments, 0, EXPONENTIAL, "none")
         for alpha in alphas:
             for barrier in ("hard", "sliding"):
@@ -110,20 +111,19 @@ def grid() -> Iterator[Task]:
 
 def processes() -> Iterator[Task]:
     """Return cells of the grid again, with a process for each environment."""
-    for environments in (16, 32):
+    for environments, alphas in ((16, (16,)), (32, (1, 16, 64))):
         make = partial(Task, "processes", environments, law=EXPONENTIAL, executors=environments)
         yield make(alpha=0, barrier="none")
-        for alpha in (1, 16, 64):
+        for alpha in alphas:
             yield make(alpha=alpha, barrier="hard")
             yield make(alpha=alpha, barrier="sliding")
 
 
 def executors() -> Iterator[Task]:
     """Fixed environments, more and more processes; without and with actors."""
-    for count in (1, 2, 4, 8, 16):
+    for count in (1, 2, 4, 8):
         yield Task("executors", 32, 64, EXPONENTIAL, "sliding", executors=count)
-    for actors in (1, 2):
-        yield Task("executors", 32, 64, EXPONENTIAL, "sliding", executors=1, actors=actors)
+    yield Task("executors", 32, 64, EXPONENTIAL, "sliding", executors=1, actors=1)
 
 
 def learner() -> Iterator[Task]:
@@ -168,7 +168,7 @@ class Window(NamedTuple):
     @staticmethod
     def of(task: Task, seconds: float) -> "Window":
         if task.long:
-            return Window(8, 14)
+            return Window(8, 12)
         each = task.alpha * float(step_seconds(task.cell(0), 512).mean(axis=0).max())
         fewest = 3 if task.alpha >= 64 else 6
         return Window(2, max(fewest, math.ceil(seconds / max(each, 4 * 2e-3))))
@@ -353,6 +353,44 @@ def wanted(options: Any) -> Iterator[Task]:
                 yield task
 
 
+def summary(table: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say how predictions held, and what the barriers cost."""
+
+    def speed(**wanted: object) -> float:
+        words = {name: str(value) for name, value in wanted.items()}
+        found = [
+            float(row["measured_env_steps_per_second"])
+            for row in table
+            if all(str(row[name]) == word for name, word in words.items())
+        ]
+        return median(found) if found else math.nan
+
+    for part, n in sorted({(str(row["part"]), int(row["environments"])) for row in table}):
+        rows = [row for row in table if (row["part"], str(row["environments"])) == (part, str(n))]
+        ratios = [float(row["measured_over_predicted"]) for row in rows]
+        yield (
+            f"{part}, {n} environments: measured / predicted {min(ratios):.3f} … "
+            f"{max(ratios):.3f}, median {median(ratios):.3f}, in {len(ratios)} cells"
+        )
+    for n in (16, 32):
+        of = partial(speed, part="grid", environments=n, law=EXPONENTIAL)
+        sliding, free, hard = (of(barrier=b, alpha=a) for b, a in ALPHA_128)
+        lock_step = of(barrier="hard", alpha=1)
+        yield (
+            f"{n} environments, exponential, alpha 128: sliding / asynchronous "
+            f"{sliding / free:.3f}, hard / asynchronous {hard / free:.3f}, sliding / lock-step "
+            f"{sliding / lock_step:.2f}"
+        )
+    for n in (16, 32):
+        for barrier, alpha in (("none", 0), ("hard", 16), ("sliding", 16)):
+            of = partial(speed, environments=n, law=EXPONENTIAL, barrier=barrier, alpha=alpha)
+            ratio = of(part="processes") / of(part="grid")
+            yield f"{n} environments, {barrier} {alpha}: a process each / two for all {ratio:.3f}"
+
+
+ALPHA_128 = (("sliding", 128), ("none", 0), ("hard", 128))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -364,7 +402,7 @@ def main() -> None:
     parser.add_argument("--envs", type=int, nargs="*", default=[], help="default: all")
     parser.add_argument("--alphas", type=int, nargs="*", default=[], help="default: all")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
-    parser.add_argument("--seconds", type=float, default=1.5, help="of a cell, at least")
+    parser.add_argument("--seconds", type=float, default=1.2, help="of a cell, at least")
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no cell after these")
     options = parser.parse_args()
     if options.plot:
@@ -373,7 +411,7 @@ def main() -> None:
         with open(options.out, newline="") as lines:
             draw(list(csv.DictReader(lines)), options.plot)
         return
-    measure_all(options)
+    print("\n".join(summary(measure_all(options))))
 
 
 if __name__ == "__main__":

@@ -75,7 +75,12 @@ def _environments(axis: Any, rows: Sequence[Row]) -> None:
 
 
 def _executors(axis: Any, rows: Sequence[Row]) -> None:
-    chosen = [row for row in rows if row["part"] == "executors" and row["actors"] == "0"]
+    chosen = [
+        row
+        for row in _of(rows, "sliding", 64)
+        if (row["part"] == "executors" or row["executors"] == row["environments"] == "32")
+        and row["actors"] == "0"
+    ]
     _series(axis, chosen, "executors", LOOKS["sliding"])
     axis.set_title("exponential, alpha 64", fontsize=10)
     _powers_of_two(axis, "executors", [int(row["executors"]) for row in chosen])
