@@ -263,6 +263,13 @@ def test_no_step_leaves_the_trust_region(pair: tuple[str, str]):
     assert shortened > 0 or pair[1] == "one-fifth"
 
 
+def test_a_shortened_step_reports_how_far_it_went():
+    strategy = relative(kl_bound=0.5)
+    row = strategy.tell([told(3.0, 4.0, fitness=0.0)])
+    assert row["trust_region_share"] < 1.0
+    assert row["update_norm"] == pytest.approx(row["step_size"] * 5.0)
+
+
 def test_a_wide_trust_region_changes_no_bit():
     bounded, free = relative(kl_bound=1e9), relative()
     assert search(bounded, sphere, 30) == search(free, sphere, 30)
