@@ -65,7 +65,7 @@ class ProcessPool:
         self._log = log
         self._queue = TaskQueue()
         self._dispatch_owed = False
-        """Whether a task that cannot be sent has cut the last dispatch short."""
+        """Whether tasks came back, or one that cannot be sent has cut the last dispatch short."""
         self._withdrawn_below = 0
         self._finished: list[Completed] = []
         self._errors: deque[Exception] = deque()
@@ -111,8 +111,9 @@ class ProcessPool:
         deadline = None if timeout is None else time.perf_counter() + timeout
         seconds = 0.0  # first without waiting: notices the ready and the dead of an idle pool
         while True:
-            if self._take_in(seconds) or self._dispatch_owed:
-                self._dispatch()
+            heard = self._take_in(seconds)
+            if heard or self._dispatch_owed:
+                self._dispatch(None if self._dispatch_owed else heard)
             if self._finished:
                 finished, self._finished = self._finished, []
                 return finished
@@ -195,13 +196,16 @@ class ProcessPool:
     def _expecting(self) -> bool:
         return self.outstanding > 0 or any(worker.leases for worker in self._fleet.workers)
 
-    def _dispatch(self) -> None:
-        """Give leases to the idle first; then, while the queue is long, one in reserve each."""
+    def _dispatch(self, heard: Sequence[WorkerProcess] | None = None) -> None:
+        """Give leases to the idle first; then, while the queue is long, one in reserve each.
+
+        Only those who were heard of can have become idle, unless tasks are new or came back.
+        """
         if not self._queue:
             return
         self._dispatch_owed = True
         for held in (0,) if self._one_task_leases else (0, 1):
-            for worker in self._fleet.workers:
+            for worker in self._fleet.workers if heard is None else heard:
                 if worker.usable and len(worker.leases) == held:
                     queued = len(self._queue)
                     size = self._lease_size(queued, worker)
@@ -224,15 +228,15 @@ class ProcessPool:
             self.outstanding -= 1
             raise ValueError(f"{lease.tasks[bad]!r} cannot be sent to a worker: {error}") from error
 
-    def _take_in(self, seconds: float) -> bool:
-        """Return whether anything has come: without news nobody has become idle."""
+    def _take_in(self, seconds: float) -> list[WorkerProcess]:
+        """Return those who were heard of: without news nobody has become idle."""
         speaking = self._fleet.wait(seconds)
         for worker in speaking:
             self._listen(worker)
         fallen = self._fleet.fallen()
         for worker in fallen:
             self._bury(worker)
-        return bool(speaking or fallen)
+        return [*speaking, *fallen]
 
     def _listen(self, worker: WorkerProcess) -> None:
         self._read(worker)
@@ -272,6 +276,7 @@ class ProcessPool:
             self._settle_failure(serials[ran], tasks[ran], answer, answer.failure)
             rest = zip(serials[ran + 1 :], tasks[ran + 1 :], strict=True)
             self._queue.push_front(pair for pair in rest if pair[0] >= below)
+            self._dispatch_owed = True
         count = len(self._finished) - before
         if count:
             worker.pace.observe(count, (answer.end - answer.start) / self._workers_per_core)
@@ -294,6 +299,7 @@ class ProcessPool:
         loss = self._losses.judge(worker, cause, status, self._withdrawn_below)
         worker.leases.clear()
         self._queue.push_front(loss.again)
+        self._dispatch_owed = True
         if loss.condemned is not None:
             self.outstanding -= 1
             self._errors.append(loss.condemned)
