@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from doubles import collect
 from td3_examples import ALL, CONTINUOUS, DISCRETE, PlainTD3, begun, draws, filled, flat
+from td3_worker import Refine, TD3WorkerSpec, Train
 
 from drumline import seeding
 from drumline.algorithms.learning_state import UnfiniteLoss
@@ -18,6 +20,9 @@ from drumline.algorithms.td3 import (
 )
 from drumline.algorithms.td3_steps import TD3Settings
 from drumline.policies.heads import Head
+from drumline.protocols import PublishedLayout
+from drumline.runtime.process_pool import ProcessPool
+from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import GradientJob, State
 
 JOB = GradientJob(steps=7, watermark=60, seed=5)
@@ -198,3 +203,34 @@ def test_blocks_of_draws_make_one_stream():
     assert len({tensor.numpy().tobytes() for tensor in seen}) == 130
     again = begun(draws(DISCRETE))
     assert all(torch.equal(again.draw(60).observations, tensor) for tensor in seen)
+
+
+def test_a_pools_workers_read_the_shared_replay_and_return_the_same_bits():
+    settings, source = CONTINUOUS, filled(CONTINUOUS)
+    shape = source.replay.shape
+    shared = SharedArrays.create(PublishedLayout(shape.layout()))
+    for name in ("observations", "actions", "rewards", "terminated", "following"):
+        shared.arrays[f"replay/{name}"][:] = getattr(source.replay, name)
+    actor, critics = initial_actor(settings, 1), initial_critics(settings, 2)
+    state = first_critics_state(critics)
+    published = {"actor": actor, **state.tensors}
+    jobs = [JOB._replace(seed=seed) for seed in range(3)]
+    pool = ProcessPool(
+        TD3WorkerSpec(settings, shape),
+        size=2,
+        published=PublishedLayout.of(published),
+        shared=shared,
+    )
+    try:
+        pool.publish(0, published)
+        pool.submit([*(Refine(0, job) for job in jobs), Train(0, JOB)])
+        done = collect(pool, 4)
+    finally:
+        pool.close()
+    here = TD3Jobs(settings, draws(settings, source))
+    for item in done:
+        if isinstance(item.task, Refine):
+            expected = here.refine(actor, critics, item.task.job)
+        else:
+            expected = here.train_critics(state, actor, JOB)[0].tensors["critics"]
+        assert np.array_equal(item.result, expected)

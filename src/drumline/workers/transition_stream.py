@@ -17,8 +17,8 @@ from drumline.protocols import WorkerError
 from drumline.types import EpisodeRow, State
 
 RECENT = 100
-_TENSORS = ("stream_actions", "stream_recent_returns")
-_COUNTERS = ("stream_episode", "stream_return")
+_ACTIONS, _RECENT = "stream_actions", "stream_recent_returns"
+_EPISODE, _RETURN = "stream_episode", "stream_return"
 
 
 class UnfiniteTransition(FloatingPointError):
@@ -138,27 +138,26 @@ class TransitionStream:
     def state(self) -> State:
         """Return what `load` needs, between two blocks."""
         actions = np.array(self._actions, np.float32).reshape(-1, self._head.action_size)
-        arrays: tuple[np.ndarray, ...] = (actions, np.array(self._recent))
-        tensors: dict[str, np.ndarray] = dict(zip(_TENSORS, arrays, strict=True))
-        return State(tensors, {"stream_episode": self._episode, "stream_return": self._return})
+        tensors = {_ACTIONS: actions, _RECENT: np.array(self._recent)}
+        return State(tensors, {_EPISODE: self._episode, _RETURN: self._return})
 
     def load(self, state: State) -> None:
         """Take over a state, by repeating the actions of the running episode."""
-        for name in _TENSORS:
+        for name in (_ACTIONS, _RECENT):
             if name not in state.tensors:
                 raise ValueError(f"the state has no tensor {name!r}")
-        for name in _COUNTERS:
+        for name in (_EPISODE, _RETURN):
             if name not in state.counters:
                 raise ValueError(f"the state has no counter {name!r}")
-        self._episode = int(state.counters["stream_episode"])
-        self._recent = state.tensors["stream_recent_returns"].tolist()
+        self._episode = int(state.counters[_EPISODE])
+        self._recent = state.tensors[_RECENT].tolist()
         self._begun, self._return, self._actions = False, 0.0, []
-        for action in state.tensors["stream_actions"]:
+        for action in state.tensors[_ACTIONS]:
             self.apply(action)
-        if self._return != state.counters["stream_return"]:
+        if self._return != state.counters[_RETURN]:
             raise ValueError(
                 f"{self._place()} does not repeat: its return is {self._return!r}, and was "
-                f"{state.counters['stream_return']!r}"
+                f"{state.counters[_RETURN]!r}"
             )
 
     def close(self) -> None:
