@@ -2,6 +2,7 @@
 
 import dataclasses
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from drumline.commands.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
+from drumline.display.dashboard import choose_display
 from drumline.recipes import td3
 from drumline.recipes.layout import Layout
 from drumline.recipes.stopped import Stopped
@@ -170,6 +172,20 @@ def test_a_damaged_replay_is_named_before_anything_is_changed(tmp_path: Path, da
     path.write_bytes(bytes(data) if damage == "flip" else bytes(data[:-1]))
     with pytest.raises(RunError, match="replay/000000"):
         resume(run.folder, INLINE)
+
+
+def test_episodes_of_a_single_stream_do_not_stand_alone(tmp_path: Path):
+    run = train(CONTINUOUS, layout=INLINE, out=tmp_path / "run", last_update=1)
+    with pytest.raises(RunError, match=r"is a run of td3, .* try drumline evaluate"):
+        run.episode(0)
+
+
+def test_a_shown_run_has_the_same_bits(tmp_path: Path, expected, capsys):
+    display = choose_display(sys.stderr, quiet=False, json=True, environ={})
+    display.due = lambda: True  # pyright: ignore[reportAttributeAccessIssue]
+    run = train(CONTINUOUS, layout=INLINE, out=tmp_path / "run", display=display)
+    assert lasting_bytes(run) == expected["continuous"]
+    assert '"method": "td3"' in capsys.readouterr().err
 
 
 def test_verify_repeats_a_run_on_another_layout(tmp_path: Path):

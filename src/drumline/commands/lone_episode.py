@@ -24,6 +24,11 @@ class LoneEpisode:
         config = config_from(document["method"], document["config"])
         saved = read_checkpoint(folder, checkpoint)
         recipe = find_method(document["method"]).build(config, Layout(pool="inline"))
+        if not isinstance(recipe, PopulationRecipe):
+            raise RunError(
+                f"{folder.path} is a run of {document['method']}, whose episodes depend on all "
+                "that was learned meanwhile: only a search's stand alone; try drumline evaluate"
+            )
         recipe.strategy.load(learned(saved))
         self._recipe = recipe
         self.task = _task_of(recipe, saved.update, member, evaluation=evaluation)

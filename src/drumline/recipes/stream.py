@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from drumline import seeding
 from drumline.algorithms.mirrored import evaluation_tasks
@@ -115,7 +116,9 @@ class StreamRun:
         pool = self._make_pool()
         try:
             ledger.open()
-            with StopSignals() as signals:
+            # One thread for NumPy's matrix products, which act; torch's have a flag of their own.
+            blas = ThreadpoolController().select(internal_api="openblas")
+            with StopSignals() as signals, blas.limit(limits=1):
                 attended = AttendedPool(pool, signals, lambda pool: self._show(pool))
                 ledger.start_display()
                 if self._fresh:
@@ -174,8 +177,7 @@ class StreamRun:
         """Let signals in between two steps, and refresh the display."""
         signals.arm()
         signals.disarm()
-        if self._display.due():
-            self._show(pool)
+        self._show(pool)
 
     def _record(self, block: Block) -> None:
         """Write down a block; its transitions go to disk, and a new state stands."""
