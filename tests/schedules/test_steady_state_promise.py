@@ -7,6 +7,7 @@ import pytest
 from schedules.toy_runs import Outcome, part, processes, session, whole
 from toy_population import KINDS, ToySettings, event_bytes
 
+from drumline.runs.event_log import event_line, logged_workers
 from drumline.schedules.event_order import ArrivalOrder, LoggedOrder
 
 RUN = ToySettings(concurrency=4, individuals=14, slack=24)
@@ -96,11 +97,12 @@ def test_stopping_processes_and_resuming_on_another_number_changes_no_bit(
         assert Outcome(toy.population.fingerprint(), event_bytes(events)) == expected
 
 
-def test_the_log_of_the_wall_clock_replays_to_the_same_bits_on_any_layout():
+def test_the_log_of_the_wall_clock_replays_to_the_same_bits_on_any_layout(tmp_path: Path):
     make_pool = processes(5, longest_sleep=0.004)
     with session(RUN, make_pool, order=ArrivalOrder()) as (toy, _):
         events = list(toy.schedule.events())
         free = Outcome(toy.population.fingerprint(), event_bytes(events))
-    log = [event.worker for event in events]
-    assert whole(RUN, processes(2), order=LoggedOrder(log)) == free
-    assert whole(RUN, order=LoggedOrder(log)) == free
+    log = tmp_path / "events.jsonl"
+    log.write_bytes(b"".join(event_line(event) for event in events))
+    assert whole(RUN, processes(2), order=LoggedOrder(logged_workers(log))) == free
+    assert whole(RUN, order=LoggedOrder(logged_workers(log))) == free
