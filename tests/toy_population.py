@@ -211,8 +211,9 @@ class ToyPopulation:
     def published(self) -> dict[str, np.ndarray]:
         return {"mean": self.mean, "variance": self.variance, "critic": self.critic}
 
-    def fill(self, limit: int | None) -> int:
+    def fill(self, oldest: int | None) -> int:
         ring, size = self.shared["ring"], self.settings.ring_rows
+        limit = None if oldest is None else max(0, oldest - self.settings.capacity) + size
         while self.staged:
             slab, first, count = self.staged[0]
             if limit is not None and first + count > limit:
@@ -277,8 +278,7 @@ class ToyPopulation:
         task = ToyTask(kind, number, version, seed, slab, gradient_steps, watermark)
         least = 0 if kind == "critic" else 1
         if gradient_steps:
-            limit = watermark + self.settings.slack
-            return Job(task, version, gradient_steps, least, watermark, limit)
+            return Job(task, version, gradient_steps, least, watermark, watermark)
         own = self.own_rows.get(slab, 0) if kind == "rollout" else 0
         return Job(task, version, 0, least, own)
 

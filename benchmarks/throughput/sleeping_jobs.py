@@ -101,7 +101,7 @@ class SleepingPopulation:
     def published(self) -> dict[str, Any]:
         return {}
 
-    def fill(self, limit: int | None) -> int:
+    def fill(self, oldest: int | None) -> int:
         return 0
 
     def _job(self, gradient_steps: int, gradient_seconds: float, env_steps: int) -> Job:

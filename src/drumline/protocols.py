@@ -104,9 +104,10 @@ class Population(Protocol):
         """Return the arrays of the version that the latest job names; never changed afterwards."""
         ...
 
-    def fill(self, limit: int | None) -> int:
-        """Move waiting transitions into the ring, in the order of `append`, until it has taken
-        `limit` in all; returns how many it has taken.
+    def fill(self, oldest: int | None) -> int:
+        """Move waiting transitions into the replay, in the order of `append`, as far as the
+        windows of all watermarks from `oldest` on allow (None: nobody reads); returns how many
+        it has taken in all.
         """
         ...
 

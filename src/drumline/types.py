@@ -94,10 +94,10 @@ class Job(NamedTuple):
     gradient_steps: int = 0
     least_env_steps: int = 0
     """Fewer are impossible; the more is known, the sooner others' results may be handled."""
-    rows: int = 0
-    """The task may be sent once the replay ring has taken this many transitions in all."""
-    rows_limit: int | None = None
-    """Until the task has finished, the ring may take no more than this many in all."""
+    transitions: int = 0
+    """The task may be sent once the replay has taken this many in all."""
+    watermark: int | None = None
+    """Where the replay window ends that must stay whole until the task has finished."""
 
 
 class Started(NamedTuple):

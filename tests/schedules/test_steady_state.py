@@ -236,7 +236,11 @@ class _Wrong(ToyPopulation):
     [
         ({"least_env_steps": 0}, ValueError, "a job takes at least one step"),
         ({"least_env_steps": 99}, ValueError, r"took \d+ env steps, but was to take 99"),
-        ({"rows": 5}, RuntimeError, "every job waits for transitions .the first for 5."),
+        (
+            {"transitions": 5},
+            RuntimeError,
+            r"every job waits .* \(the first for 5\), but it has taken 0",
+        ),
     ],
 )
 def test_a_job_that_contradicts_itself_is_refused(

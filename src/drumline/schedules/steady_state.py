@@ -136,17 +136,19 @@ class SteadyState:
     def _send(self) -> None:
         """Move transitions as far as running jobs allow, and send the jobs that wait for them."""
         unfinished = [flight for flight in self._flights.values() if flight.done is None]
-        limits = [f.job.rows_limit for f in unfinished if f.job.rows_limit is not None]
-        rows = self._population.fill(min(limits, default=None))
-        ready = [f for f in unfinished if not f.sent and f.job.rows <= rows]
+        in_use = [f.job.watermark for f in unfinished if f.job.watermark is not None]
+        oldest = min(in_use, default=None)
+        taken = self._population.fill(oldest)
+        ready = [f for f in unfinished if not f.sent and f.job.transitions <= taken]
         for flight in ready:
             flight.sent = True
         if ready:
             self._pool.submit([flight.job.task for flight in ready])
         if unfinished and not any(flight.sent for flight in unfinished):
             raise RuntimeError(
-                f"every job waits for transitions (the first for {unfinished[0].job.rows}), but "
-                f"the ring has taken {rows} and may take no more than {min(limits, default=None)}"
+                f"every job waits for the replay to take transitions (the first for "
+                f"{unfinished[0].job.transitions}), but it has taken {taken} and the oldest "
+                f"watermark in use is {oldest}: it has too little slack"
             )
 
     def _wait(self) -> None:
