@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from drumline.recipes.ars import ARS
     from drumline.recipes.es import ES
     from drumline.recipes.hts import HTS
+    from drumline.recipes.impala import Impala
     from drumline.recipes.ppo import PPO
 
 _PLACES = {
@@ -19,6 +20,7 @@ _PLACES = {
     "ARSStrategy": ("drumline.algorithms.ars", "ARS"),
     "ES": ("drumline.recipes.es", "ES"),
     "HTS": ("drumline.recipes.hts", "HTS"),
+    "Impala": ("drumline.recipes.impala", "Impala"),
     "OpenAIES": ("drumline.algorithms.openai_es", "OpenAIES"),
     "PPO": ("drumline.recipes.ppo", "PPO"),
     "Run": ("drumline.commands.run", "Run"),
@@ -34,6 +36,7 @@ __all__ = [
     "HTS",
     "PPO",
     "ARSStrategy",
+    "Impala",
     "OpenAIES",
     "Run",
     "answer",

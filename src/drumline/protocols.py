@@ -251,7 +251,11 @@ class Exchange(Protocol):
 
     @property
     def released(self) -> int:
-        """The newest interval that may be begun."""
+        """The newest interval that every environment may begin."""
+        ...
+
+    def may_begin(self, environments: np.ndarray, interval: int) -> np.ndarray:
+        """Return for each of these environments whether `interval` is released."""
         ...
 
     def request(self, environments: np.ndarray, versions: np.ndarray) -> None:
@@ -284,6 +288,14 @@ class RoleContext(Protocol):
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
         """Return the arrays of `version`, in place; the latest three are kept."""
+        ...
+
+    def newest(self) -> int:
+        """Return the newest published version."""
+        ...
+
+    def copy_of_newest(self) -> tuple[int, Mapping[str, np.ndarray]]:
+        """Return the newest version and copies of its arrays, whole even if it is replaced."""
         ...
 
     def progress(self, amount: int) -> None:

@@ -44,6 +44,7 @@ class RolloutShape:
             "truncated": (steps, "|b1"),
             "log_probs": (steps, "<f4"),
             "values": (steps, "<f4"),
+            "versions": (steps, "<i4"),
             "final_counts": ((STORAGES, self.environments), "<i4"),
             "final_steps": (cut, "<i4"),
             "final_observations": ((*cut, *self.observation_shape), self.observation_dtype),
@@ -64,6 +65,8 @@ class RolloutStorage:
         self.truncated = arrays[_PREFIX + "truncated"]
         self.log_probs = arrays[_PREFIX + "log_probs"]
         self.values = arrays[_PREFIX + "values"]
+        self.versions = arrays[_PREFIX + "versions"]
+        """Which published version chose each action."""
         self.final_counts = arrays[_PREFIX + "final_counts"]
         self.final_steps = arrays[_PREFIX + "final_steps"]
         self.final_observations = arrays[_PREFIX + "final_observations"]

@@ -103,7 +103,7 @@ def train(
     refuse_code_of_main(config, layout)
     config = find_method(method).resolve(config)
     recipe = find_method(method).build(config, layout)
-    promise = PROMISE if config.promise else f"{NO_PROMISE}: trained with --no-promise"
+    promise = _promise(config)
     folder = RunFolder.create(
         None if out is None else Path(out),
         method=method,
@@ -114,6 +114,13 @@ def train(
     display = display or silent()
     run = find_method(method).run
     return _carry_out(folder, lambda: run(recipe, folder, layout, display, last_update=last_update))
+
+
+def _promise(config: Any) -> str:
+    """Return what the run folder says first."""
+    if reason := find_method(method_of(config)).no_promise:
+        return f"{NO_PROMISE}: {reason}"
+    return PROMISE if config.promise else f"{NO_PROMISE}: trained with --no-promise"
 
 
 def load(path: str | Path) -> Run:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from drumline.recipes.actor_critic_config import ActorCriticConfig, UnrollConfig
+from drumline.recipes.actor_critic_config import SynchronousConfig, UnrollConfig
 from drumline.recipes.actor_critic_presets import (
     ATARI_IDS,
     CONTROL_IDS,
@@ -18,7 +18,7 @@ METHOD = "a2c"
 
 
 @dataclass(frozen=True)
-class A2C(UnrollConfig, ActorCriticConfig):
+class A2C(UnrollConfig, SynchronousConfig):
     """A2C in lock-step (Mnih et al. 2016). Every field is an argument of the result."""
 
     learner: ClassVar[str] = "a2c"

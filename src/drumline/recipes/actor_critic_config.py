@@ -40,8 +40,6 @@ class ActorCriticConfig:
     """Let the learning rate fall linearly to 0 over the run."""
     discount: float = 0.99
     """γ."""
-    gae_lambda: float = 0.95
-    """λ of generalized advantage estimation."""
     value_coefficient: float = 0.5
     """Weight of the value loss."""
     entropy_coefficient: float = 0.0
@@ -67,25 +65,20 @@ class ActorCriticConfig:
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20
     """Episodes of each evaluation."""
-    promise: bool = True
-    """Repeat the first interval of the first environment and stop if its bits differ."""
 
     def __post_init__(self) -> None:
         positive = ["total_steps", "num_envs", "alpha", "learners", "learner_threads"]
         refuse_nonpositive(self, *positive, "learning_rate", "max_gradient_norm")
         refuse_nonpositive(self, "evaluate_episodes")
-        for name in ("discount", "gae_lambda"):
-            value = getattr(self, name)
-            if not 0.0 <= value <= 1.0:
-                raise ValueError(f"--{name.replace('_', '-')} must be in [0, 1], got {value}")
+        refuse_no_fraction("discount", self.discount)
         if self.num_envs % self.learners:
             raise ValueError(
                 f"--learners {self.learners} must divide the {self.num_envs} environments"
             )
         if self.total_steps < self.steps_per_update:
             raise ValueError(
-                f"--total-steps {self.total_steps} is less than one interval of "
-                f"{self.num_envs} environments × {self.alpha} steps"
+                f"--total-steps {self.total_steps} is less than the {self.steps_per_update} env "
+                "steps that one update is made from"
             )
 
     @property
@@ -97,6 +90,20 @@ class ActorCriticConfig:
     def intervals(self) -> int:
         """Return how many updates reach `total_steps`."""
         return -(-self.total_steps // self.steps_per_update)
+
+
+@dataclass(frozen=True)
+class SynchronousConfig(ActorCriticConfig):
+    """What methods have besides whose updates are made from whole intervals, in order."""
+
+    gae_lambda: float = 0.95
+    """λ of generalized advantage estimation."""
+    promise: bool = True
+    """Repeat the first interval of the first environment and stop if its bits differ."""
+
+    def __post_init__(self) -> None:
+        ActorCriticConfig.__post_init__(self)
+        refuse_no_fraction("gae-lambda", self.gae_lambda)
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,12 @@ class EpochsConfig:
     """ppo: give each minibatch's advantages mean 0 and std 1."""
     target_kl: float = 0.0
     """ppo: end an update when a minibatch's KL exceeds 1.5 times this; 0: never."""
+
+
+def refuse_no_fraction(flag: str, value: float) -> None:
+    """Raise for a value outside [0, 1]."""
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"--{flag} must be in [0, 1], got {value}")
 
 
 def refuse_unusable_epochs(config: EpochsConfig) -> None:

@@ -31,15 +31,31 @@ class EpisodeTally:
         """Take over an interval."""
         every = self._renew_intervals
         if every and rollout.interval and rollout.interval % every == 0:
-            self.cut += int(np.count_nonzero(self._lengths))
-            self._returns[:] = 0.0
-            self._lengths[:] = 0
+            self._cut(slice(None))
         ended = rollout.terminated | rollout.truncated
         for t in range(self._alpha):
             self._returns += rollout.rewards[t]
             self._lengths += 1
             for environment in np.flatnonzero(ended[t]).tolist():
                 self._finish(rollout.interval + 1, environment)
+
+    def fold_unroll(self, environment: int, unroll: Rollout, update: int) -> None:
+        """Take over one unroll of one environment, learned from in `update`."""
+        every = self._renew_intervals
+        if every and unroll.interval and unroll.interval % every == 0:
+            self._cut(slice(environment, environment + 1))
+        ended = (unroll.terminated | unroll.truncated)[:, 0]
+        start = 0
+        for end in [*(np.flatnonzero(ended) + 1).tolist(), len(ended)]:
+            self._returns[environment] += unroll.rewards[start:end, 0].sum(dtype=np.float64)
+            self._lengths[environment] += end - start
+            if end > start and ended[end - 1]:
+                self._finish(update, environment)
+            start = end
+
+    def cut_running(self) -> None:
+        """Count every running episode as cut: its environment starts anew."""
+        self._cut(slice(None))
 
     def take(self) -> list[EpisodeRow]:
         """Return the episodes that ended since the last call."""
@@ -65,6 +81,11 @@ class EpisodeTally:
             self.cut = int(state.counters["episodes_cut"])
         except KeyError as missing:
             raise ValueError(f"the state has no {missing}") from None
+
+    def _cut(self, environments: slice) -> None:
+        self.cut += int(np.count_nonzero(self._lengths[environments]))
+        self._returns[environments] = 0.0
+        self._lengths[environments] = 0
 
     def _finish(self, update: int, environment: int) -> None:
         episode_return, length = float(self._returns[environment]), int(self._lengths[environment])

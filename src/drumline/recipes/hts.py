@@ -7,8 +7,8 @@ from typing import Any, Literal
 from drumline.protocols import Learner
 from drumline.recipes.actor_critic import ActorCriticParts, parts_of
 from drumline.recipes.actor_critic_config import (
-    ActorCriticConfig,
     EpochsConfig,
+    SynchronousConfig,
     UnrollConfig,
     refuse_uneven_minibatches,
     refuse_unusable_epochs,
@@ -34,7 +34,7 @@ CORRECTIONS = {
 
 
 @dataclass(frozen=True)
-class HTS(EpochsConfig, UnrollConfig, ActorCriticConfig):
+class HTS(EpochsConfig, UnrollConfig, SynchronousConfig):
     """HTS-RL (Liu et al. 2020). Every field is an argument of the result."""
 
     learner: Literal["a2c", "ppo"] = "ppo"
@@ -53,7 +53,7 @@ class HTS(EpochsConfig, UnrollConfig, ActorCriticConfig):
                 f"--correction {self.correction!r} does not go with --learner {self.learner}: "
                 f"legal are {', '.join(legal)}"
             )
-        ActorCriticConfig.__post_init__(self)
+        SynchronousConfig.__post_init__(self)
         if self.learner == "ppo":
             refuse_uneven_minibatches(self, self.minibatches)
 

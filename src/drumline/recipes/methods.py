@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drumline.recipes import a2c, actor_critic, ars, es, hts, lockstep, ppo, td3
-from drumline.recipes.layout import Layout, LockstepLayout, RotationLayout
+from drumline.recipes import a2c, actor_critic, ars, es, hts, impala, lockstep, ppo, td3
+from drumline.recipes.layout import ActorLayout, Layout, LockstepLayout, RotationLayout
 from drumline.recipes.population import PopulationRun
 from drumline.recipes.rotation import RotationRun
 from drumline.recipes.stream import StreamRun
@@ -28,6 +28,8 @@ class Method:
     layout: type[Layout] = Layout
     resolve: Callable[[Any], Any] = lambda config: config
     """config → the same with what the start-up self-checks found."""
+    no_promise: str = ""
+    """Why results of this method cannot be repeated; empty: they can."""
 
 
 def _actor_critic(config: type, preset: Any, build: Any, layout: Any, resolve: Any) -> Method:
@@ -41,6 +43,12 @@ METHODS: dict[str, Method] = {
     hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, actor_critic.resolve),
     a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),
     ppo.METHOD: _actor_critic(ppo.PPO, ppo.preset, ppo.build, LockstepLayout, lockstep.resolve),
+    impala.METHOD: dataclasses.replace(
+        _actor_critic(
+            impala.Impala, impala.preset, impala.build, ActorLayout, actor_critic.resolve
+        ),
+        no_promise=impala.NO_PROMISE,
+    ),
 }
 
 

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from drumline.recipes import hts
 from drumline.recipes.actor_critic_config import (
-    ActorCriticConfig,
     EpochsConfig,
+    SynchronousConfig,
     refuse_uneven_minibatches,
     refuse_unusable_epochs,
 )
@@ -19,7 +19,7 @@ METHOD = "ppo"
 
 
 @dataclass(frozen=True)
-class PPO(EpochsConfig, ActorCriticConfig):
+class PPO(EpochsConfig, SynchronousConfig):
     """PPO in lock-step (Schulman et al. 2017). Every field is an argument of the result."""
 
     learner: ClassVar[str] = "ppo"
@@ -27,7 +27,7 @@ class PPO(EpochsConfig, ActorCriticConfig):
 
     def __post_init__(self) -> None:
         refuse_unusable_epochs(self)
-        ActorCriticConfig.__post_init__(self)
+        SynchronousConfig.__post_init__(self)
         refuse_uneven_minibatches(self, self.minibatches)
 
 

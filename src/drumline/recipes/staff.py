@@ -31,6 +31,8 @@ class Staff:
     """Groups of an executor that are stepped in turn while others make the forward pass."""
     engine_threads: int = 1
     """Threads of an EnvPool."""
+    newest: bool = False
+    """Whether everybody acts with the newest version: free running."""
     words: str = "inline"
     """Who works, in words."""
 
@@ -70,11 +72,14 @@ class Staff:
             inference=None if len(served) > 1 or self.driver_acts else inference,
             renew_intervals=config.renew_intervals if parts.renewed else 0,
             halves=self.halves,
+            newest=self.newest,
         )
         return CrewPlan(
             ownership=Ownership(bounds, served),
             executor=executor,
-            actor=ActorSpec(served, shape, head, inference) if len(served) > 1 else None,
+            actor=ActorSpec(served, shape, head, inference, self.newest)
+            if len(served) > 1
+            else None,
             storage=shape.layout(),
             published=PublishedLayout.of(learner.published()),
             start_of=start_of,

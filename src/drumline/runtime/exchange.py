@@ -5,7 +5,7 @@ The exchange moves indices and never knows what they mean. Every word has one wr
     state     executor (REQUESTED) → actor (SERVED) → executor
     version   executor: the parameters that it wants its request served with
     finished  executor: steps that are stored, counted from the start of the run
-    released  driver: the newest interval that may be begun
+    released  driver: the newest interval that may be begun, for each environment
 
 What belongs to a request is written before its state word and read after it. The processors that
 keep stores in order (x86) need nothing more; elsewhere the doorbell's system call lies between.
@@ -38,7 +38,7 @@ def exchange_layout(environments: int) -> dict[str, tuple[tuple[int, ...], str]]
         "exchange/state": ((environments,), "<i4"),
         "exchange/version": ((environments,), "<i8"),
         "exchange/finished": ((environments,), "<i8"),
-        "exchange/released": ((1,), "<i8"),
+        "exchange/released": ((environments,), "<i8"),
         "exchange/stopped": ((1,), "<i8"),
     }
 
@@ -59,7 +59,7 @@ class SharedExchange:
         self.state = arrays["exchange/state"]
         self.version = arrays["exchange/version"]
         self.finished = arrays["exchange/finished"]
-        self._released: memoryview[int] = arrays["exchange/released"].data
+        self._released = arrays["exchange/released"]
         self._stopped: memoryview[int] = arrays["exchange/stopped"].data
         self._bells = bells
         self.ownership = ownership
@@ -68,8 +68,8 @@ class SharedExchange:
 
     @property
     def released(self) -> int:
-        """The newest interval that may be begun."""
-        return self._released[0]
+        """The newest interval that every environment may begin."""
+        return int(self._released.min())
 
     @property
     def stopped(self) -> bool:
@@ -77,6 +77,10 @@ class SharedExchange:
         return self._stopped[0] != 0
 
     # executors
+
+    def may_begin(self, environments: np.ndarray, interval: int) -> np.ndarray:
+        """Return for each of these environments whether `interval` is released."""
+        return self._released[environments] >= interval
 
     def request(self, environments: np.ndarray, versions: np.ndarray) -> None:
         """Ask for these environments to be served with these versions."""
@@ -108,9 +112,14 @@ class SharedExchange:
         """Let every environment begin `interval` once it has finished the one before."""
         if interval < self.released:
             raise ValueError(f"interval {self.released} is released already, got {interval}")
-        self._released[0] = interval
+        self._released[:] = interval
         for bell in self._bells.executors:
             bell.ring()
+
+    def release_to(self, environments: np.ndarray, intervals: np.ndarray) -> None:
+        """Let each of these environments (ascending) go as far as its own interval."""
+        self._released[environments] = intervals
+        self._ring(self._bells.executors, self._executor_of, environments)
 
     def standing(self, environments: np.ndarray | slice, steps: int) -> bool:
         """Return whether each of these environments waits for an answer or has stored `steps`."""

@@ -74,6 +74,24 @@ class PublishedSlots:
             )
         return min(free)[1]
 
+    def newest(self) -> int:
+        """Return the newest version that is there."""
+        return int(self._versions.max())
+
+    def copy_of_newest(self) -> tuple[int, dict[str, np.ndarray]]:
+        """Return the newest version and copies of its arrays, all of that version.
+
+        A slot's word says `nothing` before its arrays change and a new version after, so what was
+        copied between two equal readings of it is whole.
+        """
+        while True:
+            version = self.newest()
+            if version == _NONE:
+                raise LookupError("nothing is published yet")
+            copies = {name: array.copy() for name, array in self._slots[version % SLOTS].items()}
+            if self._versions[version % SLOTS] == version:
+                return version, copies
+
     def _check(self, arrays: Mapping[str, np.ndarray]) -> None:
         expected = self._layout.arrays
         if arrays.keys() != expected.keys():

@@ -97,6 +97,8 @@ class SharedRoleContext:
         self.probe = probe
         self.row = row
         self.published = slots.read
+        self.newest = slots.newest
+        self.copy_of_newest = slots.copy_of_newest
 
     def progress(self, amount: int) -> None:
         """Show that the role is alive."""

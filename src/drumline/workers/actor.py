@@ -14,7 +14,7 @@ from drumline.buffers.rollout import STORAGES, RolloutShape, RolloutStorage
 from drumline.policies.actions import ActionHead, sample
 from drumline.policies.inference import Inference
 from drumline.protocols import Exchange, Probe, RoleContext
-from drumline.workers.versions import VersionedInference
+from drumline.workers.versions import Forward, forward_for
 
 _REQUESTED = 1
 
@@ -28,6 +28,8 @@ class ActorSpec:
     shape: RolloutShape
     head: ActionHead
     inference: Callable[[], Inference]
+    newest: bool = False
+    """Whether to act with the newest version, not with that of the interval's number."""
 
     def __call__(self, context: RoleContext) -> "Actor":
         """Build the actor inside its process."""
@@ -44,7 +46,7 @@ class Actor:
             context.exchange,
             RolloutStorage(spec.shape, context.arrays),
             spec.head,
-            VersionedInference(spec.inference, context.published),
+            forward_for(spec.inference, context, newest=spec.newest),
             context.probe,
             context.progress,
         )
@@ -66,7 +68,7 @@ class Answers:
         exchange: Exchange,
         storage: RolloutStorage,
         head: ActionHead,
-        forward: VersionedInference,
+        forward: Forward,
         probe: Probe = lambda point: None,
         progress: Callable[[int], None] = lambda amount: None,
     ):
@@ -82,7 +84,7 @@ class Answers:
         requested = environments[self._exchange.state[environments] == _REQUESTED]
         if not len(requested):
             return False
-        versions = self._exchange.version[requested]
+        versions = self._forward.wanted(self._exchange.version[requested])
         for version in dict.fromkeys(versions.tolist()):
             self._answer(version, requested[versions == version])
         return True
@@ -97,6 +99,7 @@ class Answers:
         )
         self._probe("half-answer")
         storage.values[at] = values
+        storage.versions[at] = version
         self._progress(len(environments))
         self._exchange.serve(environments)
         self._probe("answer-sent")

@@ -16,7 +16,7 @@ from drumline.policies.actions import ActionHead
 from drumline.policies.inference import Inference
 from drumline.protocols import RoleContext
 from drumline.workers.lane_group import LaneGroup, NoiseBlocks
-from drumline.workers.versions import VersionedInference
+from drumline.workers.versions import forward_for
 
 
 class ExecutorStart(NamedTuple):
@@ -42,6 +42,8 @@ class ExecutorSpec:
     """Environments are made anew before every interval that this divides; 0: never."""
     halves: int = 2
     """Groups of one executor that are stepped in turn, where others make the forward pass."""
+    newest: bool = False
+    """Free running: act with the newest version; environments are released one by one."""
 
     def __call__(self, context: RoleContext) -> "Executor":
         """Build the executor inside its process."""
@@ -57,7 +59,7 @@ class Executor:
         first, last = spec.bounds[context.index : context.index + 2]
         forward = None
         if spec.inference is not None:
-            forward = VersionedInference(spec.inference, context.published)
+            forward = forward_for(spec.inference, context, newest=spec.newest)
         # Two halves where an actor answers: one is stepped while the other is served.
         halves = 1 if spec.inference is not None else spec.halves
         self._groups: list[LaneGroup] = []
@@ -80,6 +82,7 @@ class Executor:
                     step_times=lanes_spec.step_times(),
                     renewal=histories[0].renewal,
                     renew_intervals=spec.renew_intervals,
+                    together=spec.newest and spec.lanes.step_time is None,
                 )
             )
 

@@ -18,7 +18,7 @@ from drumline.envs.lanes import Lanes
 from drumline.envs.timing import StepTimes
 from drumline.policies.actions import ActionHead, sample
 from drumline.protocols import RoleContext
-from drumline.workers.versions import VersionedInference
+from drumline.workers.versions import Forward
 
 HELD, READY, REQUESTED, RESTING = range(4)
 SERVED = 2
@@ -41,11 +41,13 @@ class LaneGroup:
         noise: "NoiseBlocks",
         *,
         head: ActionHead,
-        forward: VersionedInference | None,
+        forward: Forward | None,
         step_times: StepTimes | None,
         renewal: int,
         renew_intervals: int,
+        together: bool = False,
     ):
+        """`together`: begin each interval with all lanes, though they are released one by one."""
         count = lanes.count
         self._lanes = lanes
         self._context = context
@@ -57,6 +59,7 @@ class LaneGroup:
         self._step_times = step_times
         self._renewal = renewal
         self._renew_intervals = renew_intervals
+        self._together = together
         self._alpha = storage.shape.alpha
         self._everyone = np.arange(count)
         self._environments = first + self._everyone
@@ -109,12 +112,12 @@ class LaneGroup:
         """Take the lanes whose next interval is released into it."""
         intervals = self._steps[held] // self._alpha
         for interval in sorted(set(intervals.tolist())):
-            if interval > self._exchange.released:
-                continue
             lanes = held[intervals == interval]
-            if self._must_renew(interval):
-                if len(lanes) < len(self._everyone):
-                    continue  # one pool holds all of them, so they are renewed together
+            lanes = lanes[self._exchange.may_begin(self._environments[lanes], interval)]
+            renewed = self._must_renew(interval)
+            if not len(lanes) or ((renewed or self._together) and len(lanes) < len(self._everyone)):
+                continue  # one pool holds all of them, so they are renewed together
+            if renewed:
                 self._renewal = interval // self._renew_intervals
                 self._carried[:] = self._lanes.renew(self._renewal)
             self._context.probe("interval-begun")
@@ -139,7 +142,7 @@ class LaneGroup:
             self._context.probe("request-sent")
             return
         steps = self._steps[ready]
-        versions = steps // self._alpha
+        versions = self._forward.wanted(steps // self._alpha)
         different = dict.fromkeys(versions.tolist())
         for version in different:
             lanes, drawn, counted = ready, noise, steps
@@ -151,6 +154,7 @@ class LaneGroup:
             outputs, values = self._forward(version, storage.observations[at])
             storage.actions[at], storage.log_probs[at] = sample(self._head, outputs, drawn)
             storage.values[at] = values
+            storage.versions[at] = version
             self._step(lanes, at)
 
     def _step(self, lanes: np.ndarray, at: Place) -> None:

@@ -1,12 +1,59 @@
-"""Forward passes with whichever published version is asked for."""
+"""Forward passes with the version that an interval asks for, or with the newest."""
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import numpy as np
 
 from drumline.policies.inference import Inference
+from drumline.protocols import RoleContext
 
 _LIVE = 2  # acting sees at most two versions at a time, whatever the barrier
+
+
+class Forward(Protocol):
+    """Forward passes with published versions."""
+
+    def wanted(self, intervals: np.ndarray) -> np.ndarray:
+        """Return the version with which to act in each of these intervals, as things are now."""
+        ...
+
+    def __call__(self, version: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return outputs `[B, O]` and values `[B]` by a wanted version, until the next call."""
+        ...
+
+
+def forward_for(build: Callable[[], Inference], context: RoleContext, *, newest: bool) -> Forward:
+    """Return how a role acts: with the version of an interval's number, or with the newest."""
+    if newest:
+        return NewestInference(build, context.newest, context.copy_of_newest)
+    return VersionedInference(build, context.published)
+
+
+class NewestInference:
+    """One inference, loaded again whenever a newer version is out: free running."""
+
+    def __init__(
+        self,
+        build: Callable[[], Inference],
+        newest: Callable[[], int],
+        copy_of_newest: Callable[[], tuple[int, Mapping[str, np.ndarray]]],
+    ):
+        self._inference = build()
+        self._newest = newest
+        self._copy_of_newest = copy_of_newest
+        self._version = -1
+
+    def wanted(self, intervals: np.ndarray) -> np.ndarray:
+        """Return the newest version for every interval, and load it."""
+        if self._newest() != self._version:
+            self._version, arrays = self._copy_of_newest()
+            self._inference.load(arrays)
+        return np.full(len(intervals), self._version)
+
+    def __call__(self, version: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return outputs `[B, O]` and values `[B]` by the version that was wanted last."""
+        return self._inference(observations)
 
 
 class VersionedInference:
@@ -20,6 +67,10 @@ class VersionedInference:
         self._published = published
         self._inferences = [build() for _ in range(_LIVE)]
         self._versions = [-1] * _LIVE
+
+    def wanted(self, intervals: np.ndarray) -> np.ndarray:
+        """Return the versions: interval k acts with version k."""
+        return intervals
 
     def __call__(self, version: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs `[B, O]` and values `[B]` by `version`, valid until the next call."""
