@@ -247,3 +247,13 @@ def test_nothing_is_left_behind(tmp_path: Path):
     assert len(pids) == 5
     assert not any(doubles.is_running(pid) for pid in pids if pid != os.getpid())
     assert set(os.listdir("/dev/shm")) <= before
+
+
+def test_the_lag_is_one_policy_and_the_gradient_steps_of_one_update(tmp_path: Path):
+    for config, steps in ((PPO, 6), (A2C, 1)):
+        for lag in (0, 1):
+            ran = replace(config, lag=lag, total_steps=3 * config.steps_per_update)
+            metrics = train(ran, workers=2, out=tmp_path / f"{steps}-{lag}").metrics
+            assert [row["policy_lag"] for row in metrics] == [lag] * 3
+            assert [row["policy_lag_max"] for row in metrics] == [lag] * 3
+            assert [row["gradient_step_lag"] for row in metrics] == [0, lag * steps, lag * steps]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from drumline.buffers.rollout import RolloutStorage
+from drumline.buffers.rollout import STORAGES, RolloutStorage
 from drumline.envs.journal import Journal
 from drumline.envs.lanes import LaneHistory
 from drumline.protocols import Crew, Learner
@@ -41,6 +41,11 @@ class IntervalCourse:
         self.tally = EpisodeTally(config.num_envs, config.alpha, config.renew_intervals)
         self._previous = published_copy(learner.published())
         self._first: Rollout | None = None
+        self._gradient_steps = 0.0
+        """How many made the newest version."""
+        self._latest_steps = 0.0
+        """How many of them belong to its own update."""
+        self._lag: Metrics = {}
 
     def begin(self, crew: Any, first: int) -> None:
         """Publish versions `first … first + lag`, and release what may start with them."""
@@ -74,11 +79,10 @@ class IntervalCourse:
                 turns=self._staff.turns(parts.config.num_envs),
                 answer=answers.give,
             )
-        lag: Metrics = {"policy_lag": float(self._plan.lag)}
-        for interval in schedule(first=first, before_release=self._fold):
+        for interval in schedule(first=first, before_release=partial(self._fold, storage)):
             if self._plan.lag:
                 self._previous = published_copy(crew.published(interval.version - 1))
-            yield interval, lag
+            yield interval, self._lag
             if self._first is not None:  # what was learned is recorded by now
                 rehearse(self._parts.lanes, self._first, self._parts.config.env)
                 self._first = None
@@ -90,10 +94,11 @@ class IntervalCourse:
     def state(self) -> State:
         """Return journal, tally, and the version before the newest if anybody acts with it."""
         journal, tally = self._journal.state(), self.tally.state()
+        own: dict[str, int | float] = {"latest_gradient_steps": self._latest_steps}
         previous = {_PREVIOUS + k: v for k, v in self._previous.items()} if self._plan.lag else {}
         return State(
             {**journal.tensors, **tally.tensors, **previous},
-            {**journal.counters, **tally.counters},
+            {**journal.counters, **tally.counters, **own},
         )
 
     def load(self, state: State, names: list[str]) -> None:
@@ -102,8 +107,22 @@ class IntervalCourse:
         self.tally.load(state)
         if self._plan.lag:
             self._previous = taken(state, _PREVIOUS, names)
+        try:
+            self._latest_steps = float(state.counters["latest_gradient_steps"])
+            self._gradient_steps = float(state.counters["gradient_steps"])
+        except KeyError as missing:
+            raise ValueError(f"the state has no {missing}") from None
 
-    def _fold(self, interval: Interval) -> None:
+    def _fold(self, storage: RolloutStorage, interval: Interval) -> None:
+        lags = interval.version - 1 - storage.versions[(interval.update - 1) % STORAGES]
+        self._lag = {
+            "policy_lag": float(lags.mean()),
+            "policy_lag_max": float(lags.max()),
+            # Of the update before, which the policy that acted had not seen.
+            "gradient_step_lag": self._latest_steps if self._plan.lag else 0.0,
+        }
+        total = interval.metrics["gradient_steps"]
+        self._latest_steps, self._gradient_steps = total - self._gradient_steps, total
         self._journal.fold(interval.rollout)
         self.tally.fold(interval.rollout)
         if interval.update == 1 and self._parts.config.promise:

@@ -1,0 +1,150 @@
+"""What each part of HTS-RL does: the same parts put together otherwise, speed and score per seed.
+
+Every row is one finished run; runs that are in the folder already are read, not repeated, and a run
+that was stopped goes on. Cells: `hts` with each correction and learner, with `--lag 0`, with alpha
+1 … 256, with own and central inference, with the hard barrier; `a2c`, `ppo` and `impala`.
+
+    python benchmarks/learning/hts_ablation.py --runs RUNS --out hts_ablation.csv \\
+        --env CartPole-v1 --total-steps 100000 --seeds 0 1 2
+"""
+
+import argparse
+import csv
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from goals import evaluations
+from provenance import provenance, write_table
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way of putting the parts together."""
+
+    method: str
+    flags: tuple[str, ...] = ()
+    layout: tuple[str, ...] = ()
+
+
+def cells(
+    minibatches: int, epochs: int, base: int, alphas: list[int], num_envs: int
+) -> dict[str, Cell]:
+    """Return every cell by name; `base` is PPO's alpha where it is not what varies.
+
+    PPO has fewer minibatches where an interval has fewer rows than that.
+    """
+
+    def ppo(alpha: int) -> tuple[str, ...]:
+        rows = alpha * num_envs
+        parts = min(minibatches, rows)
+        while rows % parts:
+            parts -= 1
+        return (f"--minibatches={parts}", f"--epochs={epochs}", f"--alpha={alpha}")
+
+    a2c = ("--learner=a2c", "--alpha=5")
+    corrections = ("ppo-ratio", "delayed", "vtrace", "none")
+    weights = ("delayed", "none", "truncated-is", "vtrace")
+    own = ("--learner=ppo", *ppo(base))
+    return {
+        **{f"hts ppo {name}": Cell("hts", (*own, f"--correction={name}")) for name in corrections},
+        **{f"hts a2c {name}": Cell("hts", (*a2c, f"--correction={name}")) for name in weights},
+        "hts ppo lag 0": Cell("hts", (*own, "--lag=0")),
+        "hts a2c lag 0": Cell("hts", (*a2c, "--lag=0")),
+        **{f"hts ppo alpha {n}": Cell("hts", ("--learner=ppo", *ppo(n))) for n in alphas},
+        **{f"hts a2c alpha {n}": Cell("hts", ("--learner=a2c", f"--alpha={n}")) for n in alphas},
+        "hts ppo hard": Cell("hts", own, ("--barrier=hard",)),
+        "hts ppo central": Cell("hts", own, ("--actors=1",)),
+        "ppo": Cell("ppo", ppo(base)),
+        "a2c": Cell("a2c"),
+        "a2c alternating": Cell("a2c", (), ("--executors=2", "--halves=2")),
+        "impala own": Cell("impala"),
+        "impala central": Cell("impala", (), ("--actors=1",)),
+    }
+
+
+def finished(folder: Path) -> bool:
+    return (folder / "policy-last.safetensors").exists()
+
+
+def carry_out(cell: Cell, env: str, folder: Path, words: list[str]) -> None:
+    """Train, or go on where a run was stopped."""
+    drumline = [sys.executable, "-m", "drumline"]
+    if (folder / "config.json").exists():
+        command = [*drumline, "resume", str(folder), *cell.layout, "--quiet"]
+    else:
+        flags = [*cell.flags, *words, *cell.layout, f"--out={folder}", "--quiet"]
+        command = [*drumline, "train", cell.method, env, *flags]
+    subprocess.run(command, check=True)
+
+
+def outcome(folder: Path) -> dict[str, object]:
+    with open(folder / "metrics.csv", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    last, third = rows[-1], rows[min(3, len(rows) - 1)]
+    made, seconds = (float(last[n]) - float(third[n]) for n in ("env_steps", "wall_seconds"))
+    scores = [float(row["mean"]) for row in evaluations(folder)]
+    return {
+        "env_steps": last["env_steps"],
+        "updates": last["update"],
+        "env_steps_per_second": f"{made / seconds:.0f}" if seconds > 0 else "",
+        "final_score": scores[-1],
+        "best_score": max(scores),
+        "policy_lag": mean(rows, "policy_lag"),
+        "policy_lag_max": max(float(row["policy_lag_max"]) for row in rows),
+        "gradient_step_lag": mean(rows, "gradient_step_lag"),
+    }
+
+
+def mean(rows: list[dict[str, str]], name: str) -> str:
+    return f"{sum(float(row[name]) for row in rows) / len(rows):.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--env", default="CartPole-v1")
+    parser.add_argument("--total-steps", type=int, default=100_000)
+    parser.add_argument("--num-envs", type=int, default=8)
+    parser.add_argument("--minibatches", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--alpha", type=int, default=32, help="PPO's, where it does not vary")
+    parser.add_argument("--alphas", nargs="*", type=int, default=[1, 4, 16, 32, 64, 128, 256])
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--evaluate-episodes", type=int, default=20)
+    parser.add_argument("--cells", nargs="*", help="only those whose name begins with one of these")
+    options = parser.parse_args()
+    grid = cells(
+        options.minibatches, options.epochs, options.alpha, options.alphas, options.num_envs
+    )
+    wanted = tuple(options.cells or [""])
+    table: list[dict[str, object]] = []
+    for name, cell in grid.items():
+        if not name.startswith(wanted):
+            continue
+        for seed in options.seeds:
+            folder = options.runs / f"{options.env}-{name}-s{seed}".replace(" ", "-")
+            if not finished(folder):
+                words = [f"--seed={seed}", f"--total-steps={options.total_steps}"]
+                words += [f"--num-envs={options.num_envs}", "--evaluate-every=0"]
+                words += [f"--evaluate-episodes={options.evaluate_episodes}"]
+                carry_out(cell, options.env, folder, words)
+            table.append(
+                {
+                    "env": options.env,
+                    "cell": name,
+                    "seed": seed,
+                    **outcome(folder),
+                    "flags": " ".join((*cell.flags, *cell.layout)),
+                    **provenance([seed]),
+                }
+            )
+            print(table[-1], flush=True)
+            write_table(options.out, table)
+
+
+if __name__ == "__main__":
+    main()
