@@ -21,23 +21,33 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
 HERE = Path(__file__).resolve().parent
+VTRACE = ["--learner=a2c", "--alpha=20", "--correction=vtrace"]
 CASES: dict[str, dict[str, list[str]]] = {
     "CartPole-v1 ppo": {"ppo": ["CartPole-v1"]},
     "CartPole-v1 a2c": {"a2c": ["CartPole-v1"]},
     "HalfCheetah-v5 ppo": {"ppo": ["HalfCheetah-v5"]},
     "Pong-v5 ppo": {"ppo": ["Pong-v5"]},
     "Pong-v5 a2c": {"a2c": ["Pong-v5"]},
+    "Pong-v5 free running": {
+        "hts": ["Pong-v5", *VTRACE, "--barrier=hard"],
+        "impala": ["Pong-v5", "--batch=16"],
+    },
+    "HalfCheetah-v5 free running": {
+        "hts": ["HalfCheetah-v5", *VTRACE, "--barrier=hard"],
+        "impala": ["HalfCheetah-v5", "--batch=16"],
+    },
 }
 """Case → method → what is typed after `drumline train METHOD`; the first is also the loop's."""
 
 
 def resolved(method: str, words: list[str]) -> dict[str, Any]:
-    command = [sys.executable, "-m", "drumline", "train", method, *words, "--print-config"]
+    config = [word for word in words if not word.startswith("--barrier")]
+    command = [sys.executable, "-m", "drumline", "train", method, *config, "--print-config"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def plain(method: str, config: dict[str, Any], threads: int, seconds: float) -> float:
-    told = json.dumps({**config, "threads": threads, "learner": method})
+    told = json.dumps({"learner": method, **config, "threads": threads})
     command = [sys.executable, str(HERE / "plain_loop.py"), told, f"--seconds={seconds}"]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
