@@ -4,6 +4,7 @@ import time
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import FrameStackObservation
 
 
 class Drifting(gymnasium.Env):
@@ -133,3 +134,29 @@ class Counting(gymnasium.Env):
 
 def counting(**options):
     return Counting(**options)
+
+
+class FilmedCounting(gymnasium.Env):
+    """What `Counting` does, as frames of bytes `[2, 3]`."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (2, 3), np.uint8)
+
+    def __init__(self):
+        self.counting = Counting(longest=7)
+        self.action_space = self.counting.action_space
+
+    def reset(self, *, seed=None, options=None):
+        return self.film(self.counting.reset(seed=seed)[0]), {}
+
+    def step(self, action):
+        observation, *rest = self.counting.step(action)
+        return self.film(observation), *rest
+
+    def film(self, observation):
+        steps, total, noise = observation.tolist()
+        numbers = [steps, 10 * total, 100 * noise, steps % 3, 7 * total, 9 * noise]
+        return np.array(numbers).astype(np.int64).astype(np.uint8).reshape(2, 3)
+
+
+def filmed():
+    return FrameStackObservation(FilmedCounting(), 3)

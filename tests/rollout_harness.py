@@ -19,6 +19,7 @@ from drumline.envs.journal import Journal
 from drumline.envs.lanes import LanesSpec, episode_seed
 from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.envs.timing import StepTimeLaw
+from drumline.functional.frame_stacks import whole
 from drumline.policies.actions import head_for, sample
 from drumline.policies.actor_critic import initial_parameters
 from drumline.policies.inference import InferenceSpec
@@ -38,6 +39,10 @@ from drumline.workers.lane_group import NOISE_BLOCK
 
 GYMNASIUM_CARTPOLE = EnvironmentSpec("CartPole-v1", options={"max_episode_steps": 13})
 COUNTING = EnvironmentSpec("lane_environments:counting")
+FILMED = EnvironmentSpec("lane_environments:filmed")
+BREAKOUT = EnvironmentSpec(
+    "Breakout-v5", "envpool", options={"episodic_life": True, "max_episode_steps": 29}
+)
 CONTINUOUS = EnvironmentSpec("lane_environments:counting", options={"continuous": True})
 ENVPOOL_CARTPOLE = EnvironmentSpec("CartPole-v1", "envpool", options={"max_episode_steps": 13})
 
@@ -54,6 +59,8 @@ class Setup:
     renew_intervals: int = 0
     seed: int = 3
     step_time: StepTimeLaw | None = None
+    stored_once: bool = True
+    """Whether frames of stacks are stored once; no byte of an observation may depend on it."""
 
     @property
     def lanes(self) -> LanesSpec:
@@ -78,6 +85,7 @@ class Parts:
         lanes = replace(setup.lanes, count=1)()
         space, self.renewed = lanes.observation_space, lanes.needs_renewal
         self.head = head_for(lanes.action_space)
+        stack = lanes.stack if setup.stored_once else 1
         lanes.close()
         self.shape = RolloutShape(
             setup.alpha,
@@ -88,6 +96,7 @@ class Parts:
             self.head.action_dtype,
             self.head.noise_size,
             setup.truncations,
+            stack,
         )
         network = NetworkSpec(space.shape, space.dtype.str, self.head, hidden=(4,))
         self.inference = InferenceSpec(network)
@@ -106,9 +115,8 @@ class Copied(dict[str, np.ndarray]):
     @staticmethod
     def of(rollout: Rollout) -> "Copied":
         """Copy every array of a rollout."""
-        return Copied(
-            {name: a.copy() for name, a in rollout._asdict().items() if name != "interval"}
-        )
+        named = rollout._asdict().items()
+        return Copied({name: np.array(whole(a)) for name, a in named if name != "interval"})
 
 
 class GivenVersions:
@@ -240,7 +248,7 @@ def differences(found: list[Copied], expected: list[Copied]) -> list[str]:
 def expected(setup: Setup) -> list[Copied]:
     """Return the same intervals from plain loops, one environment after the other."""
     parts = Parts(setup)
-    shape = parts.shape
+    shape = replace(parts.shape, stack=1)
     layout = {name.removeprefix("storage/"): entry for name, entry in shape.layout().items()}
     given = ("observations", "actions", "rewards", "terminated", "truncated", "log_probs", "values")
     intervals = [

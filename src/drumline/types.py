@@ -208,6 +208,15 @@ class UpdateRecord:
     episodes: tuple[EpisodeRow, ...] = ()
 
 
+class StackedFrames(NamedTuple):
+    """Observations `[..., depth · C, ...]` whose frames are stored once each."""
+
+    frames: np.ndarray
+    """[F, C, …]"""
+    indices: np.ndarray
+    """[..., depth]: which frames each observation stacks, oldest first."""
+
+
 class Rollout(NamedTuple):
     """One interval of every environment, as views of the storage: T = alpha steps, B environments.
 
@@ -215,7 +224,7 @@ class Rollout(NamedTuple):
     """
 
     interval: int
-    observations: np.ndarray
+    observations: np.ndarray | StackedFrames
     """[T + 1, B, …] in the environment's own dtype."""
     actions: np.ndarray
     """[T, B, …]"""
@@ -233,7 +242,7 @@ class Rollout(NamedTuple):
     """[J] t of each truncated episode, ordered by (environment, t)."""
     final_environments: np.ndarray
     """[J]"""
-    final_observations: np.ndarray
+    final_observations: np.ndarray | StackedFrames
     """[J, …]: the last observation of each truncated episode, which no next row holds."""
 
 

@@ -26,9 +26,9 @@ def made(shape: RolloutShape = SHAPE) -> tuple[RolloutStorage, dict[str, np.ndar
 
 
 def test_interval_k_lives_in_storage_k_mod_2():
-    storage, _ = made()
+    storage, arrays = made()
     for name in ("observations", *BY_STEP):
-        array: Any = getattr(storage, name)
+        array = arrays[f"storage/{name}"]
         array[0], array[1] = 0, 1
     for interval in range(5):
         rollout = storage.read(interval)
@@ -78,10 +78,10 @@ def test_an_interval_that_begins_forgets_only_its_own_environments_truncations()
     for interval in (0, 1):
         for environment in range(3):
             storage.cut(interval, 0, environment, last)
-    storage.begin(2, np.array([0, 2]))
+    storage.begin(2, np.array([0, 2]), np.zeros((2, 2)))
     assert storage.read(2).final_environments.tolist() == [1]
     assert storage.read(1).final_environments.tolist() == [0, 1, 2]
-    storage.begin(3, slice(0, 2))
+    storage.begin(3, slice(0, 2), np.zeros((2, 2)))
     assert storage.read(3).final_environments.tolist() == [2]
 
 
@@ -89,7 +89,7 @@ def test_what_was_listed_outlives_the_storages_next_interval():
     storage, _ = made()
     storage.cut(0, 1, 1, np.full(2, 7, np.float32))
     rollout = storage.read(0)
-    storage.begin(2, slice(0, 3))
+    storage.begin(2, slice(0, 3), np.zeros((3, 2)))
     storage.cut(2, 3, 1, np.full(2, 8, np.float32))
     assert rollout.final_steps.tolist() == [1]
     assert rollout.final_observations.tolist() == [[7, 7]]
@@ -100,8 +100,8 @@ def test_more_truncations_than_there_is_room_for_are_refused_and_nothing_is_over
     for t in (0, 2):
         storage.cut(0, t, 1, np.full(2, t, np.float32))
     message = (
-        r"environment 1 was truncated more than 2 times within one interval of 4 steps; "
-        r"raise --truncations-per-interval"
+        r"environment 1 was truncated more than 2 times within one interval of 4 steps, "
+        r"and --truncations-per-interval makes room for 2"
     )
     with pytest.raises(RuntimeError, match=message):
         storage.cut(0, 3, 1, np.full(2, 3, np.float32))

@@ -12,9 +12,11 @@ import rollout_harness
 from hypothesis import given
 from hypothesis import strategies as st
 from rollout_harness import (
+    BREAKOUT,
     CONTINUOUS,
     COUNTING,
     ENVPOOL_CARTPOLE,
+    FILMED,
     GYMNASIUM_CARTPOLE,
     Layout,
     MortalCrew,
@@ -35,8 +37,10 @@ SETUPS = {
     "continuous": Setup(CONTINUOUS),
     "envpool": Setup(ENVPOOL_CARTPOLE),
     "renewed": Setup(ENVPOOL_CARTPOLE, renew_intervals=2, alpha=8),
+    "filmed": Setup(FILMED),
 }
-EXPECTED: dict[Setup, Any] = {}
+LIVES = Setup(BREAKOUT, environments=3, alpha=13, intervals=5)
+EXPECTED: dict[int, Any] = {}
 POINTS = (
     "interval-begun",
     "first-row-written",
@@ -51,9 +55,13 @@ LAWS = (Gamma(2e-4), Bursts(1e-5, 1e-3, 0.2, 4.0), Straggler(1e-5, 50.0, 2))
 
 
 def reference(name: str) -> Any:
-    if name not in EXPECTED:
-        EXPECTED[name] = expected(SETUPS[name])
-    return EXPECTED[name]
+    return once(SETUPS[name])
+
+
+def once(setup: Setup) -> Any:
+    if id(setup) not in EXPECTED:
+        EXPECTED[id(setup)] = expected(setup)
+    return EXPECTED[id(setup)]
 
 
 @pytest.mark.parametrize("name", SETUPS)
@@ -106,6 +114,38 @@ def test_slow_environments_in_processes_change_no_byte():
     setup = replace(SETUPS["renewed"], step_time=Gamma(5e-4))
     found = collect(setup, Layout(2, 1), in_processes())
     assert not differences(found, reference("renewed"))
+
+
+@pytest.mark.parametrize(
+    ("layout", "processes"),
+    [
+        (Layout(), False),
+        (Layout(2, 0), True),
+        (Layout(1, 1, barrier="hard"), True),
+        (Layout(3, 2), False),
+    ],
+)
+def test_stacks_over_lost_lives_and_time_limits_are_the_plain_loops(
+    layout: Layout, processes: bool
+):
+    make = in_processes() if processes else rollout_harness.InlineCrew
+    found = collect(LIVES, layout, make)
+    assert not differences(found, once(LIVES))
+    assert sum(int(rows["terminated"].sum()) for rows in found) >= 2
+    assert sum(int(rows["truncated"].sum()) for rows in found) >= 2
+
+
+def test_a_process_killed_between_lives_changes_no_byte(tmp_path: Path):
+    kill = doubles.KillAtNth((("half-row", 29), ("row-stored", 17)), tmp_path)
+    found = collect(LIVES, Layout(1, 0), in_processes(probe_factory=kill))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert not differences(found, once(LIVES))
+
+
+def test_frames_stored_once_and_whole_stacks_are_the_same_bytes():
+    for setup in (LIVES, SETUPS["filmed"]):
+        whole = collect(replace(setup, stored_once=False), Layout(2, 1))
+        assert not differences(collect(setup, Layout(2, 1)), whole)
 
 
 @given(st.data())

@@ -180,10 +180,10 @@ def _environments(data: Prepared, first: int, last: int) -> Prepared:
     if (first, last) == (0, environments):
         return data
     chosen = slice(first, last)
-    grid = data.observations.reshape(steps + 1, environments, *data.observations.shape[1:])
+    rows = torch.arange((steps + 1) * environments).reshape(steps + 1, environments)
     mine = (data.final_environments >= first) & (data.final_environments < last)
     return Prepared(
-        observations=grid[:, chosen].reshape(-1, *grid.shape[2:]),
+        observations=data.observations[rows[:, chosen].reshape(-1)],
         final_observations=data.final_observations[mine],
         final_steps=data.final_steps[mine],
         final_environments=data.final_environments[mine] - first,

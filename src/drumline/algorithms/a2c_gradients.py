@@ -17,6 +17,7 @@ from torch import Tensor
 
 from drumline.algorithms.learned_network import Evaluated, LearnedNetwork
 from drumline.algorithms.rollout_preparation import Prepared
+from drumline.algorithms.stacked_rows import in_one_piece
 from drumline.functional.loss_gradients import a2c_loss_terms
 from drumline.functional.losses import a2c_loss, kl_estimates
 from drumline.policies.action_gradients import action_terms
@@ -138,11 +139,12 @@ class MLPA2C:
         passes = self._passes[id(at)]
         self._at, self._shard = at, shard
         count = shard.rewards.numel()
-        observations = shard.observations.numpy().reshape(len(shard.observations), -1)
+        observations = in_one_piece(shard.observations).numpy()
+        observations = observations.reshape(len(observations), -1)
         tail = passes.forward(observations[count:])[1].copy()
         final = np.zeros(0, np.float32)
         if len(shard.final_observations):
-            last = shard.final_observations.numpy()
+            last = in_one_piece(shard.final_observations).numpy()
             final = passes.forward(last.reshape(len(last), -1))[1].copy()
         outputs, values = passes.forward(observations[:count])
         self._outputs, self._values = outputs.copy(), values.copy()

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drumline.algorithms.stacked_rows import Observations, in_one_piece
 from drumline.policies.actor_critic import build_network
 from drumline.policies.network_spec import NetworkSpec
 from drumline.policies.vector import FlatParameters
@@ -42,14 +43,14 @@ class LearnedNetwork:
         self._precision = precision
         self._rows_at_once = rows_at_once
 
-    def forward(self, parameters: FlatParameters, observations: Tensor) -> Evaluated:
+    def forward(self, parameters: FlatParameters, observations: Observations) -> Evaluated:
         """Evaluate a batch at `live` or `frozen`, with gradients if they are enabled."""
         with self._autocast():
             outputs, values = parameters.module(self._inputs(observations))
         return Evaluated(outputs.float(), values.float())
 
     @torch.no_grad()
-    def evaluate(self, parameters: FlatParameters, observations: Tensor) -> Evaluated:
+    def evaluate(self, parameters: FlatParameters, observations: Observations) -> Evaluated:
         """Evaluate any number of rows without gradients, some at a time."""
         if not len(observations):
             return Evaluated(torch.zeros(0, self.spec.head.output_size), torch.zeros(0))
@@ -65,7 +66,8 @@ class LearnedNetwork:
         for start in range(0, rows, self._rows_at_once):
             yield slice(start, min(start + self._rows_at_once, rows))
 
-    def _inputs(self, observations: Tensor) -> Tensor:
+    def _inputs(self, observations: Observations) -> Tensor:
+        observations = in_one_piece(observations)
         if observations.dtype != torch.uint8:
             return observations
         kind = torch.bfloat16 if self._precision == "bf16" else torch.float32

@@ -156,7 +156,7 @@ class PPO:
         if settings.correction == "none":
             log_probs = current
         return PPOBatch(
-            data.observations[:count].numpy(),
+            data.observations[:count],
             actions.numpy(),
             log_probs.reshape(-1).numpy(),
             values.reshape(-1).numpy(),

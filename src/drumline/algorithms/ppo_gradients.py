@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from drumline.algorithms.learned_network import LearnedNetwork
+from drumline.algorithms.stacked_rows import Observations, in_one_piece
 from drumline.functional.loss_gradients import ppo_loss_terms
 from drumline.functional.losses import ppo_loss
 from drumline.policies.action_gradients import action_terms
@@ -22,7 +23,7 @@ from drumline.policies.mlp_gradients import MLPGradients
 class PPOBatch(NamedTuple):
     """All rows of an interval, in the order (t, environment)."""
 
-    observations: np.ndarray
+    observations: Observations
     actions: np.ndarray
     log_probs: np.ndarray
     values: np.ndarray
@@ -84,11 +85,11 @@ class AutogradPPO:
         """Add up the gradients of as many rows at once as stay in the cache."""
         network, weights = self._network, self._weights
         network.live.gradient.zero_()
-        observations, actions, behavior, before, targets, _ = map(torch.from_numpy, batch)
+        actions, behavior, before, targets = map(torch.from_numpy, batch[1:5])
         picks, weighed = torch.from_numpy(rows), torch.from_numpy(advantages)
         for part in network.slices(len(rows)):
             picked = picks[part]
-            evaluated = network.forward(network.live, observations[picked])
+            evaluated = network.forward(network.live, batch.observations[picked])
             log_probs, entropy = log_prob_and_entropy(
                 network.spec.head, evaluated.outputs, actions[picked]
             )
@@ -131,7 +132,8 @@ class MLPPPO:
     ) -> Iterator[PPOParts]:
         """Set the gradient from the first rows, and add those of the others."""
         weights, head = self._weights, self._network.spec.head
-        observations = batch.observations.reshape(len(batch.observations), -1)
+        observations = in_one_piece(batch.observations).numpy()
+        observations = observations.reshape(len(observations), -1)
         total: np.ndarray | None = None
         for part in self._network.slices(len(rows)):
             picked = rows[part]

@@ -18,19 +18,21 @@ from torch import Tensor
 from drumline.algorithms.learning_state import UnfiniteLoss
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.optimizers import counter, like
+from drumline.algorithms.stacked_rows import Observations, StackedRows
+from drumline.functional.frame_stacks import whole
 from drumline.functional.moments import moments_of
 from drumline.functional.returns import next_values
 from drumline.functional.reward_scaling import RewardScaling, fold, initial_scaling, scaled
 from drumline.policies.observations import normalized
-from drumline.types import Moments, Rollout, State
+from drumline.types import Moments, Rollout, StackedFrames, State
 
 
 class Prepared(NamedTuple):
     """One interval as tensors; B environments, T steps, J truncated episodes."""
 
-    observations: Tensor
+    observations: Observations
     """[(T + 1) · B, …] as the network takes them, row by row in the order (t, environment)."""
-    final_observations: Tensor
+    final_observations: Observations
     """[J, …]"""
     final_steps: Tensor
     """[J]"""
@@ -85,9 +87,7 @@ class RolloutPreparation:
         ended = rollout.terminated | rollout.truncated
         discounts = np.where(rollout.terminated, 0.0, self._discount).astype(np.float32)
         return Prepared(
-            observations=self._observations(
-                rollout.observations.reshape(-1, *rollout.observations.shape[2:]), behavior
-            ),
+            observations=self._observations(_rows(rollout.observations), behavior),
             final_observations=self._observations(rollout.final_observations, behavior),
             final_steps=torch.from_numpy(rollout.final_steps.astype(np.int64)),
             final_environments=torch.from_numpy(rollout.final_environments),
@@ -104,8 +104,9 @@ class RolloutPreparation:
         """Count the interval that was prepared last, for the version that is published next."""
         self._scale = self._pending
         if self._moments is not None:
-            rows = rollout.observations[:-1].reshape(-1, rollout.observations[0, 0].size)
-            self._moments.add(moments_of(np.ascontiguousarray(rows)))
+            rows = whole(rollout.observations)[:-1]
+            flat = rows.reshape(-1, rows[0, 0].size)
+            self._moments.add(moments_of(np.ascontiguousarray(flat)))
 
     def published(self) -> dict[str, np.ndarray]:
         """Return what acting needs besides the parameters."""
@@ -142,7 +143,11 @@ class RolloutPreparation:
             )
             self._pending = self._scale
 
-    def _observations(self, raw: np.ndarray, behavior: Mapping[str, np.ndarray]) -> Tensor:
+    def _observations(
+        self, raw: np.ndarray | StackedFrames, behavior: Mapping[str, np.ndarray]
+    ) -> Observations:
+        if isinstance(raw, StackedFrames):
+            return StackedRows.of(raw)
         if raw.dtype == np.uint8:
             return torch.from_numpy(raw)
         if self._moments is None:
@@ -162,10 +167,20 @@ class RolloutPreparation:
         return rollout.rewards
 
 
+def _rows(observations: np.ndarray | StackedFrames) -> np.ndarray | StackedFrames:
+    if isinstance(observations, StackedFrames):
+        return observations
+    return observations.reshape(-1, *observations.shape[2:])
+
+
 def _refuse_unfinite(rollout: Rollout) -> None:
     """Name the environment and the step: further on a NaN is only a NaN."""
     for what, array in (("observation", rollout.observations), ("reward", rollout.rewards)):
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if (
+            isinstance(array, np.ndarray)
+            and array.dtype.kind == "f"
+            and not np.isfinite(array).all()
+        ):
             t, environment = np.argwhere(~np.isfinite(array))[0][:2].tolist()
             raise UnfiniteLoss(
                 f"the {what} of environment {environment} at step {t} of interval "

@@ -6,9 +6,17 @@ it. Row alpha is the observation that the next interval begins with.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from drumline.buffers.frame_tapes import FrameTapes, tape_layout
+from drumline.buffers.whole_observations import (
+    Index,
+    Layout,
+    WholeObservations,
+    whole_layout,
+)
 from drumline.types import Rollout
 
 STORAGES = 2
@@ -28,16 +36,13 @@ class RolloutShape:
     noise_size: int
     truncations: int
     """How many episodes of one environment may be cut within one interval."""
+    stack: int = 1
+    """Observations are stacks of so many frames, stored once each; then any number may be cut."""
 
-    def layout(self) -> dict[str, tuple[tuple[int, ...], str]]:
+    def layout(self) -> Layout:
         """Return name → (shape, dtype) of both storages' arrays."""
         steps = (STORAGES, self.alpha, self.environments)
-        cut = (STORAGES, self.environments, self.truncations)
         arrays = {
-            "observations": (
-                (STORAGES, self.alpha + 1, self.environments, *self.observation_shape),
-                self.observation_dtype,
-            ),
             "actions": ((*steps, *self.action_shape), self.action_dtype),
             "rewards": (steps, "<f4"),
             "terminated": (steps, "|b1"),
@@ -45,12 +50,17 @@ class RolloutShape:
             "log_probs": (steps, "<f4"),
             "values": (steps, "<f4"),
             "versions": (steps, "<i4"),
-            "final_counts": ((STORAGES, self.environments), "<i4"),
-            "final_steps": (cut, "<i4"),
-            "final_observations": ((*cut, *self.observation_shape), self.observation_dtype),
             "noise": ((self.environments, self.noise_size), "<f4"),
+            **self._observations(),
         }
         return {_PREFIX + name: entry for name, entry in arrays.items()}
+
+    def _observations(self) -> Layout:
+        size = (STORAGES, self.alpha, self.environments)
+        shape, dtype = self.observation_shape, self.observation_dtype
+        if self.stack == 1:
+            return whole_layout(*size, shape, dtype, self.truncations)
+        return tape_layout(*size, (shape[0] // self.stack, *shape[1:]), dtype, self.stack)
 
 
 class RolloutStorage:
@@ -58,7 +68,6 @@ class RolloutStorage:
 
     def __init__(self, shape: RolloutShape, arrays: Mapping[str, np.ndarray]):
         self.shape = shape
-        self.observations = arrays[_PREFIX + "observations"]
         self.actions = arrays[_PREFIX + "actions"]
         self.rewards = arrays[_PREFIX + "rewards"]
         self.terminated = arrays[_PREFIX + "terminated"]
@@ -67,43 +76,49 @@ class RolloutStorage:
         self.values = arrays[_PREFIX + "values"]
         self.versions = arrays[_PREFIX + "versions"]
         """Which published version chose each action."""
-        self.final_counts = arrays[_PREFIX + "final_counts"]
-        self.final_steps = arrays[_PREFIX + "final_steps"]
-        self.final_observations = arrays[_PREFIX + "final_observations"]
         self.noise = arrays[_PREFIX + "noise"]
+        self._observations: WholeObservations | FrameTapes
+        if shape.stack == 1:
+            names = ("observations", "final_counts", "final_steps", "final_observations")
+            self._observations = WholeObservations(*(arrays[_PREFIX + name] for name in names))
+        else:
+            names = ("frames", "frame_positions", "frame_reaches")
+            tapes = [arrays[_PREFIX + name] for name in names]
+            self._observations = FrameTapes(*tapes, depth=shape.stack)
+        self.observed = self._observations.observed
 
-    def begin(self, interval: int, environments: "np.ndarray | slice") -> None:
-        """Forget the truncations that these environments had two intervals ago."""
-        self.final_counts[interval % STORAGES, environments] = 0
+    def begin(self, interval: int, environments: Index, observations: np.ndarray) -> None:
+        """Store what these environments begin an interval with."""
+        self._observations.begin(interval % STORAGES, environments, observations)
+
+    def follow(self, at: tuple[Any, Any, Any], observations: np.ndarray) -> None:
+        """Store what the steps of rows (storage, t, environments) led to; how they ended is."""
+        self._observations.follow(*at, observations, self.terminated[at], self.truncated[at])
 
     def cut(self, interval: int, t: int, environment: int, observation: np.ndarray) -> None:
         """Keep the last observation of an episode that was truncated at step `t`."""
+        self._observations.cut(interval % STORAGES, t, environment, observation)
+
+    def recount(self, interval: int, environment: int, done: int) -> None:
+        """Count the truncations of a half-done interval again: the last may not have counted."""
         slot = interval % STORAGES
-        count = int(self.final_counts[slot, environment])
-        if count == self.shape.truncations:
-            raise RuntimeError(
-                f"environment {environment} was truncated more than {count} times within one "
-                f"interval of {self.shape.alpha} steps; raise --truncations-per-interval"
-            )
-        self.final_steps[slot, environment, count] = t
-        self.final_observations[slot, environment, count] = observation
-        self.final_counts[slot, environment] = count + 1
+        truncations = int(np.count_nonzero(self.truncated[slot, :done, environment]))
+        self._observations.recount(slot, environment, truncations)
 
     def read(self, interval: int) -> Rollout:
         """Return one interval in place; valid until the storage is written again."""
         slot = interval % STORAGES
-        counts = self.final_counts[slot]
-        kept = np.arange(self.shape.truncations)[None, :] < counts[:, None]
+        finals = self._observations.finals(slot, self.truncated[slot])
         return Rollout(
             interval=interval,
-            observations=self.observations[slot],
+            observations=self._observations.read(slot),
             actions=self.actions[slot],
             rewards=self.rewards[slot],
             terminated=self.terminated[slot],
             truncated=self.truncated[slot],
             log_probs=self.log_probs[slot],
             values=self.values[slot],
-            final_steps=self.final_steps[slot][kept],
-            final_environments=np.nonzero(kept)[0],
-            final_observations=self.final_observations[slot][kept],
+            final_steps=finals.steps,
+            final_environments=finals.environments,
+            final_observations=finals.observations,
         )

@@ -70,6 +70,8 @@ class EnvPoolLanes:
             self.observation_space = known.gymnasium_observation_space
             self.action_space = known.gymnasium_action_space
         check_observations(self.observation_space, spec.id)
+        atari = "atari" in type(known).__mro__[1].__module__
+        self.stack = int(known.config.stack_num) if atari else 1
         names: list[str] = list(known._action_keys)
         if len(names) != 3:
             raise EnvironmentProblem(f"{spec.id} takes {names[2:]}; lanes serve one action each")

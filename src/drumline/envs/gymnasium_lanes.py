@@ -29,6 +29,7 @@ class GymnasiumLanes:
         self._environments = [one.environment for one in made]
         self._step = [environment.step for environment in self._environments]
         self._limit = made[0].limit
+        self.stack = made[0].stack
         self._elapsed = [0] * count
         self._id = spec.id
         self._root_seed = root_seed

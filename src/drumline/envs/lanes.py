@@ -47,6 +47,8 @@ class Lanes(Protocol):
     """Whether exact restore needs `renew`: the engine cannot restart an episode from a seed."""
     observation_space: Any
     action_space: Any
+    stack: int
+    """Observations are stacks of so many frames along their first axis, oldest first; 1: none."""
     episode: np.ndarray
     """`[count]` int64: number of each lane's running episode since `begin`."""
     scores: np.ndarray | None

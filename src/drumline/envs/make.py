@@ -50,6 +50,8 @@ class MadeEnvironment:
 
     environment: Environment
     limit: int
+    stack: int = 1
+    """Observations are stacks of so many frames along their first axis, oldest first."""
 
 
 def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:
@@ -66,7 +68,16 @@ def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> M
 
         environment = FrameSkip(environment, spec.frame_skip, limit)
         limit = -(-limit // spec.frame_skip)
-    return MadeEnvironment(environment, limit)
+    return MadeEnvironment(environment, limit, _stack(environment))
+
+
+def _stack(environment: Environment) -> int:
+    """Return how many frames of bytes the outermost wrapper stacks."""
+    from gymnasium.wrappers import FrameStackObservation
+
+    if isinstance(environment, FrameStackObservation) and environment.padding_type == "reset":
+        return environment.stack_size if environment.observation_space.dtype == np.uint8 else 1
+    return 1
 
 
 def check_spaces(environment: Environment, env_id: str) -> None:

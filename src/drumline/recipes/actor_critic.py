@@ -88,7 +88,7 @@ def parts_of(config: ActorCriticConfig) -> ActorCriticParts:
     probe = dataclasses.replace(lanes, count=1)()
     try:
         observations, actions = probe.observation_space, probe.action_space
-        renewed = probe.needs_renewal
+        renewed, stack = probe.needs_renewal, probe.stack
     finally:
         probe.close()
     if config.renew_intervals and not renewed:
@@ -116,6 +116,7 @@ def parts_of(config: ActorCriticConfig) -> ActorCriticParts:
         noise_size=head.noise_size,
         truncations=config.truncations_per_interval
         or max(4, min(config.alpha, (16 << 20) // (2 * config.num_envs * item))),
+        stack=1 if config.normalize_observations else stack,  # moments need whole observations
     )
     return ActorCriticParts(config, lanes, renewed, shape, network, _policy_head(head, actions))
 

@@ -45,6 +45,7 @@ def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
     )
     rate = _linear(config.learning_rate, config.intervals if config.anneal else 0)
     written_out = parts.network.is_mlp and config.precision == "fp32"
+    written_out &= parts.network.observation_dtype != "|u1"  # bytes are scaled by torch's forward
     learner: Learner
     if config.learner == "a2c":
         settings = A2CSettings(

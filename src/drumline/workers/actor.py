@@ -93,7 +93,7 @@ class Answers:
         self._probe("request-received")
         storage = self._storage
         at = self._place(environments)
-        outputs, values = self._forward(version, storage.observations[at])
+        outputs, values = self._forward(version, storage.observed(*at))
         storage.actions[at], storage.log_probs[at] = sample(
             self._head, outputs, storage.noise[environments]
         )

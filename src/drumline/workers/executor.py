@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drumline.buffers.rollout import STORAGES, RolloutShape, RolloutStorage
+from drumline.buffers.rollout import RolloutShape, RolloutStorage
 from drumline.envs.lanes import LaneHistory, LanesSpec
 from drumline.policies.actions import ActionHead
 from drumline.policies.inference import Inference
@@ -56,6 +56,7 @@ class Executor:
     def __init__(self, spec: ExecutorSpec, context: RoleContext):
         storage = RolloutStorage(spec.shape, context.arrays)
         start: ExecutorStart = context.start
+        alpha = spec.shape.alpha
         first, last = spec.bounds[context.index : context.index + 2]
         forward = None
         if spec.inference is not None:
@@ -65,7 +66,10 @@ class Executor:
         self._groups: list[LaneGroup] = []
         for members in parted(first, last, halves):
             begin, count = int(members[0]), len(members)
-            _recount(storage, context.exchange.finished, begin, begin + count)
+            for environment in members.tolist():
+                interval, done = divmod(int(context.exchange.finished[environment]), alpha)
+                if done:
+                    storage.recount(interval, environment, done)
             lanes_spec = replace(spec.lanes, first=begin, count=count)
             lanes = lanes_spec()
             histories = _of_one_renewal(start.histories[begin - first : begin - first + count])
@@ -73,7 +77,7 @@ class Executor:
                 LaneGroup(
                     lanes,
                     begin,
-                    np.array(lanes.restore(histories)),
+                    np.array(lanes.restore(histories), spec.shape.observation_dtype),
                     context,
                     storage,
                     NoiseBlocks(spec.seed, members, spec.head),
@@ -114,14 +118,3 @@ def _of_one_renewal(histories: Sequence[LaneHistory]) -> list[LaneHistory]:
         else oldest._replace(actions=oldest.actions[:0], ended=oldest.ended[:0])
         for history in histories
     ]
-
-
-def _recount(storage: RolloutStorage, finished: np.ndarray, first: int, last: int) -> None:
-    """Count the truncations of a half-done interval again: the last one may not have counted."""
-    alpha = storage.shape.alpha
-    for environment in range(first, last):
-        interval, done = divmod(int(finished[environment]), alpha)
-        if done:
-            slot = interval % STORAGES
-            cut = storage.truncated[slot, :done, environment]
-            storage.final_counts[slot, environment] = np.count_nonzero(cut)

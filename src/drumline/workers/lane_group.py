@@ -122,8 +122,7 @@ class LaneGroup:
                 self._carried[:] = self._lanes.renew(self._renewal)
             self._context.probe("interval-begun")
             environments = self._environments[lanes]
-            self._storage.begin(interval, environments)
-            self._storage.observations[interval % STORAGES, 0, environments] = self._carried[lanes]
+            self._storage.begin(interval, environments, self._carried[lanes])
             self._context.probe("first-row-written")
             self._stage[lanes] = READY
 
@@ -151,7 +150,7 @@ class LaneGroup:
                 lanes, drawn, counted = ready[chosen], noise[chosen], steps[chosen]
             at = self._place(lanes, counted)
             storage = self._storage
-            outputs, values = self._forward(version, storage.observations[at])
+            outputs, values = self._forward(version, self._standing(lanes))
             storage.actions[at], storage.log_probs[at] = sample(self._head, outputs, drawn)
             storage.values[at] = values
             storage.versions[at] = version
@@ -181,28 +180,23 @@ class LaneGroup:
             self._stage[lanes] = RESTING
 
     def _land(self, lanes: np.ndarray) -> None:
-        """Count the step and store the observation that it led to."""
-        steps = self._steps[lanes] + 1
-        self._steps[lanes] = steps
-        environments = self._environments[lanes]
-        full = steps % self._alpha == 0
-        ends = int(np.count_nonzero(full))
+        """Store the observations that the step led to, and count it."""
+        steps = self._steps[lanes]
         self._context.probe("row-stored")
-        if ends:
-            ended = lanes[full]
-            interval = (steps[full] // self._alpha - 1) % STORAGES
-            self._storage.observations[interval, self._alpha, environments[full]] = self._carried[
-                ended
-            ]
-            self._stage[ended] = HELD
-        if ends < len(lanes):
-            inside, counted = (lanes[~full], steps[~full]) if ends else (lanes, steps)
-            self._storage.observations[self._place(inside, counted)] = self._carried[inside]
-            self._stage[inside] = READY
-        self._exchange.finish(environments, steps)
+        self._storage.follow(self._place(lanes, steps), self._standing(lanes))
+        steps += 1
+        self._steps[lanes] = steps
+        full = steps % self._alpha == 0
+        ends = bool(full.any())
+        self._stage[lanes] = np.where(full, HELD, READY) if ends else READY
+        self._exchange.finish(self._environments[lanes], steps)
         self._context.probe("finished")
         if ends:
             self._exchange.tell_driver()
+
+    def _standing(self, lanes: np.ndarray) -> np.ndarray:
+        """Return what these lanes see now; the storage holds it too, perhaps not in one piece."""
+        return self._carried if len(lanes) == len(self._everyone) else self._carried[lanes]
 
     def _place(self, lanes: np.ndarray, steps: np.ndarray) -> Place:
         if len(lanes) == len(self._everyone) and (steps == steps[0]).all():

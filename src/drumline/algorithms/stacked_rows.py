@@ -1,0 +1,43 @@
+"""Observations whose frames are stored once, as rows that are stacked when they are computed on."""
+
+# pyright: reportUnknownMemberType=false
+# (torch's own annotations are incomplete)
+
+import torch
+from torch import Tensor
+
+from drumline.types import StackedFrames
+
+
+class StackedRows:
+    """Indexed like a tensor `[N, depth · C, ...]`; no more than a batch exists in one piece."""
+
+    def __init__(self, frames: Tensor, indices: Tensor):
+        self._frames = frames
+        self._indices = indices
+
+    @staticmethod
+    def of(observations: StackedFrames) -> "StackedRows":
+        """Return all rows in order, in place."""
+        indices = observations.indices.reshape(-1, observations.indices.shape[-1])
+        return StackedRows(torch.from_numpy(observations.frames), torch.from_numpy(indices))
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, rows: slice | Tensor) -> "StackedRows":
+        return StackedRows(self._frames, self._indices[rows])
+
+    def stacked(self) -> Tensor:
+        """Return these rows in one piece each."""
+        rows, depth = self._indices.shape
+        found = self._frames.index_select(0, self._indices.reshape(-1))
+        return found.reshape(rows, depth * found.shape[1], *found.shape[2:])
+
+
+Observations = Tensor | StackedRows
+
+
+def in_one_piece(observations: Observations) -> Tensor:
+    """Return all rows as a tensor."""
+    return observations if isinstance(observations, Tensor) else observations.stacked()
