@@ -38,7 +38,9 @@ TABLE = {
     "policies": Room(names("functional types protocols seeding"), names("numpy torch jaxtyping")),
     "buffers": Room(names("functional types"), names("numpy torch jaxtyping")),
     "envs": Room(
-        names("functional types protocols seeding"), names("gymnasium envpool ale_py numpy")
+        names("functional types protocols seeding"),
+        names("gymnasium envpool numpy"),
+        only_in={"atari": names("ale_py cv2")},
     ),
     "algorithms": Room(
         names("functional policies types seeding"),

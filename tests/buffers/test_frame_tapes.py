@@ -46,9 +46,18 @@ def pool(env_id: str, **options: Any) -> EnvironmentSpec:
             {"kept"},
         ),
         (pool("Pong-v5", gray_scale=False, stack_num=3, max_episode_steps=40), 128, {"cut"}),
+        (EnvironmentSpec("ALE/Pong-v5", options={"max_episode_steps": 30}), 64, {"cut"}),
         (EnvironmentSpec("lane_environments:filmed"), 200, {"fresh", "cut"}),
     ],
-    ids=["lives", "games", "lives and time limits", "without fire", "colours", "gymnasium"],
+    ids=[
+        "lives",
+        "games",
+        "lives and time limits",
+        "without fire",
+        "colours",
+        "ale-py",
+        "gymnasium",
+    ],
 )
 def test_stacks_are_the_engines_own_over_lives_and_games(
     spec: EnvironmentSpec, steps: int, expected: set[str]

@@ -70,6 +70,11 @@ def test_an_atari_stream_is_restored_across_lives_and_truncations():
     _restore_and_compare(spec, [90, 39, 61], 110)
 
 
+def test_a_stream_of_the_arcade_learning_environment_is_restored_across_truncations():
+    spec = EnvironmentSpec("ALE/Breakout-v5", options={"max_episode_steps": 31})
+    _restore_and_compare(spec, [70, 31, 12], 80)
+
+
 def _restore_and_compare(spec: EnvironmentSpec, cuts: list[int], longest: int) -> None:
     make = LanesSpec(spec, 3, 5, len(cuts))
     undisturbed, restored = Driver(make(), 5, longest), make()

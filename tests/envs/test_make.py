@@ -1,5 +1,7 @@
 """Making environments: what cannot be made or used is one sentence that helps."""
 
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -185,3 +187,21 @@ def test_gymnasium_is_preferred_to_envpool():
     assert resolve_engine("CartPole-v1", "auto") == "gymnasium"
     assert resolve_engine("package.module:Env", "auto") == "gymnasium"
     assert resolve_engine("CartPole-v1", "envpool") == "envpool"
+
+
+def test_atari_is_what_its_papers_see():
+    made = make_environment(EnvironmentSpec("ALE/Breakout-v5"))
+    space = made.environment.observation_space
+    assert (space.shape, space.dtype, made.stack) == ((4, 84, 84), np.uint8, 4)
+    first, _ = made.environment.reset(seed=0)
+    second = made.environment.step(1)[0]
+    assert (first == first[-1]).all()
+    assert (second[:-1] == first[1:]).all()
+    made.environment.close()
+
+
+@pytest.mark.parametrize("missing", ["ale_py", "cv2"])
+def test_atari_without_its_extra_names_the_extra(monkeypatch: pytest.MonkeyPatch, missing: str):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(EnvironmentProblem, match=r"ALE/Pong-v5 .*'drumline\[atari\]'.* as Pong-v5"):
+        make_environment(EnvironmentSpec("ALE/Pong-v5"))

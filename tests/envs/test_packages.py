@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.envs.packages import environment_packages, top_package
 
 
@@ -18,6 +19,12 @@ from drumline.envs.packages import environment_packages, top_package
 )
 def test_an_environments_packages_follow_from_where_it_is_defined(env_id, engine, packages):
     assert environment_packages(env_id, engine) == packages
+
+
+def test_an_atari_environments_pixels_depend_on_who_shrinks_them():
+    make_environment(EnvironmentSpec("ALE/Pong-v5")).environment.close()
+    packages = environment_packages("ALE/Pong-v5", "gymnasium")
+    assert packages == ("ale-py", "opencv-python-headless", "opencv-python")
 
 
 def test_an_own_environment_depends_on_its_package_and_the_engines_that_it_loaded(monkeypatch):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from drumline.commands.run import train
-from drumline.recipes import ars, es
+from drumline.recipes import ars, es, hts
 from drumline.recipes.es import ES
 from drumline.recipes.layout import Layout
 
@@ -72,3 +72,7 @@ def test_options_have_the_same_bits_inline_and_on_two_workers(options, tmp_path)
     left, right = (r.folder.fingerprints_csv.read_bytes() for r in (one, two))
     assert left == right
     assert len(one.metrics) >= 1
+
+
+def test_a_game_has_one_preset_whichever_engine_plays_it():
+    assert hts.preset("ALE/Pong-v5") == hts.preset("Pong-v5") != {}

@@ -136,6 +136,8 @@ def load_factory(path: str) -> Any:
 def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Environment, int]:
     import gymnasium
 
+    from drumline.envs import atari
+
     options = dict(spec.options)
     if render_mode is not None:
         options["render_mode"] = render_mode
@@ -148,15 +150,19 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
         if factory is not None:
             return _call_factory(env_id, factory, options, limit)
         env_id = env_id.partition(":")[2]
-    if env_id.startswith("ALE/"):
-        _register_atari()
+    is_atari = env_id.startswith("ALE/")
+    if is_atari:
+        atari.register(env_id)
     try:
         known = gymnasium.spec(env_id)
     except gymnasium.error.Error as error:
         raise EnvironmentProblem(_unknown(env_id, str(error))) from error
     known = dataclasses.replace(known, order_enforce=False)
     try:
-        made = gymnasium.make(known, max_episode_steps=-1, disable_env_checker=True, **options)
+        if is_atari:
+            made = atari.make(known, options)
+        else:
+            made = gymnasium.make(known, max_episode_steps=-1, disable_env_checker=True, **options)
     except Exception as error:
         raise EnvironmentProblem(
             f"environment {spec.id!r} cannot be made: {type(error).__name__}: {error}"
@@ -196,18 +202,6 @@ def _without_time_limits(made: Any) -> Any:
         else:
             outer = outer.env
     return made
-
-
-def _register_atari() -> None:
-    import gymnasium
-
-    try:
-        ale_py = importlib.import_module("ale_py")
-    except ImportError as error:
-        raise EnvironmentProblem(
-            "ALE/… environments need the extra `ale-py` (GPL-2.0): pip install ale-py"
-        ) from error
-    gymnasium.register_envs(ale_py)
 
 
 def _envpool_ids() -> tuple[str, ...] | None:

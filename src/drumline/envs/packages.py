@@ -5,7 +5,7 @@ import sys
 _ENGINES = {
     "mujoco": ("mujoco",),
     "Box2D": ("box2d", "box2d-py"),
-    "ale_py": ("ale-py",),
+    "ale_py": ("ale-py", "opencv-python-headless", "opencv-python"),
 }
 """Module → the names under which it may be installed."""
 

@@ -6,7 +6,9 @@ CONTROL_IDS = tuple(
     for version in (4, 5)
 )
 ATARI_IDS = tuple(
-    f"{name}-v5" for name in ("Pong", "Breakout", "Qbert", "Krull", "Jamesbond", "SpaceInvaders")
+    f"{prefix}{name}-v5"
+    for prefix in ("", "ALE/")
+    for name in ("Pong", "Breakout", "Qbert", "Krull", "Jamesbond", "SpaceInvaders")
 )
 FOOTBALL_IDS = tuple(
     f"gfootball/{name}-v1"
