@@ -5,8 +5,8 @@ import pytest
 from envs.lane_streams import streams
 
 from drumline.envs.football import Checkpoints, checkpoints_within, goal_distance
-from drumline.envs.lanes import LaneHistory, LanesSpec
-from drumline.envs.make import EnvironmentProblem, EnvironmentSpec
+from drumline.envs.lanes import LaneHistory, LanesSpec, renewal_seed
+from drumline.envs.make import EnvironmentProblem, EnvironmentSpec, make_environment
 
 EMPTY_GOAL = EnvironmentSpec("gfootball/academy_empty_goal_close-v1", "envpool")
 RUN_TO_SCORE = EnvironmentSpec("gfootball/academy_run_to_score_with_keeper-v1", "envpool")
@@ -97,10 +97,50 @@ def test_checkpoints_come_back_with_a_restored_lane():
     assert [float(restored.step(None, run[:1]).rewards[0]) for _ in range(30)] == rewards[30:]
 
 
+def test_an_episode_is_reached_by_resets_alone_whatever_was_done_before():
+    spec = EnvironmentSpec(EMPTY_GOAL.id, "envpool", options={"max_episode_steps": 9})
+    lanes, restored = (LanesSpec(spec, 3, 0, 2, checkpoints=True)() for _ in range(2))
+    rng = np.random.default_rng(0)
+    actions, ended = rng.integers(0, 19, (44, 2)), np.zeros((44, 2), bool)
+    lanes.begin(0)
+    for t in range(44):
+        steps = lanes.step(None, actions[t])
+        ended[t] = steps.terminated | steps.truncated
+    assert ended.sum(axis=0).min() > 3
+    histories = [LaneHistory(0, 0, actions[:, lane], ended[:, lane]) for lane in range(2)]
+    assert (restored.restore(histories) == steps.observations).all()
+    assert restored.episode.tolist() == lanes.episode.tolist()
+    for _ in range(20):
+        more = rng.integers(0, 19, 2)
+        for before, after in zip(lanes.step(None, more), restored.step(None, more), strict=True):
+            assert before.tobytes() == after.tobytes()
+
+
+def test_a_policy_alone_sees_the_stacks_that_lanes_see():
+    lanes = LanesSpec(EMPTY_GOAL, 0, 0, 1)()
+    alone = make_environment(EMPTY_GOAL).environment
+    first = lanes.begin(0)
+    observation, _ = alone.reset(seed=renewal_seed(0, 0, 0))
+    assert (observation == first[0]).all()
+    assert observation.shape == alone.observation_space.shape == (16, 72, 96)
+    planes = observation.reshape(4, 4, 72, 96)
+    assert (planes == planes[-1]).all()
+    before = observation.copy()
+    for _ in range(6):
+        steps = lanes.step(None, np.array([5]))
+        observation = alone.step(5)[0]
+        assert (observation == steps.observations[0]).all()
+        assert (observation[:12] == before[4:]).all()
+        before = observation.copy()
+    assert not (observation.reshape(4, 4, 72, 96)[0] == observation[12:]).all()
+
+
 @pytest.mark.parametrize("engine", ["gymnasium", "envpool"])
 def test_checkpoints_are_refused_elsewhere(engine: str):
     spec = EnvironmentSpec("CartPole-v1", engine)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(EnvironmentProblem, match="not for 'CartPole-v1'"):
+    with pytest.raises(
+        EnvironmentProblem, match=r"--reward scoring-checkpoints .* not for 'CartPole-v1'"
+    ):
         LanesSpec(spec, 0, 0, 1, checkpoints=True)()
 
 

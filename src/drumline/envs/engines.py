@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from drumline.envs.football_frames import FootballFrames, is_football, stacked_space
 from drumline.envs.make import EnvironmentProblem
+
+_ONLY = np.zeros(1, np.int64)
 
 
 class EnvPoolEnvironment:
@@ -42,6 +45,10 @@ class EnvPoolEnvironment:
                 f"EnvPool cannot make {env_id!r}: {type(error).__name__}: {error}"
             ) from error
         self.observation_space = self._pool.observation_space
+        self._football: FootballFrames | None = None
+        if is_football(env_id):
+            self._football = FootballFrames(1, self.observation_space.shape)
+            self.observation_space = stacked_space(self.observation_space)
         self.action_space = self._pool.action_space
         spec = self._pool.spec.config
         self.limit = int(getattr(spec, "max_episode_steps", 0) or 0)
@@ -62,11 +69,15 @@ class EnvPoolEnvironment:
         """Make a new pool with this seed and start its first episode."""
         self._make(0 if seed is None else seed)
         observation, info = self._pool.reset()
+        if self._football is not None:
+            observation = self._football.start(_ONLY, observation)
         return observation[0], info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Step the one environment."""
         observation, reward, terminated, truncated, info = self._pool.step(np.asarray(action)[None])
+        if self._football is not None:
+            observation = self._football.follow(_ONLY, observation)
         return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), info
 
     def close(self) -> None:

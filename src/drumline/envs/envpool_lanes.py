@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.football import Checkpoints
+from drumline.envs.football import Checkpoints, no_checkpoints
+from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
 from drumline.envs.lanes import (
     ActionForm,
     LaneHistory,
@@ -70,8 +71,14 @@ class EnvPoolLanes:
             self.observation_space = known.gymnasium_observation_space
             self.action_space = known.gymnasium_action_space
         check_observations(self.observation_space, spec.id)
-        atari = "atari" in type(known).__mro__[1].__module__
-        self.stack = int(known.config.stack_num) if atari else 1
+        self._football: FootballFrames | None = None
+        self.stack = 1
+        if is_football(spec.id):
+            self._football = FootballFrames(count, self.observation_space.shape)
+            self.observation_space = stacked_space(self.observation_space)
+            self.stack = STACK
+        elif "atari" in type(known).__mro__[1].__module__:
+            self.stack = int(known.config.stack_num)
         names: list[str] = list(known._action_keys)
         if len(names) != 3:
             raise EnvironmentProblem(f"{spec.id} takes {names[2:]}; lanes serve one action each")
@@ -87,10 +94,8 @@ class EnvPoolLanes:
         self._checkpoints: Checkpoints | None = None
         self.scores: np.ndarray | None = None
         if checkpoints:
-            if not spec.id.startswith("gfootball/"):
-                raise EnvironmentProblem(
-                    f"checkpoints are for EnvPool's gfootball/… ids, not for {spec.id!r}"
-                )
+            if not is_football(spec.id):
+                raise EnvironmentProblem(no_checkpoints(spec.id))
             self._checkpoints = Checkpoints(count)
             self._owner_field = fields.index("info:ball_owned_team")
             self.scores = np.zeros(count, np.float32)
@@ -117,6 +122,8 @@ class EnvPoolLanes:
             self.scores[ids] = rewards
             owner = state[self._owner_field]
             rewards = self._checkpoints.rewards(ids, observations, owner, rewards)
+        if self._football is not None:
+            observations = self._football.follow(ids, observations)
         over = done | truncated
         final = self._no_final
         if over.any():
@@ -145,6 +152,8 @@ class EnvPoolLanes:
             raise ValueError(f"lanes share a pool, so one renewal; got {sorted(renewals)}")
         self.episode[:] = [history.episode for history in histories]
         observations = self._anew(renewals.pop()).copy()
+        if self._football is not None:
+            histories = [self._skipped(observations, *entry) for entry in enumerate(histories)]
         lengths = np.array([len(history.actions) for history in histories])
         for row in range(int(lengths.max())):
             lanes = np.flatnonzero(lengths > row)
@@ -160,6 +169,18 @@ class EnvPoolLanes:
                 )
             observations[lanes] = steps.observations
         return observations
+
+    def _skipped(self, observations: np.ndarray, lane: int, history: LaneHistory) -> LaneHistory:
+        """Go to a lane's running episode by resets alone; returns what is left to replay.
+
+        A football episode is a function of its pool's seed and its number (measured).
+        """
+        ended = np.flatnonzero(history.ended)
+        for _ in ended:
+            observations[lane] = self._reset(self._all[lane : lane + 1])[0]
+        self.episode[lane] += len(ended)
+        rest = slice(int(ended[-1]) + 1 if len(ended) else 0, None)
+        return history._replace(actions=history.actions[rest], ended=history.ended[rest])
 
     def close(self) -> None:
         """Close the pool."""
@@ -201,7 +222,8 @@ class EnvPoolLanes:
             self._lives[ids] = state[self._life_fields[0]]
         if self._checkpoints is not None:
             self._checkpoints.start(ids)
-        return state[self._fields[0]]
+        observations = state[self._fields[0]]
+        return observations if self._football is None else self._football.start(ids, observations)
 
     def _next_episode(self, ids: np.ndarray, actions: np.ndarray, done: np.ndarray) -> np.ndarray:
         """Return first observations: the pool resets who is done, and the others when told."""

@@ -31,6 +31,14 @@ def checkpoints_within(distance: np.ndarray) -> np.ndarray:
     return (distance[:, None] <= thresholds).sum(axis=1)
 
 
+def no_checkpoints(env_id: str) -> str:
+    """Return what is said of environments that have none."""
+    return (
+        f"--reward scoring-checkpoints is for EnvPool's gfootball/… ids, not for {env_id!r}; "
+        "leave the flag away"
+    )
+
+
 class Checkpoints:
     """How many checkpoints each lane's running episode has collected."""
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from drumline import seeding
+from drumline.envs.football import no_checkpoints
 from drumline.envs.make import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.timing import StepTimeLaw, StepTimes
 
@@ -109,9 +110,7 @@ class LanesSpec:
                 threads=self.threads,
             )
         if self.checkpoints:
-            raise EnvironmentProblem(
-                f"checkpoints are for EnvPool's gfootball/… ids, not for {self.environment.id!r}"
-            )
+            raise EnvironmentProblem(no_checkpoints(self.environment.id))
         from drumline.envs.gymnasium_lanes import GymnasiumLanes
 
         return GymnasiumLanes(self.environment, self.root_seed, self.first, self.count)

@@ -1,0 +1,47 @@
+"""What football networks are shown: four minimaps, as the game's own stacked observation.
+
+EnvPool returns the newest minimap alone, `[72, 96, 4]`. A stack has `[16, 72, 96]`: four frames,
+oldest first, of four planes each. An episode begins with its first frame four times.
+"""
+
+from typing import Any
+
+import numpy as np
+
+STACK = 4
+
+
+def is_football(env_id: str) -> bool:
+    """Return whether an EnvPool id is Google Research Football's."""
+    return env_id.startswith("gfootball/")
+
+
+def stacked_space(space: Any) -> Any:
+    """Return the space of stacks of a space of minimaps."""
+    import gymnasium
+
+    height, width, planes = space.shape
+    return gymnasium.spaces.Box(0, 255, (STACK * planes, height, width), space.dtype)
+
+
+class FootballFrames:
+    """The latest frames of each environment."""
+
+    def __init__(self, count: int, minimaps: tuple[int, ...]):
+        height, width, self._planes = minimaps
+        self._stacks = np.zeros((count, STACK * self._planes, height, width), np.uint8)
+
+    def start(self, lanes: np.ndarray, minimaps: np.ndarray) -> np.ndarray:
+        """Return the stacks of these lanes' new episodes."""
+        self._stacks[lanes] = np.tile(_planes_first(minimaps), (1, STACK, 1, 1))
+        return self._stacks[lanes]
+
+    def follow(self, lanes: np.ndarray, minimaps: np.ndarray) -> np.ndarray:
+        """Return the stacks after one more frame."""
+        older = self._stacks[lanes, self._planes :]
+        self._stacks[lanes] = np.concatenate([older, _planes_first(minimaps)], axis=1)
+        return self._stacks[lanes]
+
+
+def _planes_first(minimaps: np.ndarray) -> np.ndarray:
+    return minimaps.transpose(0, 3, 1, 2)
