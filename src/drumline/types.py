@@ -180,6 +180,8 @@ class EpisodeRow(NamedTuple):
     sign: int
     episode_return: float
     length: int
+    score: float | None = None
+    """What the engine itself paid, where the return is of another reward."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,8 @@ class Rollout(NamedTuple):
     """[J]"""
     final_observations: np.ndarray | StackedFrames
     """[J, …]: the last observation of each truncated episode, which no next row holds."""
+    scores: np.ndarray | None = None
+    """[T, B] float32: the engine's own rewards, where `rewards` are others."""
 
 
 class GradientJob(NamedTuple):

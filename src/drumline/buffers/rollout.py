@@ -38,6 +38,8 @@ class RolloutShape:
     """How many episodes of one environment may be cut within one interval."""
     stack: int = 1
     """Observations are stacks of so many frames, stored once each; then any number may be cut."""
+    scores: bool = False
+    """Whether the engine's own reward is kept beside the one that is learned from."""
 
     def layout(self) -> Layout:
         """Return name → (shape, dtype) of both storages' arrays."""
@@ -52,6 +54,7 @@ class RolloutShape:
             "versions": (steps, "<i4"),
             "noise": ((self.environments, self.noise_size), "<f4"),
             **self._observations(),
+            **({"scores": (steps, "<f4")} if self.scores else {}),
         }
         return {_PREFIX + name: entry for name, entry in arrays.items()}
 
@@ -77,6 +80,7 @@ class RolloutStorage:
         self.versions = arrays[_PREFIX + "versions"]
         """Which published version chose each action."""
         self.noise = arrays[_PREFIX + "noise"]
+        self.scores = arrays[_PREFIX + "scores"] if shape.scores else None
         self._observations: WholeObservations | FrameTapes
         if shape.stack == 1:
             names = ("observations", "final_counts", "final_steps", "final_observations")
@@ -121,4 +125,5 @@ class RolloutStorage:
             final_steps=finals.steps,
             final_environments=finals.environments,
             final_observations=finals.observations,
+            scores=None if self.scores is None else self.scores[slot],
         )

@@ -7,6 +7,7 @@ from drumline.recipes.actor_critic_config import SynchronousConfig, UnrollConfig
 from drumline.recipes.actor_critic_presets import (
     ATARI_IDS,
     CONTROL_IDS,
+    FOOTBALL,
     FOOTBALL_IDS,
     NORMALIZED,
 )
@@ -69,10 +70,11 @@ _ATARI = {
 }
 _FOOTBALL = {
     **_ATARI,
+    **FOOTBALL,
     "network": "football-cnn",
     "total_steps": 5_000_000,
     "discount": 0.993,
-    "clip_rewards": False,
+    "renew_intervals": 12_800,  # an EnvPool game of football is never freed: 44 MB each
 }
 
 PRESETS: dict[str, dict[str, Any]] = {

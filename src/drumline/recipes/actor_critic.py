@@ -84,7 +84,8 @@ def parts_of(config: ActorCriticConfig) -> ActorCriticParts:
     engine = resolve_engine(config.env, config.engine, prefer="envpool")
     environment = EnvironmentSpec(config.env, engine)
     law = parse_step_time(config.step_time) if config.step_time else None
-    lanes = LanesSpec(environment, config.seed, 0, config.num_envs, law)
+    checkpoints = config.reward == "scoring-checkpoints"
+    lanes = LanesSpec(environment, config.seed, 0, config.num_envs, law, checkpoints)
     probe = dataclasses.replace(lanes, count=1)()
     try:
         observations, actions = probe.observation_space, probe.action_space
@@ -117,6 +118,7 @@ def parts_of(config: ActorCriticConfig) -> ActorCriticParts:
         truncations=config.truncations_per_interval
         or max(4, min(config.alpha, (16 << 20) // (2 * config.num_envs * item))),
         stack=1 if config.normalize_observations else stack,  # moments need whole observations
+        scores=checkpoints,
     )
     return ActorCriticParts(config, lanes, renewed, shape, network, _policy_head(head, actions))
 

@@ -28,6 +28,8 @@ class ActorCriticConfig:
     """Shards of the environments whose gradients are computed apart and added in order."""
     learner_threads: int = 1
     """Threads of the learner's tensor operations."""
+    reward: Literal["scoring", "scoring-checkpoints"] = "scoring"
+    """Football: pay for goals alone, or for the way to the goal too. Others pay what they pay."""
     network: str = "mlp"
     """mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
     hidden: tuple[int, ...] = (64, 64)

@@ -10,13 +10,16 @@ WINDOW = 100
 class EpisodeTally:
     """Running returns and lengths of every environment, and the latest finished episodes."""
 
-    def __init__(self, environments: int, alpha: int, renew_intervals: int):
+    def __init__(self, environments: int, alpha: int, renew_intervals: int, scores: bool = False):
+        """`scores`: whether rollouts tell what the engine itself paid."""
         self._alpha = alpha
         self._renew_intervals = renew_intervals
         self._returns = np.zeros(environments)
         self._lengths = np.zeros(environments, np.int64)
         self._recent = np.zeros(WINDOW)
         self._count = 0
+        self._scores = np.zeros(environments) if scores else None
+        self._recent_scores = np.zeros(WINDOW)
         self._rows: list[EpisodeRow] = []
         self.cut = 0
         """Episodes that a renewal ended; they count as no episode."""
@@ -27,6 +30,14 @@ class EpisodeTally:
         known = min(self._count, WINDOW)
         return float(self._recent[:known].mean()) if known else 0.0
 
+    @property
+    def recent_score(self) -> float | None:
+        """Return the mean score of the latest 100 episodes, if scores are told."""
+        known = min(self._count, WINDOW)
+        if self._scores is None:
+            return None
+        return float(self._recent_scores[:known].mean()) if known else 0.0
+
     def fold(self, rollout: Rollout) -> None:
         """Take over an interval."""
         every = self._renew_intervals
@@ -36,6 +47,8 @@ class EpisodeTally:
         for t in range(self._alpha):
             self._returns += rollout.rewards[t]
             self._lengths += 1
+            if self._scores is not None and rollout.scores is not None:
+                self._scores += rollout.scores[t]
             for environment in np.flatnonzero(ended[t]).tolist():
                 self._finish(rollout.interval + 1, environment)
 
@@ -69,6 +82,9 @@ class EpisodeTally:
             "episode_lengths": self._lengths.copy(),
             "episode_recent": self._recent.copy(),
         }
+        if self._scores is not None:
+            tensors["episode_scores"] = self._scores.copy()
+            tensors["episode_recent_scores"] = self._recent_scores.copy()
         return State(tensors, {"episode_count": self._count, "episodes_cut": self.cut})
 
     def load(self, state: State) -> None:
@@ -77,6 +93,9 @@ class EpisodeTally:
             self._returns[:] = state.tensors["episode_returns"]
             self._lengths[:] = state.tensors["episode_lengths"]
             self._recent[:] = state.tensors["episode_recent"]
+            if self._scores is not None:
+                self._scores[:] = state.tensors["episode_scores"]
+                self._recent_scores[:] = state.tensors["episode_recent_scores"]
             self._count = int(state.counters["episode_count"])
             self.cut = int(state.counters["episodes_cut"])
         except KeyError as missing:
@@ -86,10 +105,16 @@ class EpisodeTally:
         self.cut += int(np.count_nonzero(self._lengths[environments]))
         self._returns[environments] = 0.0
         self._lengths[environments] = 0
+        if self._scores is not None:
+            self._scores[environments] = 0.0
 
     def _finish(self, update: int, environment: int) -> None:
         episode_return, length = float(self._returns[environment]), int(self._lengths[environment])
-        self._rows.append(EpisodeRow(update, environment, 0, episode_return, length))
+        score = None if self._scores is None else float(self._scores[environment])
+        self._rows.append(EpisodeRow(update, environment, 0, episode_return, length, score))
+        if self._scores is not None:
+            self._recent_scores[self._count % WINDOW] = self._scores[environment]
+            self._scores[environment] = 0.0
         self._recent[self._count % WINDOW] = episode_return
         self._count += 1
         self._returns[environment] = 0.0

@@ -16,6 +16,7 @@ from drumline.recipes.actor_critic_config import (
 from drumline.recipes.actor_critic_presets import (
     ATARI_IDS,
     CONTROL_IDS,
+    FOOTBALL,
     FOOTBALL_IDS,
     NORMALIZED,
 )
@@ -91,6 +92,7 @@ _ATARI = {
 }
 _FOOTBALL = {
     **_ATARI,
+    **FOOTBALL,
     "network": "football-cnn",
     "total_steps": 5_000_000,
     "learning_rate": 3.43e-4,
@@ -100,7 +102,8 @@ _FOOTBALL = {
     "clip": 0.08,
     "entropy_coefficient": 0.003,
     "max_gradient_norm": 0.64,
-    "clip_rewards": False,
+    "renew_intervals": 512,  # an EnvPool game of football is never freed: 44 MB each
+    "evaluate_every": 250,
 }
 
 PRESETS: dict[str, dict[str, Any]] = {

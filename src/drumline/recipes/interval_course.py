@@ -38,7 +38,9 @@ class IntervalCourse:
             renewed=parts.renewed,
             renew_intervals=config.renew_intervals,
         )
-        self.tally = EpisodeTally(config.num_envs, config.alpha, config.renew_intervals)
+        self.tally = EpisodeTally(
+            config.num_envs, config.alpha, config.renew_intervals, parts.shape.scores
+        )
         self._previous = published_copy(learner.published())
         self._first: Rollout | None = None
         self._gradient_steps = 0.0

@@ -223,6 +223,7 @@ class RotationRun:
         seconds = interval.waited_seconds + interval.update_ended - interval.update_began
         metrics = {
             "episode_return_mean": tally.recent_mean,
+            **({} if tally.recent_score is None else {"score_mean": tally.recent_score}),
             "episodes_cut": float(tally.cut),
             **interval.metrics,
             **more,

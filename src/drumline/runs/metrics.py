@@ -44,9 +44,15 @@ def metrics_line(columns: Sequence[str], update: int, metrics: Metrics) -> str:
 def episode_lines(episodes: Iterable[EpisodeRow]) -> str:
     """Return the rows of one update, each with its line end."""
     return "".join(
-        f"{update},{member},{sign},{_number(episode_return)},{length}\n"
-        for update, member, sign, episode_return, length in episodes
+        f"{update},{member},{sign},{_number(episode_return)},{length}"
+        f"{'' if score is None else f',{_number(score)}'}\n"
+        for update, member, sign, episode_return, length, score in episodes
     )
+
+
+def episodes_header(episodes: Sequence[EpisodeRow]) -> str:
+    """Return the header that fits the first rows of a run."""
+    return EPISODES_HEADER if episodes[0].score is None else f"{EPISODES_HEADER},score"
 
 
 def evaluation_line(row: EvaluationRow) -> str:

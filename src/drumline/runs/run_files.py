@@ -9,9 +9,9 @@ from drumline.runs.checkpoint import Checkpoint, write_checkpoint
 from drumline.runs.fingerprints import chain_columns, chain_header, chain_start, next_row, row_line
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import (
-    EPISODES_HEADER,
     EVALUATIONS_HEADER,
     episode_lines,
+    episodes_header,
     evaluation_line,
     metrics_columns,
     metrics_line,
@@ -53,7 +53,7 @@ class RunFiles:
         self._csv("metrics.csv", ",".join(self._metrics_columns)).append(f"{line}\n".encode())
         if record.episodes:
             lines = episode_lines(record.episodes)
-            self._csv("episodes.csv", EPISODES_HEADER).append(lines.encode())
+            self._csv("episodes.csv", episodes_header(record.episodes)).append(lines.encode())
         self._fingerprint(record)
         if self._tensorboard:
             self._scalars(record.update, record.metrics)

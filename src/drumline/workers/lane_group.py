@@ -163,6 +163,8 @@ class LaneGroup:
         everyone = len(lanes) == len(self._everyone)
         steps = self._lanes.step(None if everyone else lanes, storage.actions[at])
         storage.rewards[at] = steps.rewards
+        if storage.scores is not None and self._lanes.scores is not None:
+            storage.scores[at] = self._lanes.scores[lanes]
         self._context.probe("half-row")
         storage.terminated[at] = steps.terminated
         storage.truncated[at] = steps.truncated
