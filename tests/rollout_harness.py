@@ -115,8 +115,8 @@ class Copied(dict[str, np.ndarray]):
     @staticmethod
     def of(rollout: Rollout) -> "Copied":
         """Copy every array of a rollout."""
-        named = rollout._asdict().items()
-        return Copied({name: np.array(whole(a)) for name, a in named if name != "interval"})
+        named = rollout._replace(interval=None)._asdict().items()
+        return Copied({name: np.array(whole(a)) for name, a in named if a is not None})
 
 
 class GivenVersions:

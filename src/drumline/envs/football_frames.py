@@ -8,12 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from drumline.envs.make import EnvironmentSpec
+
 STACK = 4
 
 
 def is_football(env_id: str) -> bool:
     """Return whether an EnvPool id is Google Research Football's."""
     return env_id.startswith("gfootball/")
+
+
+def never_freed(spec: EnvironmentSpec) -> bool:
+    """Return whether closed environments keep their memory: EnvPool's football, 44 MB each."""
+    return spec.engine == "envpool" and is_football(spec.id)
 
 
 def stacked_space(space: Any) -> Any:

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.buffers.rollout import RolloutStorage
 from drumline.display.dashboard import Display
+from drumline.envs.football_frames import never_freed
 from drumline.protocols import Crew, Learner, Probe, PublishedLayout, WorkerPool
 from drumline.recipes.actor_critic import ActorCriticParts
 from drumline.recipes.attended_crew import AttendedCrew
@@ -19,6 +20,7 @@ from drumline.recipes.attended_pool import TICK_SECONDS, StopSignals
 from drumline.recipes.course import Course, published_copy, taken
 from drumline.recipes.layout import ExecutorLayout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
+from drumline.recipes.replaced_pool import ReplacedPool
 from drumline.recipes.staff import Staff
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
@@ -147,14 +149,18 @@ class RotationRun:
         published = PublishedLayout.of(self._learner.published())
         if self._layout.pool == "inline":
             return InlinePool(worker, published=published, role="evaluator")
-        return ProcessPool(
-            worker,
-            size=1,
-            published=published,
-            hang_seconds=self._layout.hang_seconds,
-            role="evaluator",
-            log=self._display.message,
-        )
+
+        def processes() -> ProcessPool:
+            return ProcessPool(
+                worker,
+                size=1,
+                published=published,
+                hang_seconds=self._layout.hang_seconds,
+                role="evaluator",
+                log=self._display.message,
+            )
+
+        return ReplacedPool(processes) if never_freed(worker.environment) else processes()
 
     def _start_of(self, role: str, index: int) -> ExecutorStart | None:
         if role != "executor":
