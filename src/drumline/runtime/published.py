@@ -85,11 +85,13 @@ class PublishedSlots:
         copied between two equal readings of it is whole.
         """
         while True:
-            version = self.newest()
+            held: list[int] = self._versions.tolist()
+            version = max(held)
             if version == _NONE:
                 raise LookupError("nothing is published yet")
-            copies = {name: array.copy() for name, array in self._slots[version % SLOTS].items()}
-            if self._versions[version % SLOTS] == version:
+            slot = held.index(version)
+            copies = {name: array.copy() for name, array in self._slots[slot].items()}
+            if self._versions[slot] == version:
                 return version, copies
 
     def _check(self, arrays: Mapping[str, np.ndarray]) -> None:
