@@ -62,6 +62,9 @@ class EpisodeTally:
         for end in [*(np.flatnonzero(ended) + 1).tolist(), len(ended)]:
             self._returns[environment] += unroll.rewards[start:end, 0].sum(dtype=np.float64)
             self._lengths[environment] += end - start
+            if self._scores is not None and unroll.scores is not None:
+                score = unroll.scores[start:end, 0].sum(dtype=np.float64)
+                self._scores[environment] += score
             if end > start and ended[end - 1]:
                 self._finish(update, environment)
             start = end

@@ -37,7 +37,8 @@ class FreeCourse:
         self._queue: UnrollQueue | None = None
         self._journals = self._new_journals()
         every = config.renew_intervals if parts.renewed else 0
-        self.tally = EpisodeTally(config.num_envs, config.alpha, every)
+        scores = parts.shape.scores
+        self.tally = EpisodeTally(config.num_envs, config.alpha, every, scores)
 
     def begin(self, crew: Any, first: int) -> None:
         """Publish the newest version, and let every environment begin two unrolls."""

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from drumline.buffers.rollout import STORAGES, RolloutStorage
-from drumline.types import Rollout
+from drumline.functional.frame_stacks import whole
+from drumline.types import Rollout, StackedFrames
 
 
 class UnrollQueue:
@@ -57,12 +58,12 @@ class UnrollQueue:
             rewards[environment, unroll] = self._fold(environment, alone, update)
         parts: list[Rollout] = []
         lags: list[np.ndarray] = []
-        for slot, whole in enumerate(wholes):
+        for slot, stored in enumerate(wholes):
             chosen = [entry for entry in taken if entry[1] % STORAGES == slot]
             if chosen:
                 environments = [environment for environment, _ in chosen]
                 own = np.concatenate([rewards[entry] for entry in chosen], axis=1)
-                parts.append(columns(whole, environments)._replace(rewards=own))
+                parts.append(columns(stored, environments)._replace(rewards=own))
                 lags.append(update - self._storage.versions[slot][:, environments].ravel())
         self.lags = np.concatenate(lags)
         for environment, unroll in taken:
@@ -78,7 +79,12 @@ def column(rollout: Rollout, environment: int) -> Rollout:
 
 def columns(rollout: Rollout, environments: list[int]) -> Rollout:
     """Return copies of several environments' parts, in this order."""
-    return _chosen(rollout, environments, environments)
+    chosen = _chosen(rollout, environments, environments)
+    return chosen._replace(
+        observations=whole(chosen.observations),
+        final_observations=whole(chosen.final_observations),
+        scores=None,  # nobody learns from them
+    )
 
 
 def joined(parts: list[Rollout], interval: int) -> Rollout:
@@ -101,10 +107,20 @@ def _chosen(rollout: Rollout, which: slice | list[int], environments: list[int])
     rows = [np.flatnonzero(rollout.final_environments == e) for e in environments]
     places = np.repeat(np.arange(len(environments)), [len(own) for own in rows])
     finals = np.concatenate(rows)
-    grids = ("observations", "actions", "rewards", "terminated", "truncated", "log_probs", "values")
+    grids = ("actions", "rewards", "terminated", "truncated", "log_probs", "values")
+    rest, last = rollout.observations, rollout.final_observations
+    every = slice(None)
     return rollout._replace(
         **{name: getattr(rollout, name)[:, which] for name in grids},
+        observations=_picked(rest, (every, which)),
+        scores=None if rollout.scores is None else rollout.scores[:, which],
         final_steps=rollout.final_steps[finals],
         final_environments=places,
-        final_observations=rollout.final_observations[finals],
+        final_observations=_picked(last, finals),
     )
+
+
+def _picked(observations: np.ndarray | StackedFrames, which: Any) -> np.ndarray | StackedFrames:
+    if isinstance(observations, StackedFrames):
+        return observations._replace(indices=observations.indices[which])
+    return observations[which]
