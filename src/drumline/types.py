@@ -260,6 +260,68 @@ class GradientJob(NamedTuple):
     """Root of the job's streams: which rows are drawn, and the noise on target actions."""
 
 
+class Live(NamedTuple):
+    """Task: gradient steps on the published actor, if any, and one episode for the replay."""
+
+    version: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    """Of the individual."""
+    seed: int
+    """Of the episode."""
+    refine: GradientJob | None
+    random: bool
+    """Act at random, whatever the actor: a warm-up."""
+
+
+class EvaluateMean(NamedTuple):
+    """Task: episodes of the published actor that nothing learns from."""
+
+    version: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    """Of the individual that it is evaluated beside."""
+    seed: int
+    episodes: int
+
+
+class TrainCritics(NamedTuple):
+    """Task: gradient steps on the published critics; the published actor is the target policy."""
+
+    version: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    job: GradientJob
+
+
+class Lived(NamedTuple):
+    """Result of `Live`."""
+
+    vector: np.ndarray | None
+    """Parameters `[P]` after the gradient steps; None if there were none."""
+    episode_return: float
+    length: int
+    kind: int
+    """How the episode ended: TERMINATED or TRUNCATED."""
+    observations: np.ndarray
+    """[T + 1, D] float32"""
+    actions: np.ndarray
+    """[T, A] float32; a discrete one counts from 0."""
+    rewards: np.ndarray
+    """[T] float32"""
+
+
+class MeanEvaluated(NamedTuple):
+    """Result of `EvaluateMean`."""
+
+    returns: tuple[float, ...]
+    env_steps: int
+
+
+class CriticsTrained(NamedTuple):
+    """Result of `TrainCritics`."""
+
+    state: "State"
+    metrics: Metrics
+
+
 class Minibatch(NamedTuple):
     """Transitions drawn from a replay, valid until the next draw."""
 

@@ -118,7 +118,7 @@ def train(
 
 def _promise(config: Any) -> str:
     """Return what the run folder says first."""
-    if reason := find_method(method_of(config)).no_promise:
+    if reason := find_method(method_of(config)).no_promise or getattr(config, "no_promise", ""):
         return f"{NO_PROMISE}: {reason}"
     return PROMISE if config.promise else f"{NO_PROMISE}: trained with --no-promise"
 

@@ -4,7 +4,7 @@ import json
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from drumline.commands.command_line import CommandLine, WrongUse
 
@@ -70,15 +70,17 @@ def verify_again(
     from drumline.runs.fingerprints import first_difference, read_chain
     from drumline.runs.folder import RunError
 
-    _refuse_no_promise(folder)
+    run = Run(folder)
+    logged = _event_log(run.config, folder)
+    if not logged:
+        _refuse_no_promise(folder)
     if other := "; ".join(map(str, differences(folder.document))):
         raise RunError(f"{NO_PROMISE}: {folder.path} was made on another machine ({other})")
-    run = Run(folder)
     rows = run.metrics if folder.metrics_csv.exists() else []
     if not rows:
         raise RunError(f"{folder.path} has no updates to verify")
     count = min(len(rows), updates or updates_within(run.metrics, 60.0))
-    again = replace(run.config, evaluate_every=0, evaluate_episodes=1)
+    again = replace(run.config, evaluate_every=0, evaluate_episodes=1, **logged)
     with tempfile.TemporaryDirectory(prefix="drumline-verify-") as place:
         try:
             second = train(again, out=Path(place) / "again", layout=layout, last_update=count)
@@ -87,6 +89,12 @@ def verify_again(
             raise
         ours = read_chain(folder.fingerprints_csv)
         return count, first_difference(ours, read_chain(second.folder.fingerprints_csv))
+
+
+def _event_log(config: Any, folder: "RunFolder") -> dict[str, str]:
+    """Return how a run by the wall clock is done again: in the order of its events."""
+    log = folder.path / "events.jsonl"
+    return {"replay_events": str(log)} if getattr(config, "clock", "") == "wall" else {}
 
 
 def updates_within(rows: list[dict[str, float]], seconds: float) -> int:

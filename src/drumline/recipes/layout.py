@@ -104,3 +104,16 @@ class LockstepLayout(ExecutorLayout):
     def executors_for(self, environments: int) -> int:
         """Return the number of executor processes, resolved; 0: this process."""
         return self._asked(environments)
+
+
+@dataclass(frozen=True)
+class SteadyLayout(Layout):
+    """The layout of methods whose logical workers run on a pool of processes."""
+
+    workers: int = 0
+    """Processes that do work; 0: one per logical worker and one for the critic, which take turns
+    where there are fewer cores."""
+
+    def processes_for(self, concurrency: int) -> int:
+        """Return the number of processes, resolved."""
+        return 1 if self.pool == "inline" else self.workers or concurrency + 1

@@ -6,10 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drumline.recipes import a2c, actor_critic, ars, es, hts, impala, lockstep, ppo, td3
-from drumline.recipes.layout import ActorLayout, Layout, LockstepLayout, RotationLayout
+from drumline.recipes import a2c, actor_critic, aes, ars, es, hts, impala, lockstep, ppo, td3
+from drumline.recipes.layout import (
+    ActorLayout,
+    Layout,
+    LockstepLayout,
+    RotationLayout,
+    SteadyLayout,
+)
 from drumline.recipes.population import PopulationRun
 from drumline.recipes.rotation import RotationRun
+from drumline.recipes.steady import SteadyRun
 from drumline.recipes.stream import StreamRun
 
 
@@ -39,6 +46,14 @@ def _actor_critic(config: type, preset: Any, build: Any, layout: Any, resolve: A
 METHODS: dict[str, Method] = {
     es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun, es.packages),
     ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun, ars.packages),
+    **{
+        name: Method(config, aes.preset, aes.build, SteadyRun, aes.packages, SteadyLayout)
+        for name, config in (
+            (aes.METHOD, aes.AES),
+            (aes.ONE_PLUS_ONE, aes.OnePlusOne),
+            (aes.ACEM_RL, aes.ACEMRL),
+        )
+    },
     td3.METHOD: Method(td3.TD3, td3.preset, td3.build, StreamRun, td3.packages),
     hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, actor_critic.resolve),
     a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),

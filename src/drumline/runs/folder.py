@@ -25,6 +25,7 @@ APPEND_ONLY = (
     "episodes.csv",
     "evaluations.csv",
     "fingerprints.csv",
+    "events.jsonl",
     TENSORBOARD_FILE,
 )
 """Files that only grow; a checkpoint holds their lengths and a resume cuts them there."""

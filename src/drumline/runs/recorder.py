@@ -69,6 +69,10 @@ class Recorder:
         """Write down one scheduled evaluation."""
         self._put(lambda: self._files.evaluation(row))
 
+    def event(self, line: bytes) -> None:
+        """Append a line to the log of events."""
+        self._put(lambda: self._files.event(line))
+
     def segment(self, name: str, data: bytes) -> None:
         """Append to a segment of the replay."""
         self._put(lambda: self._files.segment(name, data))

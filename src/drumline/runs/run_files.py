@@ -63,6 +63,10 @@ class RunFiles:
         line = evaluation_line(row)
         self._csv("evaluations.csv", EVALUATIONS_HEADER).append(f"{line}\n".encode())
 
+    def event(self, line: bytes) -> None:
+        """Append to the log of events."""
+        self._open("events.jsonl").append(line)
+
     def segment(self, name: str, data: bytes) -> None:
         """Append to a segment of the replay."""
         (self._folder.path / name).parent.mkdir(exist_ok=True)

@@ -1,0 +1,364 @@
+"""AES-RL's population: what is asked, appended and told at the ends of jobs.
+
+ask     warm-up: a random episode │ else z ~ strategy: ES, or RL after gradient steps on z
+append  the episode enters the replay, whatever comes of the individual
+tell    the individual's first part ends → its mean is evaluated; its second part ends → tell
+critic  a job of minibatches whenever it is idle and has taken fewer steps than the env
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drumline import seeding
+from drumline.algorithms.actor_choice import ActorChoice
+from drumline.buffers.replay import ReplayWriter, Transitions, one_episode
+from drumline.buffers.replay_archive import ReplayArchive
+from drumline.types import (
+    Candidate,
+    CriticsTrained,
+    EpisodeRow,
+    EvaluateMean,
+    GradientJob,
+    Individual,
+    Job,
+    Live,
+    Lived,
+    MeanEvaluated,
+    Metrics,
+    State,
+    TrainCritics,
+)
+from drumline.workers.refiner import CRITIC_TENSORS
+
+KINDS = ("es", "rl", "warm-up")
+_ES, _RL, _WARMUP = range(3)
+_COUNTERS = (
+    "env_steps_counted",
+    "env_steps_beside",
+    "jobs",
+    "warmups_asked",
+    "individuals",
+    "critic_jobs",
+    "appended",
+)
+_CRITICS = "critics/"
+_CANDIDATE, _SECOND, _STAGED = "candidate/", "second/", "staged/"
+
+
+@dataclass(frozen=True)
+class PopulationPlan:
+    """What is fixed for a run."""
+
+    seed: int
+    warmup_steps: int
+    mean_evaluations: int
+    batch_size: int
+    critic_batches: int
+    """Gradient steps of a critic job."""
+    recent_episodes: int
+    """Episodes whose lengths the actor steps are made of."""
+    actor_steps: Callable[[int], int]
+    """Env steps of the recent episodes → gradient steps of an RL individual."""
+    learns_critics: bool
+    least_env_steps: int = 1
+
+
+class Second(NamedTuple):
+    """An individual that has lived and waits for its mean's evaluation."""
+
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    version: int
+    kind: int
+    episode_return: float
+    length: int
+    moved: float
+    """‖z′ − z‖, by the gradient steps."""
+    vector: np.ndarray
+
+
+class AESPopulation:
+    """A `Population`: everything follows from the order of the schedule's calls."""
+
+    def __init__(
+        self,
+        plan: PopulationPlan,
+        strategy: Any,
+        choice: ActorChoice,
+        critics: State,
+        writer: ReplayWriter,
+        archive: ReplayArchive,
+    ):
+        self.strategy = strategy
+        self.finished: EpisodeRow | None = None
+        """The episode of the individual that the latest tell was about, once."""
+        self._plan = plan
+        self._choice = choice
+        self._critics = critics
+        self._writer = writer
+        self._archive = archive
+        self._counters = dict.fromkeys(_COUNTERS, 0)
+        self._lengths: deque[int] = deque(maxlen=plan.recent_episodes)
+        self._candidates: dict[int, tuple[Candidate, int]] = {}
+        """Individuals that live, with their kind, by logical worker."""
+        self._second: dict[int, Second] = {}
+        self._staged: deque[Transitions] = deque()
+        self._latest: dict[str, np.ndarray] = {}
+
+    @property
+    def env_steps_counted(self) -> int:
+        """Return the env steps of training, warm-up included."""
+        return self._counters["env_steps_counted"]
+
+    @property
+    def env_steps_beside(self) -> int:
+        """Return the env steps of the mean's evaluations."""
+        return self._counters["env_steps_beside"]
+
+    @property
+    def rl_share(self) -> float:
+        """Return the share of individuals that were refined."""
+        return self._choice.rl_share
+
+    @property
+    def critics(self) -> np.ndarray:
+        """Return the critics' parameters."""
+        return self._critics.tensors["critics"]
+
+    @property
+    def critic_steps(self) -> int:
+        """Return the critics' gradient steps."""
+        return int(self._critics.counters["critic_steps"])
+
+    # the schedule's calls
+
+    def env_steps(self, task: Any, result: Any) -> int:
+        """Return how many env steps a job took."""
+        if isinstance(result, Lived):
+            return result.length
+        return result.env_steps if isinstance(result, MeanEvaluated) else 0
+
+    def append(self, worker: int, task: Any, result: Any) -> None:
+        """Queue an episode for the replay."""
+        if isinstance(result, Lived):
+            self._staged.append(
+                one_episode(result.observations, result.actions, result.rewards, result.kind)
+            )
+            self._counters["appended"] += result.length
+
+    def tell(self, worker: int, task: Any, result: Any) -> Metrics:
+        """Count an individual's first part; tell it at its end."""
+        self.finished = None
+        if isinstance(result, MeanEvaluated):
+            self._counters["env_steps_beside"] += result.env_steps
+            mean_fitness = sum(result.returns) / len(result.returns)
+            return self._tell(self._second.pop(worker), mean_fitness)
+        self._counters["env_steps_counted"] += result.length
+        if task.random:
+            self._lengths.append(result.length)
+            row = EpisodeRow(0, task.index, 0, result.episode_return, result.length)
+            self.finished = row
+            return {"kind": float(_WARMUP), "fitness": result.episode_return}
+        self._lengths.append(result.length)
+        candidate, kind = self._candidates.pop(worker)
+        vector, moved = candidate.vector, 0.0
+        if result.vector is not None:
+            moved = float(np.linalg.norm(result.vector.astype(np.float64) - vector))
+            vector = result.vector
+        second = Second(
+            candidate.index,
+            candidate.version,
+            kind,
+            result.episode_return,
+            result.length,
+            moved,
+            vector,
+        )
+        if self._plan.mean_evaluations:
+            self._second[worker] = second
+            return {}
+        return self._tell(second, None)
+
+    def take_critic(self, task: Any, result: CriticsTrained) -> Metrics:
+        """Take over the critics."""
+        self._critics = result.state
+        return result.metrics
+
+    def ask_critic(self) -> Job | None:
+        """Return a critic job while the critic has taken fewer steps than the environment."""
+        plan, counted = self._plan, self.env_steps_counted
+        if not plan.learns_critics or counted < plan.warmup_steps:
+            return None
+        if self.critic_steps >= counted or self._counters["appended"] < plan.batch_size:
+            return None
+        number = self._counters["critic_jobs"]
+        self._counters["critic_jobs"] += 1
+        watermark = self._counters["appended"]
+        seed = seeding.seeds(plan.seed, 1, "critic-job", number)[0]
+        job = GradientJob(plan.critic_batches, watermark, seed)
+        task = TrainCritics(self._version(self.strategy.parameters), number, job)
+        return Job(
+            task,
+            task.version,
+            gradient_steps=job.steps,
+            transitions=watermark,
+            watermark=watermark,
+        )
+
+    def ask(self, worker: int) -> Job | None:
+        """Return the individual's second part, or a new individual."""
+        plan = self._plan
+        if worker in self._second:
+            index = self._second[worker].index
+            seed = seeding.seeds(plan.seed, 1, "mean-evaluations", index)[0]
+            version = self._version(self.strategy.parameters)
+            task = EvaluateMean(version, index, seed, plan.mean_evaluations)
+            least = plan.mean_evaluations * plan.least_env_steps
+            return Job(task, version, least_env_steps=least)
+        if self.env_steps_counted < plan.warmup_steps:
+            index = self._counters["warmups_asked"]
+            self._counters["warmups_asked"] += 1
+            seed = seeding.seeds(plan.seed, 1, "warm-up-episode", index)[0]
+            version = self._version(self.strategy.parameters)
+            task = Live(version, index, seed, None, True)
+            return Job(task, version, least_env_steps=plan.least_env_steps)
+        return self._individual(worker)
+
+    def published(self) -> Mapping[str, np.ndarray]:
+        """Return the arrays of the latest job."""
+        return self._latest
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return arrays of the shapes that every version has."""
+        return self._published(self.strategy.parameters)
+
+    def fill(self, oldest: int | None) -> int:
+        """Append what waits, as far as the windows in use and what is not on disk yet allow."""
+        while self._staged:
+            bound = self._archive.oldest if oldest is None else min(oldest, self._archive.oldest)
+            if not self._writer.has_room(self._staged[0], bound):
+                break
+            self._writer.append(self._staged.popleft(), bound)
+        return self._writer.watermark
+
+    # state
+
+    def state(self) -> State:
+        """Return everything that the schedule's snapshot does not hold."""
+        parts = [self.strategy.state(), self._choice.state()]
+        tensors = {name: array for part in parts for name, array in part.tensors.items()}
+        counters = {name: value for part in parts for name, value in part.counters.items()}
+        tensors |= {_CRITICS + name: array for name, array in self._critics.tensors.items()}
+        counters["critic_steps"] = self.critic_steps
+        counters |= self._counters
+        tensors["recent_lengths"] = np.array(self._lengths, np.int64)
+        for worker, (candidate, kind) in self._candidates.items():
+            tensors[f"{_CANDIDATE}{worker}"] = candidate.vector
+            tensors[f"{_CANDIDATE}{worker}/numbers"] = np.array(
+                [candidate.index, candidate.version, kind], np.int64
+            )
+        for worker, second in self._second.items():
+            tensors[f"{_SECOND}{worker}"] = second.vector
+            numbers = (second.index, second.version, second.kind, second.length)
+            tensors[f"{_SECOND}{worker}/numbers"] = np.array(numbers, np.int64)
+            tensors[f"{_SECOND}{worker}/values"] = np.array([second.episode_return, second.moved])
+        for place, transitions in enumerate(self._staged):
+            for name, array in transitions._asdict().items():
+                tensors[f"{_STAGED}{place}/{name}"] = np.array(array)
+        return State(tensors, counters)
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        self.strategy.load(state)
+        self._choice.load(state)
+        tensors = state.tensors
+        for name in (*_COUNTERS, "critic_steps"):
+            if name not in state.counters:
+                raise ValueError(f"the state has no counter {name!r}")
+        for name in (*(_CRITICS + name for name in CRITIC_TENSORS), "recent_lengths"):
+            if name not in tensors:
+                raise ValueError(f"the state has no tensor {name!r}")
+        self._counters = {name: int(state.counters[name]) for name in _COUNTERS}
+        self._critics = State(
+            {name: tensors[_CRITICS + name] for name in CRITIC_TENSORS},
+            {"critic_steps": int(state.counters["critic_steps"])},
+        )
+        self._lengths.clear()
+        self._lengths.extend(tensors["recent_lengths"].tolist())
+        self._candidates = {}
+        for worker, vector in _by_worker(tensors, _CANDIDATE):
+            index, version, kind = tensors[f"{_CANDIDATE}{worker}/numbers"].tolist()
+            self._candidates[worker] = (Candidate(index, version, vector), kind)
+        self._second = {}
+        for worker, vector in _by_worker(tensors, _SECOND):
+            index, version, kind, length = tensors[f"{_SECOND}{worker}/numbers"].tolist()
+            episode_return, moved = tensors[f"{_SECOND}{worker}/values"].tolist()
+            self._second[worker] = Second(
+                index, version, kind, episode_return, length, moved, vector
+            )
+        self._staged.clear()
+        while f"{_STAGED}{len(self._staged)}/rewards" in tensors:
+            place = len(self._staged)
+            self._staged.append(
+                Transitions(*(tensors[f"{_STAGED}{place}/{n}"] for n in Transitions._fields))
+            )
+
+    def _individual(self, worker: int) -> Job:
+        plan = self._plan
+        (candidate,) = self.strategy.ask(1)
+        watermark = self._counters["appended"]
+        steps = plan.actor_steps(sum(self._lengths)) if watermark >= plan.batch_size else 0
+        refined = self._choice.refines(candidate.index) and steps > 0
+        self._counters["individuals"] += 1
+        self._candidates[worker] = (candidate, _RL if refined else _ES)
+        version = self._version(candidate.vector)
+        seed = seeding.seeds(plan.seed, 1, "individual-episode", candidate.index)[0]
+        if not refined:
+            task = Live(version, candidate.index, seed, None, False)
+            return Job(task, version, least_env_steps=plan.least_env_steps)
+        root = seeding.seeds(plan.seed, 1, "refine-job", candidate.index)[0]
+        job = GradientJob(steps, watermark, root)
+        return Job(
+            Live(version, candidate.index, seed, job, False),
+            version,
+            gradient_steps=steps,
+            least_env_steps=plan.least_env_steps,
+            transitions=watermark,
+            watermark=watermark,
+        )
+
+    def _tell(self, second: Second, mean_fitness: float | None) -> Metrics:
+        told = Individual(
+            second.index, second.version, second.vector, second.episode_return, mean_fitness
+        )
+        metrics = self.strategy.tell([told])
+        self.finished = EpisodeRow(0, second.index, 0, second.episode_return, second.length)
+        return {
+            **metrics,
+            "kind": float(second.kind),
+            "fitness": second.episode_return,
+            "distance_moved": second.moved,
+        }
+
+    def _version(self, actor: np.ndarray) -> int:
+        """Publish an actor with the critics of this moment, under a number of its own."""
+        self._counters["jobs"] += 1
+        self._latest = self._published(actor)
+        return self._counters["jobs"]
+
+    def _published(self, actor: np.ndarray) -> dict[str, np.ndarray]:
+        return {
+            "actor": np.array(actor, np.float32),
+            **{name: self._critics.tensors[name] for name in CRITIC_TENSORS},
+            "critic_steps": np.array([self.critic_steps], np.int64),
+        }
+
+
+def _by_worker(tensors: Mapping[str, np.ndarray], prefix: str) -> list[tuple[int, np.ndarray]]:
+    """Return the vectors whose name is the prefix and a worker's number, by worker."""
+    names = [name for name in tensors if name.startswith(prefix) and name.count("/") == 1]
+    workers = sorted(int(name.removeprefix(prefix)) for name in names)
+    return [(worker, tensors[f"{prefix}{worker}"]) for worker in workers]

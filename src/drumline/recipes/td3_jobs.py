@@ -1,0 +1,40 @@
+"""What a pool's worker takes gradient steps with: torch comes in only when it is called."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from drumline.buffers.replay import Replay, ReplayShape
+
+if TYPE_CHECKING:
+    from drumline.algorithms.td3 import TD3Jobs
+    from drumline.algorithms.td3_steps import TD3Settings
+
+
+@dataclass(frozen=True)
+class TD3JobsSpec:
+    """Shared arrays → TD3's jobs over the replay in them, on one thread."""
+
+    settings: "Mapping[str, object]"
+    """Arguments of `TD3Settings`: the class itself would bring torch along."""
+    shape: ReplayShape
+
+    def __call__(self, shared: Mapping[str, np.ndarray]) -> "TD3Jobs":
+        """Build the jobs."""
+        import torch
+
+        from drumline.algorithms.td3 import TD3Jobs
+        from drumline.buffers.minibatches import Minibatches
+
+        torch.set_num_threads(1)
+        settings = self.made()
+        draws = Minibatches(Replay(self.shape, shared), settings.batch_size, settings.noise_size)
+        return TD3Jobs(settings, draws)
+
+    def made(self) -> "TD3Settings":
+        """Return the settings."""
+        from drumline.algorithms.td3_steps import TD3Settings
+
+        return TD3Settings(**self.settings)  # pyright: ignore[reportArgumentType]

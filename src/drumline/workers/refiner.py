@@ -1,0 +1,235 @@
+"""The far side of AES-RL: candidates live, critics learn, the mean is evaluated.
+
+    Live           (refine on a frozen critic and replay window →) one episode → its transitions
+    TrainCritics   minibatch steps on the critics, the target policy standing still
+    EvaluateMean   episodes that nothing learns from
+
+Every task is a pure function of itself, the published arrays and a replay window. Rollouts never
+import torch; whoever refines or trains imports it then.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from drumline import seeding
+from drumline.buffers.replay import TERMINATED, TRUNCATED
+from drumline.envs.episode import EpisodeLoop, NonFinite
+from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.policies.spec import PolicySpec, build_policy
+from drumline.protocols import WorkerContext
+from drumline.types import (
+    CriticsTrained,
+    EvaluateMean,
+    GradientJob,
+    Live,
+    Lived,
+    MeanEvaluated,
+    Metrics,
+    State,
+    TrainCritics,
+)
+
+CRITIC_TENSORS = ("critics", "target_critics", "critic_adam_first", "critic_adam_second")
+"""What of the critics is published, besides the number of their steps."""
+
+_WARMUP_BLOCK = 128
+
+
+class Jobs(Protocol):
+    """Gradient steps as jobs; what `algorithms.td3.TD3Jobs` is."""
+
+    def refine(
+        self,
+        actor: np.ndarray,
+        critics: np.ndarray,
+        job: GradientJob,
+        progress: Callable[[int], None],
+    ) -> np.ndarray:
+        """Return the actor after the job's steps."""
+        ...
+
+    def train_critics(
+        self,
+        state: State,
+        target_actor: np.ndarray,
+        job: GradientJob,
+        progress: Callable[[int], None],
+    ) -> tuple[State, Metrics]:
+        """Return the critics' state after the job's steps."""
+        ...
+
+
+@dataclass(frozen=True)
+class RefinerSpec:
+    """Everything that a refiner needs besides tasks; called by a pool to build one."""
+
+    environment: EnvironmentSpec
+    policy: PolicySpec
+    jobs: Callable[[Mapping[str, np.ndarray]], Jobs]
+    """Shared arrays → what takes gradient steps; pickles by reference, torch comes when called."""
+
+    def __call__(self, context: WorkerContext) -> "Refiner":
+        """Build the refiner inside a worker's process."""
+        return Refiner(self, context)
+
+
+class Refiner:
+    """Runs `Live`, `EvaluateMean` and `TrainCritics`."""
+
+    def __init__(self, spec: RefinerSpec, context: WorkerContext):
+        self._spec = spec
+        self._context = context
+        made = make_environment(spec.environment)
+        self._environment, self._limit = made.environment, made.limit
+        self._policy = build_policy(spec.policy)
+        self._head = spec.policy.head
+        self._discrete = self._head.kind == "discrete"
+        self._loop = EpisodeLoop(made.environment, self._policy, spec.environment.id)
+        self._made_jobs: Jobs | None = None
+        self._rows = np.empty((257, spec.policy.observation_size), np.float32)
+        self._actions = np.empty((256, self._head.action_size), np.float32)
+
+    def __call__(self, task: Live | EvaluateMean | TrainCritics) -> Any:
+        """Run one task."""
+        if isinstance(task, Live):
+            return self._live(task)
+        if isinstance(task, EvaluateMean):
+            return self._evaluate(task)
+        return self._train(task)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._environment.close()
+
+    @property
+    def _jobs(self) -> Jobs:
+        if self._made_jobs is None:
+            self._made_jobs = self._spec.jobs(self._context.shared)
+        return self._made_jobs
+
+    def _live(self, task: Live) -> Lived:
+        published = self._context.published(task.version)
+        vector: np.ndarray | None = None
+        self._context.probe("individual-begun")
+        if task.refine is None:
+            self._policy.load_vector(published["actor"])
+        else:
+            # Copies: torch sees memory that nobody else may change while it works.
+            actor, critics = published["actor"].copy(), published["critics"].copy()
+            vector = self._jobs.refine(actor, critics, task.refine, self._context.progress)
+            self._context.probe("individual-refined")
+            self._policy.load_vector(vector)
+        lived = self._episode(task, vector)
+        self._context.probe("individual-ended")
+        return lived
+
+    def _evaluate(self, task: EvaluateMean) -> MeanEvaluated:
+        self._context.probe("mean-begun")
+        self._policy.load_vector(self._context.published(task.version)["actor"])
+        returns: list[float] = []
+        steps = 0
+        for seed in seeding.seeds(task.seed, task.episodes, "mean-evaluation"):
+            seeding.seed_globals(seed)
+            episode = self._loop.run(
+                seed,
+                self._limit,
+                progress=self._context.progress,
+                withdrawn=self._context.withdrawn,
+            )
+            returns.append(episode.episode_return)
+            steps += episode.length
+        self._context.probe("mean-ended")
+        return MeanEvaluated(tuple(returns), steps)
+
+    def _train(self, task: TrainCritics) -> CriticsTrained:
+        self._context.probe("critic-begun")
+        published = self._context.published(task.version)
+        tensors = {name: published[name].copy() for name in CRITIC_TENSORS}
+        state = State(tensors, {"critic_steps": int(published["critic_steps"][0])})
+        actor = published["actor"].copy()
+        trained, metrics = self._jobs.train_critics(state, actor, task.job, self._context.progress)
+        self._context.probe("critic-ended")
+        return CriticsTrained(trained, metrics)
+
+    def _episode(self, task: Live, vector: np.ndarray | None) -> Lived:
+        """Run from `reset(seed)` to the end, keeping every transition."""
+        environment, progress = self._environment, self._context.progress
+        seeding.seed_globals(task.seed)
+        chooser = _Random(task.seed, self._head) if task.random else None
+        observation, _ = environment.reset(seed=task.seed)
+        rewards: list[float] = []
+        total, length = 0.0, 0
+        self._rows[0] = self._finite(observation, "observation", task, 0)
+        while True:
+            if length == len(self._actions):
+                self._grow()
+            if chooser is None:
+                output = self._policy.output(observation)
+                if output[0] != output[0]:
+                    raise NonFinite(f"the policy's output is NaN in {self._place(task, length)}")
+                action = self._policy.to_action(output, None)
+                stored = action - self._head.start if self._discrete else action
+            else:
+                stored = chooser.next(length)
+                action = self._to_environment(stored)
+            self._actions[length] = np.asarray(stored, np.float32).reshape(-1)
+            observation, reward, terminated, truncated, _ = environment.step(action)
+            length += 1
+            self._rows[length] = self._finite(observation, "observation", task, length)
+            rewards.append(float(self._finite(np.float64(reward), "reward", task, length)))
+            total += rewards[-1]
+            progress(1)
+            if terminated or truncated or length == self._limit:
+                break
+        return Lived(
+            vector,
+            total,
+            length,
+            TERMINATED if terminated else TRUNCATED,
+            self._rows[: length + 1].copy(),
+            self._actions[:length].copy(),
+            np.array(rewards, np.float32),
+        )
+
+    def _to_environment(self, stored: np.ndarray) -> Any:
+        if self._discrete:
+            return int(stored[0]) + self._head.start
+        return stored.astype(self._head.dtype).reshape(self._head.shape)
+
+    def _grow(self) -> None:
+        self._actions = np.concatenate([self._actions, np.empty_like(self._actions)])
+        self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+
+    def _finite(self, value: Any, what: str, task: Live, step: int) -> np.ndarray:
+        array = np.asarray(value, np.float32).reshape(-1) if what == "observation" else value
+        if not np.isfinite(array).all():
+            raise NonFinite(f"the {what} is not finite in {self._place(task, step)}")
+        return array
+
+    def _place(self, task: Live, step: int) -> str:
+        return f"{self._spec.environment.id}, episode seed {task.seed}, step {step}"
+
+
+class _Random:
+    """Uniformly random actions of one warm-up episode, as they are stored."""
+
+    def __init__(self, seed: int, head: Any):
+        self._rng = seeding.generator(seed, "warm-up-actions")
+        self._head = head
+        self._block = np.empty((0, 0), np.float32)
+
+    def next(self, step: int) -> np.ndarray:
+        """Return the action of this step; steps come in order."""
+        row = step % _WARMUP_BLOCK
+        if row == 0:
+            shape = (_WARMUP_BLOCK, self._head.action_size)
+            self._block = self._rng.random(shape, dtype=np.float32)
+        uniform = self._block[row]
+        if self._head.kind == "discrete":
+            choices = self._head.choices
+            return np.array([min(int(uniform[0] * choices), choices - 1)], np.float32)
+        low, high = np.array(self._head.low, np.float32), np.array(self._head.high, np.float32)
+        return low + uniform * (high - low)

@@ -1,0 +1,249 @@
+"""AES-RL's promise: layouts, kills, sleeps, stops and resumes change no byte; what it refuses."""
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doubles import KillAt, SleepAt
+
+from drumline.commands.run import Run, resume, silent, train
+from drumline.commands.verify import verify_again
+from drumline.recipes.aes import ACEMRL, AES, PRESETS, OnePlusOne, build, preset
+from drumline.recipes.document import PROMISE, run_document
+from drumline.recipes.layout import SteadyLayout
+from drumline.recipes.methods import method_of
+from drumline.recipes.steady import SteadyRun
+from drumline.recipes.stopped import Stopped
+from drumline.runs.folder import RunFolder
+from drumline.runs.segments import segments_there
+from drumline.schedules.generational import ImpureEnvironment
+from drumline.workers.refiner import Refiner
+
+INLINE = SteadyLayout(pool="inline", tensorboard=False)
+SMALL = AES(
+    env="InvertedPendulum-v5",
+    total_steps=250,
+    concurrency=3,
+    fitness_range=5.0,
+    warmup_steps=40,
+    replay_size=120,
+    batch_size=16,
+    hidden=(8,),
+    critic_batches=30,
+    mean_evaluations=2,
+    recent_episodes=3,
+    evaluate_every=7,
+    evaluate_episodes=2,
+)
+DISCRETE = replace(SMALL, env="CartPole-v1", total_steps=400, mean_evaluations=0)
+CONFIGS = {"continuous": SMALL, "discrete": DISCRETE}
+LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "events.jsonl")
+
+
+def lasting_bytes(folder: RunFolder) -> dict[str, bytes]:
+    """Everything in a run folder that wall-clock time has no part in, the replay included."""
+    names = (*LASTING, "policy-last.safetensors", *segments_there(folder))
+    return {name: (folder.path / name).read_bytes() for name in names}
+
+
+def run_on(
+    out: Path, config: AES, layout: SteadyLayout, probe: Any = None, **options: Any
+) -> RunFolder:
+    folder = RunFolder.create(
+        out,
+        method=method_of(config),
+        env_id=config.env,
+        seed=config.seed,
+        document=run_document(config, layout, PROMISE),
+    )
+    recipe = build(config, layout)
+    SteadyRun(recipe, folder, layout, silent(), probe_factory=probe, **options).run()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    out = tmp_path_factory.mktemp("expected")
+    return {
+        name: lasting_bytes(run_on(out / name, config, INLINE)) for name, config in CONFIGS.items()
+    }
+
+
+def kinds(folder: RunFolder) -> set[str]:
+    rows = (folder.path / "metrics.csv").read_text().splitlines()
+    column = rows[0].split(",").index("kind")
+    return {row.split(",")[column] for row in rows[1:]}
+
+
+def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
+    tmp_path: Path, expected: Any
+):
+    again = run_on(tmp_path / "again", SMALL, INLINE)
+    assert lasting_bytes(again) == expected["continuous"]
+    assert kinds(again) == {"0.0", "1.0", "2.0"}
+    other = run_on(tmp_path / "other", replace(SMALL, seed=1), INLINE)
+    assert lasting_bytes(other)["fingerprints.csv"] != expected["continuous"]["fingerprints.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [
+        ("continuous", 1),
+        ("continuous", 2),
+        ("discrete", 3),
+        pytest.param("continuous", 5, marks=pytest.mark.slow),
+        pytest.param("discrete", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_the_number_of_processes_changes_no_byte(
+    tmp_path: Path, expected: Any, name: str, workers: int
+):
+    folder = run_on(tmp_path / "run", CONFIGS[name], SteadyLayout(workers=workers))
+    assert lasting_bytes(folder) == expected[name]
+    rows = [row.split(",") for row in folder.processes_csv.read_text().splitlines()[1:]]
+    assert [row[0] for row in rows].count("worker") == workers
+    assert all(int(row[3]) > 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "individual-refined",
+        "critic-begun",
+        *(
+            pytest.param(point, marks=pytest.mark.slow)
+            for point in ("individual-begun", "individual-ended", "mean-ended", "critic-ended")
+        ),
+    ],
+)
+def test_a_worker_killed_at_any_point_of_a_job_changes_no_byte(
+    tmp_path: Path, expected: Any, point: str
+):
+    probe = KillAt(point, tmp_path / "flag")
+    folder = run_on(tmp_path / "run", SMALL, SteadyLayout(workers=2), probe)
+    assert (tmp_path / "flag").exists()
+    assert lasting_bytes(folder) == expected["continuous"]
+
+
+def test_random_sleeps_change_no_byte(tmp_path: Path, expected: Any):
+    probe = SleepAt(("individual-begun", "critic-begun", "mean-begun"), 0.02)
+    folder = run_on(tmp_path / "run", SMALL, SteadyLayout(workers=3), probe)
+    assert lasting_bytes(folder) == expected["continuous"]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("update", [0, 1, 5, 14])
+def test_a_resumed_run_equals_an_uninterrupted_one(
+    tmp_path: Path, expected: Any, name: str, update: int
+):
+    folder = run_on(tmp_path / "run", CONFIGS[name], INLINE, last_update=update)
+    assert lasting_bytes(resume(folder, INLINE).folder) == expected[name]
+
+
+def test_a_longer_run_is_the_one_that_was_longer_from_the_start(tmp_path: Path, expected: Any):
+    run = train(replace(SMALL, total_steps=120), layout=INLINE, out=tmp_path / "run")
+    longer: Run = resume(run.folder, INLINE, total_steps=SMALL.total_steps)
+    assert lasting_bytes(longer.folder) == expected["continuous"]
+
+
+@pytest.mark.parametrize("call", [1, 4, 20, 45])
+def test_a_run_stopped_in_any_job_goes_on_with_the_same_bits(
+    tmp_path: Path, expected: Any, call: int, monkeypatch: pytest.MonkeyPatch
+):
+    left = [call]
+    original = Refiner.__call__
+
+    def stopping(self: Refiner, task: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Stopped(signal.SIGINT)
+        return original(self, task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Refiner, "__call__", stopping)
+        with pytest.raises(Stopped):
+            run_on(tmp_path / "run", SMALL, INLINE)
+    folder = RunFolder.open(tmp_path / "run")
+    assert lasting_bytes(resume(folder, INLINE).folder) == expected["continuous"]
+
+
+def test_verify_repeats_a_run_on_another_layout(tmp_path: Path):
+    run = train(SMALL, layout=INLINE, out=tmp_path / "run")
+    done, difference = verify_again(run.folder, 12, SteadyLayout(workers=2, tensorboard=False))
+    assert difference is None
+    assert done == 12
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_run_by_the_wall_clock_is_repeated_from_its_log_of_events(tmp_path: Path, workers: int):
+    config = replace(SMALL, clock="wall")
+    run = train(config, layout=SteadyLayout(workers=3, tensorboard=False), out=tmp_path / "run")
+    assert str(run.folder.document["promise"]).startswith("no promise: --clock wall")
+    layout = SteadyLayout(workers=workers, tensorboard=False)
+    done, difference = verify_again(run.folder, 10**9, layout)
+    assert difference is None
+    assert done == len(run.metrics)
+
+
+def test_an_environment_with_hidden_state_is_refused(tmp_path: Path):
+    env = "impure_environment:HiddenState"
+    config = replace(SMALL, env=env, total_steps=60, evaluate_every=0)
+    with pytest.raises(ImpureEnvironment, match="has hidden state"):
+        run_on(tmp_path / "run", config, INLINE)
+    run_on(tmp_path / "again", replace(config, promise=False), INLINE)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"p_desired": 1.5}, r"--p-desired must be in \[0, 1\], got 1.5"),
+        ({"mean_rule": "best"}, "mean_rule must be one of relative"),
+        ({"mean_rule": "rank"}, "variance_rule 'welford-adaptive' weighs by the step size"),
+        ({"replay_size": 8}, "--replay-size 8 is smaller than --batch-size 16"),
+        ({"concurrency": 0}, "--concurrency must be above 0"),
+        ({"mean_evaluations": -1}, "--mean-evaluations must be 0 or more"),
+        ({"hidden": ()}, "--hidden needs layers"),
+        ({"replay_events": "events.jsonl"}, "--replay-events goes with --clock wall"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_its_value(change: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        replace(SMALL, **change)
+
+
+def test_an_unknown_strategy_names_those_there_are():
+    with pytest.raises(ValueError, match="strategy must be one of snes"):
+        build(replace(SMALL, strategy="genetic"), INLINE)
+
+
+@pytest.mark.parametrize("strategy", ["snes", "openai-es", "sep-cma", "nevergrad:OnePlusOne"])
+def test_other_strategies_run_in_the_same_loop(tmp_path: Path, strategy: str):
+    config = replace(SMALL, strategy=strategy, total_steps=120, evaluate_every=0)
+    folder = run_on(tmp_path / "run", config, INLINE)
+    assert kinds(folder) == {"0.0", "1.0", "2.0"}
+
+
+@pytest.mark.parametrize("kind", [OnePlusOne, ACEMRL])
+def test_the_releases_other_variants_are_methods(tmp_path: Path, kind: type[AES]):
+    fields = {
+        name: getattr(SMALL, name)
+        for name in AES.__dataclass_fields__
+        if name not in ("mean_rule", "variance_rule")
+    }
+    folder = run_on(tmp_path / "run", kind(**fields), INLINE, last_update=25)
+    assert len((folder.path / "metrics.csv").read_text().splitlines()) == 26
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_desired_share_of_0_or_1_is_never_or_always(tmp_path: Path, share: float):
+    folder = run_on(tmp_path / "run", replace(SMALL, p_desired=share, total_steps=120), INLINE)
+    assert kinds(folder) == {"2.0", "1.0" if share else "0.0"}
+
+
+@pytest.mark.parametrize("env", PRESETS)
+def test_every_preset_builds(env: str):
+    pytest.importorskip("Box2D" if "Lunar" in env else "mujoco")
+    recipe = build(AES(env=env, **preset(env)), INLINE)
+    assert recipe.strategy.parameters.size > 0
