@@ -1,0 +1,166 @@
+"""Stable-Baselines3 in its own interpreter: told settings in Drumline's words, it prints JSON.
+
+PEER/bin/python benchmarks/stable_baselines.py learn '{"method": "ppo", …}'
+"""
+
+import json
+import platform
+import sys
+import time
+from importlib.metadata import version
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from stable_baselines3 import A2C, PPO, TD3
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
+
+_EVALUATION_SEED = 10_000_000
+
+
+def versions() -> str:
+    names = ("stable-baselines3", "torch", "numpy", "gymnasium", "mujoco")
+    words = [f"python={platform.python_version()}"]
+    return " ".join([*words, *(f"{name}={version(name)}" for name in names)])
+
+
+def learn(told: dict[str, Any]) -> list[list[float]]:
+    model, normalizer = build(told)
+    made, measured = 0, []
+    for budget in told["budgets"]:
+        model.learn(budget - made, reset_num_timesteps=made == 0)
+        made = model.num_timesteps
+        if made != budget:
+            raise ValueError(f"{made} env steps were made where {budget} were asked for")
+        measured.append(evaluate(model, normalizer, told))
+    return measured
+
+
+def evaluate(model: Any, normalizer: VecNormalize | None, told: dict[str, Any]) -> list[float]:
+    """Return the returns of episodes with the most likely action, in a fresh environment."""
+    environment, returns = gymnasium.make(told["env"]), []
+    for episode in range(told["evaluate_episodes"]):
+        seed = _EVALUATION_SEED + 1000 * told["seed"] + episode
+        observation, total, over = environment.reset(seed=seed)[0], 0.0, False
+        while not over:
+            seen = normalizer.normalize_obs(observation) if normalizer else observation
+            action, _ = model.predict(seen, deterministic=True)
+            observation, reward, terminated, truncated, _ = environment.step(action)
+            total += float(reward)
+            over = terminated or truncated
+        returns.append(total)
+    environment.close()
+    return returns
+
+
+class Rollouts(BaseCallback):
+    """Notes when each rollout begins, and stops after so many seconds."""
+
+    def __init__(self, seconds: float, skipped: int):
+        super().__init__()
+        self.seconds, self.skipped = seconds, skipped
+        self.begun: list[tuple[float, int]] = []
+
+    def _on_rollout_start(self) -> None:
+        self.begun.append((time.perf_counter(), self.num_timesteps))
+
+    def _on_step(self) -> bool:
+        if len(self.begun) < self.skipped + 2:
+            return True
+        return self.begun[-1][0] - self.begun[self.skipped][0] < self.seconds
+
+
+def speed(told: dict[str, Any]) -> float:
+    """Return env steps per second of whole intervals, learning included."""
+    model, _ = build(told)
+    rollouts = Rollouts(told["seconds"], skipped=2)
+    model.learn(10**9, callback=rollouts)
+    (began, before), (ended, after) = rollouts.begun[rollouts.skipped], rollouts.begun[-1]
+    return (after - before) / (ended - began)
+
+
+def build(told: dict[str, Any]) -> tuple[Any, VecNormalize | None]:
+    torch.set_num_threads(told.get("threads", 1))
+    hidden = list(told["hidden"])
+    if told["method"] == "td3":
+        return _td3(told, hidden), None
+    envs: Any = make_vec_env(
+        told["env"],
+        n_envs=told["num_envs"],
+        seed=told["seed"],
+        vec_env_cls=SubprocVecEnv if told.get("processes") else DummyVecEnv,
+    )
+    normalizer = None
+    if told["normalize_observations"] or told["scale_rewards"]:
+        envs = normalizer = VecNormalize(
+            envs,
+            norm_obs=told["normalize_observations"],
+            norm_reward=told["scale_rewards"],
+            gamma=told["discount"],
+        )
+    shared = {
+        "n_steps": told["alpha"],
+        "learning_rate": told["learning_rate"],
+        "gamma": told["discount"],
+        "vf_coef": told["value_coefficient"] / 2,
+        "ent_coef": told["entropy_coefficient"],
+        "max_grad_norm": told["max_gradient_norm"],
+        "policy_kwargs": {"net_arch": {"pi": hidden, "vf": hidden}},
+        "seed": told["seed"],
+        "device": "cpu",
+    }
+    if told["method"] == "a2c":
+        if told["unroll"] != told["alpha"] or told["optimizer"] != "rmsprop":
+            raise ValueError("one unroll an update and RMSProp are what is compared")
+        return A2C("MlpPolicy", envs, **shared), normalizer
+    model = PPO(
+        "MlpPolicy",
+        envs,
+        batch_size=told["num_envs"] * told["alpha"] // told["minibatches"],
+        n_epochs=told["epochs"],
+        gae_lambda=told["gae_lambda"],
+        clip_range=told["clip"],
+        clip_range_vf=told["clip"] if told["clip_values"] else None,
+        normalize_advantage=told["normalize_advantages"],
+        **shared,
+    )
+    return model, normalizer
+
+
+def _td3(told: dict[str, Any], hidden: list[int]) -> TD3:
+    environment = gymnasium.make(told["env"])
+    size = environment.action_space.shape[0]
+    return TD3(
+        "MlpPolicy",
+        environment,
+        learning_rate=told["learning_rate"],
+        buffer_size=told["replay_size"],
+        learning_starts=told["random_steps"],
+        batch_size=told["batch_size"],
+        tau=told["polyak"],
+        gamma=told["discount"],
+        train_freq=1,
+        gradient_steps=1,
+        action_noise=NormalActionNoise(
+            np.zeros(size), np.full(size, told["exploration_noise"], np.float32)
+        ),
+        policy_delay=told["policy_delay"],
+        target_policy_noise=told["target_noise"],
+        target_noise_clip=told["target_noise_clip"],
+        policy_kwargs={"net_arch": hidden},
+        seed=told["seed"],
+        device="cpu",
+    )
+
+
+if __name__ == "__main__":
+    what, told = sys.argv[1], json.loads(sys.argv[2])
+    print(
+        json.dumps(
+            versions() if what == "versions" else {"learn": learn, "speed": speed}[what](told)
+        )
+    )
