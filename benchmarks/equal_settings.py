@@ -1,7 +1,8 @@
 """The same settings for Drumline and for Stable-Baselines3 in an interpreter of its own.
 
-One dictionary a case, in Drumline's words: `our_flags` types them, `stable_baselines.py` translates
-them. A field that the case does not name has Drumline's default on both sides.
+One dictionary for each case, in Drumline's words: `our_flags` types them, `stable_baselines.py`
+translates them. What is named nowhere here has the same default on both sides (Adam's and RMSProp's
+constants, orthogonal or uniform initial weights), or is listed as a difference in the docs.
 """
 
 import json

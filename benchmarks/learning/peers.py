@@ -1,7 +1,8 @@
 """Learning against Stable-Baselines3 at equal settings, env steps and evaluations.
 
 Every run is a process of its own on one thread; ours and the peer take turns. A row is a run's
-evaluation at one of its budgets. Runs whose rows are in the file already are not made again.
+evaluation at one of its budgets. Runs whose rows are in the file already are not made again; the
+summary beside it is of all its rows.
 
     python benchmarks/learning/peers.py --peer-python PEER/bin/python --out hts_peers.csv
 """
@@ -162,9 +163,8 @@ def main() -> None:
                 ]
                 print(name, who, seed, means, f"{time.perf_counter() - began:.0f} s", flush=True)
                 write_table(options.out, table)
-                rows = summary(table, PEER)
-                if rows:
-                    write_table(options.out.with_stem(f"{options.out.stem}_summary"), rows)
+    if rows := summary(table, PEER):
+        write_table(options.out.with_stem(f"{options.out.stem}_summary"), rows)
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
