@@ -29,7 +29,7 @@ class EnjoyFlags:
     sample: bool = False
     """Draw actions, as in `evaluate`."""
     window: bool = False
-    """Open a window; what happens anyway where there is a display."""
+    """Open a window (q closes it); what happens anyway where there is a display."""
     video: Path | None = None
     """Write an mp4; without a display episode.mp4 in the run folder."""
     trust_code: bool = False
@@ -91,7 +91,10 @@ def command(line: CommandLine) -> int:
             print(out)
     finally:
         made.environment.close()
-    print(f"{mean_line(shown.returns)}, {sum(shown.lengths)} env steps")
+    if shown.closed:
+        print("the window was closed: the episode that it showed is not counted")
+    if shown.returns:
+        print(f"{mean_line(shown.returns)}, {sum(shown.lengths)} env steps")
     return 0
 
 

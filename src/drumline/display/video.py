@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drumline.display.window import Window
+
 _BACKENDS = ("egl", "osmesa")
 _PACKAGES = "Debian and Ubuntu: apt install libegl1 for egl, libosmesa6 for osmesa"
 
@@ -24,6 +26,8 @@ class Shown(NamedTuple):
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     """Agent decisions."""
+    closed: bool = False
+    """Whether the window was closed before the last episode's end; it is not counted."""
 
 
 def display_available(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
@@ -71,11 +75,12 @@ def record_episodes(
     with ExitStack() as stack:
         writers: list[Any] = []
 
-        def draw() -> None:
+        def draw() -> bool:
             frame = _frame(env)
             if not writers:  # only now: without a first frame there is to be no file
                 writers.append(stack.enter_context(_writer(out, env)))
             writers[0].append_data(frame)
+            return False
 
         return _play(env, act, seeds, begin, max_steps, draw)
 
@@ -91,7 +96,7 @@ def show_episodes(
     """Run episodes of a Gymnasium environment with `render_mode="human"`, which draws itself."""
     if env.render_mode != "human":
         raise VideoError(f'the environment must be made with render_mode="human": {env}')
-    return _play(env, act, seeds, begin, max_steps, lambda: None)
+    return _play(env, act, seeds, begin, max_steps, Window(env).closed)
 
 
 def _play(
@@ -100,23 +105,28 @@ def _play(
     seeds: Sequence[int],
     begin: Callable[[int, int], None],
     max_steps: int | None,
-    draw: Callable[[], None],
+    drawn: Callable[[], bool],
 ) -> Shown:
+    """Run the episodes; `drawn` is called at each observation and returns whether to stop."""
     returns: list[float] = []
     lengths: list[int] = []
     for number, seed in enumerate(seeds):
         begin(number, seed)
         observation, _ = env.reset(seed=seed)
-        draw()
+        closed = drawn()
         episode_return, length, over = 0.0, 0, False
-        while not over and (max_steps is None or length < max_steps):
+        while not (over or closed) and (max_steps is None or length < max_steps):
             observation, reward, terminated, truncated, _ = env.step(act(observation))
             episode_return += float(reward)
             length += 1
             over = bool(terminated or truncated)
-            draw()
+            closed = drawn()
+        if closed and not over:
+            return Shown(tuple(returns), tuple(lengths), closed=True)
         returns.append(episode_return)
         lengths.append(length)
+        if closed:
+            return Shown(tuple(returns), tuple(lengths), closed=number + 1 < len(seeds))
     return Shown(tuple(returns), tuple(lengths))
 
 
