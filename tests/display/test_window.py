@@ -55,7 +55,8 @@ class Glfw:
     KEY_ESCAPE, KEY_Q, KEY_H = 256, 81, 72
 
     def __init__(self, viewers_own: Any):
-        self.key, self.close, self.should_close = viewers_own, None, False
+        self.key, self.should_close = viewers_own, False
+        self.close: Any = None
 
     def set_key_callback(self, window: object, callback: Any) -> Any:
         before, self.key = self.key, callback

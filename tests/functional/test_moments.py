@@ -12,6 +12,7 @@ from drumline.functional.moments import (
     fold,
     initial_moments,
     inverse_std,
+    inverse_std_unless_constant,
     merge,
     moments_of,
     pooled,
@@ -103,3 +104,8 @@ def test_initial_moments_are_a_hundredth_of_a_row_with_mean_0_and_variance_1():
 def test_the_first_inverse_std_is_one_and_small_variances_are_floored():
     assert inverse_std(initial_moments(3)).tolist() == [1.0, 1.0, 1.0]
     assert inverse_std(moments_of(np.ones((5, 1)))).tolist() == [10.0]
+
+
+def test_what_never_varies_is_blanked_out_and_small_stds_are_not_floored():
+    rows = np.stack([np.ones(4), [0.0, 1e-3, 0.0, 1e-3]], axis=1)
+    assert inverse_std_unless_constant(moments_of(rows)).tolist() == pytest.approx([0.0, 2000.0])

@@ -1,6 +1,6 @@
 """Running moments of observations: what they are, what is published, what is saved."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from drumline.types import Evaluation, Moments, State
 class ObservationMoments:
     """Folds what chosen rollouts saw, by member index, in float64; never decays (spec §1.8)."""
 
-    def __init__(self, size: int, variance_floor: float = 1e-2):
+    def __init__(self, size: int, inverse_std: Callable[[Moments], np.ndarray] = inverse_std):
         self._moments = initial_moments(size)
-        self._variance_floor = variance_floor
+        self._inverse_std = inverse_std
 
     @property
     def count(self) -> float:
@@ -34,7 +34,7 @@ class ObservationMoments:
         """Return what a policy needs to normalise."""
         return {
             "observation_mean": self._moments.mean.copy(),
-            "observation_inverse_std": inverse_std(self._moments, self._variance_floor),
+            "observation_inverse_std": self._inverse_std(self._moments),
         }
 
     def state(self) -> State:

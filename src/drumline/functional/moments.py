@@ -61,3 +61,11 @@ def fold(start: Moments, parts: Iterable[Moments]) -> Moments:
 def inverse_std(moments: Moments, variance_floor: float = 1e-2) -> Float64[np.ndarray, " D"]:
     """1 / sqrt(max(variance, floor)); the reference floors the variance at 1e-2."""
     return 1.0 / np.sqrt(np.maximum(moments.squares / moments.count, variance_floor))
+
+
+def inverse_std_unless_constant(
+    moments: Moments, least_std: float = 1e-7
+) -> Float64[np.ndarray, " D"]:
+    """1 / std, and 0 where std < 1e-7: ARS blanks out what never varies (its reference code)."""
+    std = np.sqrt(moments.squares / moments.count)
+    return np.divide(1.0, std, out=np.zeros_like(std), where=std >= least_std)

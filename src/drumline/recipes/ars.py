@@ -10,6 +10,7 @@ from drumline.algorithms.episode_cap import parse_episode_cap
 from drumline.algorithms.mirrored import MirroredSampler
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.search_state import decaying_std
+from drumline.functional.moments import inverse_std_unless_constant
 from drumline.policies.spec import initial_parameters
 from drumline.recipes.layout import Layout
 from drumline.recipes.population import PopulationRecipe
@@ -82,15 +83,53 @@ class ARS:
             )
 
 
+# What the paper found best per task (appendix A.2), as published implementations carry it on.
 PRESETS: dict[str, dict[str, Any]] = {
-    "Hopper-v5": {"reward_shift": 1.0},
-    "Walker2d-v5": {"reward_shift": 1.0},
-    "Ant-v5": {"reward_shift": 1.0},
+    "Swimmer-v5": {
+        "population_size": 2,
+        "normalize": False,
+        "std": 0.01,
+        "evaluate_every": 500,
+        "total_steps": 2_000_000,
+    },
+    "Hopper-v5": {
+        "population_size": 16,
+        "top_directions": 4,
+        "std": 0.025,
+        "learning_rate": 0.01,
+        "reward_shift": 1.0,
+        "total_steps": 7_000_000,
+    },
+    "HalfCheetah-v5": {
+        "population_size": 64,
+        "top_directions": 4,
+        "evaluate_every": 50,
+        "total_steps": 2_880_000,
+    },
+    "Walker2d-v5": {
+        "population_size": 80,
+        "top_directions": 30,
+        "std": 0.025,
+        "learning_rate": 0.03,
+        "reward_shift": 1.0,
+        "evaluate_every": 50,
+        "total_steps": 25_000_000,
+    },
+    "Ant-v5": {
+        "population_size": 120,
+        "top_directions": 20,
+        "std": 0.025,
+        "learning_rate": 0.015,
+        "reward_shift": 1.0,
+        "evaluate_every": 50,
+        "total_steps": 25_000_000,
+    },
     "Humanoid-v5": {
-        "reward_shift": 5.0,
         "population_size": 460,
         "top_directions": 230,
         "std": 0.0075,
+        "reward_shift": 5.0,
+        "evaluate_every": 10,
         "total_steps": 50_000_000,
     },
 }
@@ -111,13 +150,14 @@ def build(config: ARS, layout: Layout) -> PopulationRecipe:
     environment, policy = environment_and_policy(config, "linear", (), bias=False, zero=True)
     parameters = initial_parameters(policy, np.random.default_rng(0))
     noise, shared = make_noise(config, parameters.size, layout.update_thread_count)
+    moments = ObservationMoments(policy.observation_size, inverse_std_unless_constant)
     strategy = Strategy(
         parameters,
         MirroredSampler(config.seed, noise, obs_stat_probability=float(config.normalize)),
         decaying_std(config.std, 1.0, 0.0),
         learning_rate=config.learning_rate,
         top_directions=config.top_directions or None,
-        moments=ObservationMoments(policy.observation_size) if config.normalize else None,
+        moments=moments if config.normalize else None,
         episode_cap=parse_episode_cap(config.episode_cap),
         update_threads=layout.update_thread_count,
     )
