@@ -9,6 +9,7 @@ interval are normalised with the moments of the version that collected them, and
 # (torch's own annotations are incomplete)
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.optimizers import counter, like
 from drumline.algorithms.stacked_rows import Observations, StackedRows
 from drumline.functional.frame_stacks import whole
-from drumline.functional.moments import moments_of
+from drumline.functional.moments import inverse_std, moments_of
 from drumline.functional.returns import next_values
 from drumline.functional.reward_scaling import RewardScaling, fold, initial_scaling, scaled
 from drumline.policies.observations import normalized
@@ -74,7 +75,9 @@ class RolloutPreparation:
     ):
         self._discount = discount
         self._moments = (
-            ObservationMoments(observation_size, 1e-8) if normalize_observations else None
+            ObservationMoments(observation_size, partial(inverse_std, variance_floor=1e-8))
+            if normalize_observations
+            else None
         )
         self._scale: RewardScaling | None = initial_scaling(environments) if scale_rewards else None
         self._pending = self._scale
