@@ -7,15 +7,27 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-COMMANDS = ("train", "resume", "evaluate", "enjoy", "plot", "verify", "episode")
+COMMANDS = (
+    "doctor",
+    "train",
+    "resume",
+    "evaluate",
+    "enjoy",
+    "plot",
+    "compare",
+    "verify",
+    "episode",
+)
 
 USAGE = """usage: drumline COMMAND …
 
+  doctor [ENV] [flags]         say what this machine has, and how fast ENV can be on it
   train METHOD ENV [flags]     train a policy           (drumline train --help lists them)
   resume RUN [flags]           go on, bit for bit as if never stopped
   evaluate RUN [flags]         run episodes of a saved policy
   enjoy RUN [flags]            show a saved policy: a window, or an mp4 without a display
   plot RUN… [flags]            draw learning curves
+  compare RUN… [flags]         groups of seeds against env steps and time, with intervals
   verify RUN | A B [flags]     repeat a run on another layout, or compare two
   episode RUN [flags]          run one training episode alone, to see why it hangs or fails
 

@@ -1,0 +1,108 @@
+"""`drumline compare RUN…`."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from drumline.display.comparison import Group, Score
+
+HEADINGS = ("group", "runs", "final", "at equal env steps", "at equal time")
+
+
+@dataclass(frozen=True)
+class CompareFlags:
+    """Where the comparison goes."""
+
+    out: Path = Path("compare.png")
+    """The picture."""
+    quiet: bool = False
+    """Print nothing but the picture's path."""
+    json: bool = False
+    """Print one JSON object."""
+
+
+def command(line: CommandLine) -> int:
+    """Compare runs, seeds grouped; runs no code that a run folder names."""
+    flags = line.flags("RUN…", {"comparison": CompareFlags()})["comparison"]
+    if not line.names:
+        raise WrongUse("give at least one RUN before the flags, as in: drumline compare runs/*")
+    from drumline.display.comparison import draw_comparison, equal_budget, grouped, quantity
+    from drumline.display.run_data import read_run
+    from drumline.runs.folder import RunFolder
+
+    folders = [RunFolder.open(name) for name in line.names]
+    groups = grouped([(folder.document, read_run(folder.path)) for folder in folders])
+    what = quantity(groups)
+    steps = equal_budget(groups, what, "env_steps")
+    seconds = equal_budget(groups, what, "wall_seconds")
+    rows = [_row(group, what, steps, seconds) for group in groups]
+    draw_comparison(groups, flags.out)
+    if flags.json:
+        answer = {"compared": what, "env_steps": steps, "wall_seconds": seconds, "groups": rows}
+        print(json.dumps({**answer, "picture": str(flags.out)}))
+        return 0
+    if not flags.quiet:
+        _say(rows)
+        print(
+            f"{what} returns, interquartile mean [95 % interval]; equal: {steps:.0f} env steps, "
+            f"{seconds:.1f} s"
+        )
+    print(flags.out)
+    return 0
+
+
+def _row(group: "Group", what: str, steps: float, seconds: float) -> dict[str, Any]:
+    from drumline.display.comparison import score_at
+
+    scores = {
+        "final": score_at(group, what, "env_steps", float("inf")),
+        "at_equal_env_steps": score_at(group, what, "env_steps", steps),
+        "at_equal_wall_seconds": score_at(group, what, "wall_seconds", seconds),
+    }
+    found = {name: _document(score) for name, score in scores.items()}
+    return {"group": group.label, "runs": len(group.runs), **found}
+
+
+def _document(score: "Score | None") -> dict[str, float | None] | None:
+    if score is None:
+        return None
+    # One run has no interval: JSON has no nan.
+    return {k: None if v != v else v for k, v in score._asdict().items()}
+
+
+def _say(rows: list[dict[str, Any]]) -> None:
+    names = ("final", "at_equal_env_steps", "at_equal_wall_seconds")
+    cells = [
+        [row["group"], str(row["runs"]), *(_cell(row[name]) for name in names)] for row in rows
+    ]
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*HEADINGS)
+        for row in cells:
+            table.add_row(*map(Text, row))  # a stranger's name is no markup
+        Console().print(table)
+        return
+    widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]
+    for row in [list(HEADINGS), *cells]:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(padded).rstrip())
+
+
+def _cell(score: dict[str, Any] | None) -> str:
+    if score is None:
+        return "-"
+    from drumline.display.glyphs import score as written
+
+    text = written(score["iqm"])
+    if score["low"] is None:
+        return text
+    return f"{text} [{written(score['low'])}, {written(score['high'])}]"

@@ -1,0 +1,161 @@
+"""`drumline doctor [ENV]`."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from drumline.commands.command_line import CommandLine, WrongUse
+
+
+@dataclass(frozen=True)
+class DoctorFlags:
+    """What is looked at."""
+
+    method: str = "hts"
+    """Whose preset for ENV is measured."""
+    json: bool = False
+    """Print one JSON object."""
+
+
+def command(line: CommandLine) -> int:
+    """Say what this machine has, and how fast a method can be on it."""
+    flags = line.flags("[ENV]", {"doctor": DoctorFlags()})["doctor"]
+    if len(line.names) > 1:
+        raise WrongUse(f"doctor takes one ENV, got {' '.join(line.names)}")
+    from drumline.commands.foreign_code import importable_cwd
+    from drumline.recipes.methods import find_method
+
+    find_method(flags.method)
+    from drumline.commands.machine_facts import machine_facts, warnings
+
+    facts, measured = machine_facts(), None
+    if line.names:
+        importable_cwd()
+        measured = measure(flags.method, line.names[0])
+    answer = {"machine": facts, "warnings": warnings(facts), "measured": measured}
+    if flags.json:
+        print(json.dumps(answer))
+    else:
+        print("\n".join(_page(answer)))
+    return 0
+
+
+def measure(method: str, env_id: str) -> dict[str, Any]:
+    """Time the pieces of a method's preset and predict its speed on each layout."""
+    from drumline.commands import timings
+    from drumline.envs.make import EnvironmentSpec, resolve_engine
+    from drumline.functional import layout_speed
+    from drumline.recipes.methods import find_method
+    from drumline.runtime.cores import available_cores
+
+    found = find_method(method)
+    config = found.config(env=env_id, **found.preset(env_id))
+    rotates = hasattr(config, "num_envs")
+    prefer = "envpool" if rotates else "gymnasium"
+    engine = resolve_engine(env_id, config.engine, prefer=prefer)
+    frame_skip = getattr(config, "frame_skip", 1)
+    one_thread()
+    rows, cores, workers = 1, available_cores(), range(1, available_cores() + 1)
+    predict = layout_speed.pool_speed
+    if rotates:
+        from drumline.recipes.actor_critic import parts_of
+
+        rows = config.num_envs
+        parts = parts_of(config)
+        times = timings.lane_times(parts.lanes) | timings.actor_critic_times(parts)
+        lockstep = method in ("a2c", "ppo")
+        predict = layout_speed.sequential_speed if lockstep else layout_speed.overlapped_speed
+        workers = range(1, min(cores, rows) + 1)
+    else:
+        times = timings.environment_times(EnvironmentSpec(env_id, engine, frame_skip))
+        if method not in ("td3", "aes"):
+            config = dataclasses.replace(config, **_small_noise(config))
+        recipe = found.build(config, found.layout(pool="inline"))
+        times |= timings.searched_times(recipe)
+        if method == "td3":
+            times |= timings.stream_times(recipe)
+            predict, workers = layout_speed.sequential_speed, range(1, 2)
+    costs = timings.step_costs(times, rows)
+    predicted = [predict(costs, count, cores)._asdict() for count in workers]
+    best = max(predicted, key=lambda row: row["env_steps_per_second"])
+    return {
+        "method": method,
+        "env": env_id,
+        "engine": engine,
+        "times": times,
+        "predicted": predicted,
+        "bottleneck": best["bottleneck"],
+        "recommended": f"--workers {best['workers']}",
+        "virtual_costs": _virtual_costs(config, times),
+    }
+
+
+def one_thread() -> None:
+    """Compute on one thread, as every worker, executor and (by default) learner does."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _small_noise(config: Any) -> dict[str, Any]:
+    """A policy is timed without its noise table, which takes seconds to fill."""
+    return {"noise": "counter"} if hasattr(config, "noise") else {}
+
+
+def _virtual_costs(config: Any, times: dict[str, float]) -> dict[str, dict[str, float | None]]:
+    """Return measured costs beside the preset's, where gradient steps were timed."""
+    names = {"c_env": "step_seconds"}
+    names |= {"c_actor": "actor_step_seconds", "c_critic": "critic_step_seconds"}
+    if "actor_step_seconds" not in times:
+        return {}
+    return {
+        name: {"measured_microseconds": times[key] * 1e6, "preset": getattr(config, name, None)}
+        for name, key in names.items()
+    }
+
+
+def _page(answer: dict[str, Any]) -> list[str]:
+    facts, measured = answer["machine"], answer["measured"]
+    features = [name for name, there in facts["features"].items() if there]
+    features += ["bf16"] if facts["bf16_native"] else []
+    absent = [name for name, number in facts["packages"].items() if not number]
+    there = [f"{name} {number}" for name, number in facts["packages"].items() if number]
+    lines = [
+        f"processor   {facts['processor']} ({' '.join(features) or 'no vector features known'})",
+        f"cores       {facts['cores_available']} of {facts['cores']} available",
+        f"memory      {facts['memory_gib']} GiB; free: /dev/shm {facts['shared_memory_free_gib']}, "
+        f"disk {facts['disk_free_gib']}",
+        f"torch       {facts['torch_threads']} threads, {facts['torch_capability']}, "
+        f"BLAS {facts['torch_blas']}",
+        f"packages    {', '.join(there)}",
+        f"missing     {', '.join(absent) or 'none'}",
+        f"display     {facts['display'] or 'none: enjoy writes an mp4'}",
+    ]
+    lines += [f"! {text}" for text in answer["warnings"]]
+    if measured is None:
+        return [*lines, "next: drumline doctor CartPole-v1"]
+    return [*lines, "", *_measured_lines(measured)]
+
+
+def _measured_lines(measured: dict[str, Any]) -> list[str]:
+    from drumline.display.glyphs import count
+
+    lines = [f"{measured['method']} on {measured['env']} ({measured['engine']})"]
+    for name, seconds in measured["times"].items():
+        lines.append(
+            f"  {name.removesuffix('_seconds').replace('_', ' '):<30}{seconds * 1e6:>12.1f} µs"
+        )
+    for name, row in measured["virtual_costs"].items():
+        preset = "none" if row["preset"] is None else row["preset"]
+        lines.append(
+            f"  {name:<10} measured {row['measured_microseconds']:.1f} µs, preset {preset}"
+        )
+    lines.append("  at most, by adding up what was measured:")
+    lines += [
+        f"    --workers {row['workers']:<3} {count(row['env_steps_per_second']):>7} env steps/s"
+        f"  bound by {row['bottleneck']}"
+        for row in measured["predicted"]
+    ]
+    command = f"drumline train {measured['method']} {measured['env']} {measured['recommended']}"
+    return [*lines, f"next: {command}"]

@@ -1,0 +1,120 @@
+"""What of this machine decides how fast a run can be."""
+
+import os
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from drumline.runtime.cores import available_cores
+
+PACKAGES = (
+    "numpy",
+    "torch",
+    "gymnasium",
+    "mujoco",
+    "envpool",
+    "ale-py",
+    "cma",
+    "nevergrad",
+)
+"""Engines and extras that doctor says are there or not."""
+
+
+def machine_facts() -> dict[str, Any]:
+    """Return cores, memory, processor features, libraries and packages; imports torch."""
+    import torch
+
+    flags = processor_flags(_text("/proc/cpuinfo"))
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "cores_available": available_cores(),
+        "cgroup_cores": cgroup_cores(_text("/sys/fs/cgroup/cpu.max")),
+        "features": {name: name in flags for name in ("avx2", "avx512f")},
+        "bf16_native": bool(flags & {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}),
+        "memory_gib": _gib(_memory_bytes()),
+        "shared_memory_free_gib": _free("/dev/shm"),
+        "disk_free_gib": _free("."),
+        "display": os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or "",
+        "python": platform.python_version(),
+        "torch_threads": torch.get_num_threads(),
+        "torch_capability": torch.backends.cpu.get_cpu_capability(),
+        "torch_blas": "MKL" if torch.backends.mkl.is_available() else "other",
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def warnings(facts: dict[str, Any]) -> list[str]:
+    """Return what will make runs slow or impossible here, in sentences."""
+    said: list[str] = []
+    quota = facts["cgroup_cores"]
+    if quota is not None and quota < facts["cores_available"]:
+        said.append(
+            f"the container may use {quota:g} of {facts['cores_available']} cores: give --workers"
+        )
+    if not facts["bf16_native"]:
+        said.append("this processor has no bf16 instructions: --precision bf16 may be slow")
+    if facts["disk_free_gib"] is not None and facts["disk_free_gib"] < 2:
+        said.append(f"only {facts['disk_free_gib']:.1f} GiB of disk are free here")
+    if not facts["packages"]["envpool"]:
+        said.append("EnvPool is not installed: environments are Gymnasium's")
+    return said
+
+
+def processor_flags(text: str) -> set[str]:
+    """Return the feature flags that /proc/cpuinfo lists.
+
+    >>> sorted(processor_flags("flags : avx2 fma"))
+    ['avx2', 'fma']
+    """
+    for line in text.splitlines():
+        name, _, words = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return set(words.split())
+    return set()
+
+
+def cgroup_cores(text: str) -> float | None:
+    """Return how many cores cpu.max grants; None without a limit.
+
+    >>> cgroup_cores("150000 100000"), cgroup_cores("max 100000"), cgroup_cores("")
+    (1.5, None, None)
+    """
+    words = text.split()
+    if len(words) != 2 or words[0] == "max":
+        return None
+    return int(words[0]) / int(words[1])
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def _processor() -> str:
+    from drumline.recipes.machine import machine
+
+    return machine()["processor"]
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _free(path: str) -> float | None:
+    return _gib(shutil.disk_usage(path).free) if Path(path).exists() else None
+
+
+def _gib(count: int) -> float:
+    return round(count / 2**30, 1)

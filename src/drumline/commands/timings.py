@@ -1,0 +1,161 @@
+"""What single pieces of a method cost on this machine, each timed for a fraction of a second."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from drumline.functional.layout_speed import StepCosts
+
+SECONDS = 0.3
+"""For which each piece is repeated."""
+
+
+def seconds_each(piece: Callable[[], object], seconds: float = SECONDS) -> float:
+    """Return the mean time of a call, after one that is not counted."""
+    piece()
+    began, count = time.perf_counter(), 0
+    while (passed := time.perf_counter() - began) < seconds or not count:
+        piece()
+        count += 1
+    return passed / count
+
+
+def environment_times(spec: Any) -> dict[str, float]:
+    """Return the seconds of a step with random actions, and of a reset."""
+    from drumline.envs.make import make_environment
+
+    environment = make_environment(spec).environment
+    try:
+        environment.action_space.seed(0)
+        steps = [0.0, 0.0]
+        seeds = iter(range(1_000_000))
+
+        def reset() -> None:
+            environment.reset(seed=next(seeds))
+
+        resets = seconds_each(reset)
+        began = time.perf_counter()
+        while time.perf_counter() - began < SECONDS or not steps[1]:
+            before = time.perf_counter()
+            _, _, terminated, truncated, _ = environment.step(environment.action_space.sample())
+            steps[0] += time.perf_counter() - before
+            steps[1] += 1
+            if terminated or truncated:
+                reset()
+    finally:
+        environment.close()
+    return {"step_seconds": steps[0] / steps[1], "reset_seconds": resets}
+
+
+def lane_times(spec: Any) -> dict[str, float]:
+    """Return the seconds of one environment's step and restart among its lanes."""
+    lanes = spec()
+    try:
+        space, numbers = lanes.action_space, iter(range(1_000_000))
+        space.seed(0)
+        start = getattr(space, "start", 0)
+        actions = np.stack([np.asarray(space.sample()) - start for _ in range(lanes.count)])
+        resets = seconds_each(lambda: lanes.begin(next(numbers)))
+        steps = seconds_each(lambda: lanes.step(None, actions))
+    finally:
+        lanes.close()
+    return {"step_seconds": steps / lanes.count, "reset_seconds": resets / lanes.count}
+
+
+def searched_times(recipe: Any) -> dict[str, float]:
+    """Return the seconds of one action of a searched policy."""
+    from drumline import seeding
+    from drumline.policies.spec import build_policy, initial_parameters
+
+    policy = build_policy(recipe.policy)
+    rng = seeding.generator(0, "doctor")
+    policy.load_vector(initial_parameters(recipe.policy, rng))
+    observation = np.zeros(recipe.policy.observation_size, np.float32)
+    return {"forward_1_seconds": seconds_each(lambda: policy.act(observation))}
+
+
+def stream_times(recipe: Any) -> dict[str, float]:
+    """Return the seconds of TD3's critic step, actor step and one step on line."""
+    from drumline.algorithms.td3 import TD3Jobs, first_critics_state, initial_actor, initial_critics
+    from drumline.buffers.minibatches import Minibatches
+    from drumline.buffers.replay import TRUNCATED, Replay, ReplayWriter, one_episode
+    from drumline.recipes.td3_learner import settings_of
+    from drumline.types import GradientJob
+
+    settings, rows = settings_of(recipe.config, recipe.policy), 2 * recipe.config.batch_size
+    shape = dataclasses.replace(recipe.shape, capacity=rows, slack=1, truncations=2)
+    arrays = {name: np.zeros(size, kind) for name, (size, kind) in shape.layout().items()}
+    writer = ReplayWriter(Replay(shape, arrays))
+    observations = np.zeros((rows + 1, shape.observation_size), np.float32)
+    actions = np.zeros((rows, shape.action_size), np.float32)
+    writer.append(one_episode(observations, actions, np.zeros(rows, np.float32), TRUNCATED))
+    draws = Minibatches(Replay(shape, arrays), settings.batch_size, settings.noise_size)
+    jobs, job = TD3Jobs(settings, draws), GradientJob(4, rows, 0)
+    actor, critics = initial_actor(settings, 0), initial_critics(settings, 0)
+    state = first_critics_state(critics)
+    actor_step = seconds_each(lambda: jobs.refine(actor, critics, job)) / job.steps
+    critic_step = seconds_each(lambda: jobs.train_critics(state, actor, job)) / job.steps
+    return {
+        "actor_step_seconds": actor_step,
+        "critic_step_seconds": critic_step,
+        "learner_seconds_per_env_step": critic_step + actor_step / settings.policy_delay,
+    }
+
+
+def actor_critic_times(parts: Any) -> dict[str, float]:
+    """Return the seconds of forward passes of 1, 8 and all rows, and of learning from a step."""
+    from drumline.policies.actor_critic import initial_parameters
+
+    network, count = parts.network, parts.config.num_envs
+    inference = parts.inference()()
+    size = network.observation_size
+    inference.load(
+        {
+            "parameters": initial_parameters(network, 0),
+            "observation_mean": np.zeros(size),
+            "observation_inverse_std": np.ones(size),
+        }
+    )
+    found: dict[str, float] = {}
+    for rows in sorted({1, 8, count}):
+        batch = np.zeros((rows, *network.observation_shape), network.observation_dtype)
+        found[f"forward_{rows}_seconds"] = seconds_each(lambda batch=batch: inference(batch))
+    return {**found, **_update_times(parts)}
+
+
+def _update_times(parts: Any) -> dict[str, float]:
+    """Time one minibatch's gradient step and count how many an interval takes."""
+    from drumline.buffers.rollout import RolloutStorage
+    from drumline.recipes.learners import make_learner
+
+    config, steps = parts.config, 1
+    if config.learner == "ppo":
+        steps = config.epochs
+        changes: dict[str, Any] = {"epochs": 1, "target_kl": 0.0}
+        if config.alpha % config.minibatches == 0:
+            steps *= config.minibatches
+            changes |= {"minibatches": 1, "alpha": config.alpha // config.minibatches}
+        config = dataclasses.replace(config, **changes)
+    shape = dataclasses.replace(parts.shape, alpha=config.alpha)
+    small = dataclasses.replace(parts, config=config, shape=shape)
+    arrays = {name: np.zeros(size, kind) for name, (size, kind) in shape.layout().items()}
+    rollout = RolloutStorage(shape, arrays).read(0)
+    learner = make_learner(small, pause=lambda: None)
+    behavior = {name: array.copy() for name, array in learner.published().items()}
+    seconds = seconds_each(lambda: learner.update(rollout, behavior))
+    return {
+        "gradient_step_seconds": seconds,
+        "learner_seconds_per_env_step": seconds * steps / parts.config.steps_per_update,
+    }
+
+
+def step_costs(times: dict[str, float], rows: int) -> StepCosts:
+    """Return what an env step costs when `rows` environments share a forward pass."""
+    return StepCosts(
+        times["step_seconds"],
+        times[f"forward_{rows}_seconds"] / rows,
+        times.get("learner_seconds_per_env_step", 0.0),
+    )

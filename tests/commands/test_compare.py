@@ -1,0 +1,50 @@
+"""Comparing runs: what is a group, what is equal, and what is printed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typed_commands import Terminal
+
+from drumline.runs.folder import RunFolder
+
+METRICS = "update,env_steps,wall_seconds,episode_return_mean\n"
+
+
+def recorded(name: str, seed: int, score: float, *, std: float = 0.1, updates: int = 10) -> None:
+    config = {"env": "CartPole-v1", "seed": seed, "std": std}
+    folder = RunFolder.create(
+        Path(name), method="es", env_id="CartPole-v1", seed=seed, document={"config": config}
+    )
+    rows = [f"{i},{100 * i},{i * std},{score * i}\n" for i in range(1, updates + 1)]
+    folder.metrics_csv.write_text(METRICS + "".join(rows))
+
+
+def test_seeds_are_one_group_and_other_settings_are_named(terminal: Terminal):
+    for seed in range(4):
+        recorded(f"a{seed}", seed, 10.0 + seed)
+    recorded("b", 0, 5.0, std=0.2, updates=5)
+    ended = terminal("compare", "a0", "a1", "a2", "a3", "b", "--json", "--out=c.png")
+    assert ended.code == 0, ended.err
+    answer = json.loads(ended.out)
+    many, one = answer["groups"]
+    assert (many["group"], many["runs"]) == ("es CartPole-v1 std=0.1", 4)
+    assert (one["group"], one["runs"]) == ("es CartPole-v1 std=0.2", 1)
+    assert many["final"]["iqm"] == pytest.approx(115)
+    assert many["final"]["low"] < 115 < many["final"]["high"]
+    assert answer["env_steps"] == 500
+    assert many["at_equal_env_steps"]["iqm"] == pytest.approx(57.5)
+    assert one["final"] == {"runs": 1, "iqm": 25.0, "low": None, "high": None}
+    assert Path("c.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_table_is_plain_without_a_terminal_and_absent_if_quiet(terminal: Terminal):
+    recorded("a", 0, 1.0)
+    ended = terminal("compare", "a")
+    assert "\x1b" not in ended.out
+    assert ended.out.splitlines()[0].startswith("group")
+    assert terminal("compare", "a", "--quiet").out == "compare.png\n"
+
+
+def test_nothing_to_compare_is_wrong_use(terminal: Terminal):
+    assert "at least one RUN" in terminal("compare").err
