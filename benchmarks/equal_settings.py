@@ -92,6 +92,10 @@ class Peer:
         """Return the returns of the evaluation at each of `told`'s budgets."""
         return self._run("learn", {"method": method, **told})
 
+    def update(self, method: str, told: Mapping[str, Any]) -> None:
+        """Make one update from `told`'s file `given`, and write the weights to `taken`."""
+        self._run("update", {"method": method, **told})
+
     def speed(self, method: str, told: Mapping[str, Any]) -> float:
         """Return env steps per second."""
         return float(self._run("speed", {"method": method, **told}))

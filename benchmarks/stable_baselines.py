@@ -16,6 +16,7 @@ import torch
 from stable_baselines3 import A2C, PPO, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.logger import configure
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
@@ -55,6 +56,57 @@ def evaluate(model: Any, normalizer: VecNormalize | None, told: dict[str, Any]) 
         returns.append(total)
     environment.close()
     return returns
+
+
+def update(told: dict[str, Any]) -> str:
+    """Make one update from weights, an interval and the order of its rows, all given in a file."""
+    model, _ = build(told)
+    model.set_logger(configure(None, []))
+    given = dict(np.load(told["given"]))
+    named = {key[7:]: array for key, array in given.items() if key.startswith("weight ")}
+    parameters = {name: _parameter(model.policy, name, len(told["hidden"])) for name in named}
+    for name, array in named.items():
+        parameters[name].data.copy_(torch.from_numpy(array))
+    buffer, steps, count = model.rollout_buffer, *given["rewards"].shape
+    ended = given["terminated"] | given["truncated"]
+    with torch.no_grad():
+        if len(given["final_observations"]):
+            final = model.policy.predict_values(_rows(given["final_observations"]))
+            cut = (given["final_steps"], given["final_environments"])
+            given["rewards"][cut] += told["discount"] * final.numpy()[:, 0]
+        starts = np.ones(count, bool)
+        for t in range(steps):
+            seen, actions = given["observations"][t], given["actions"][t]
+            values, log_probs, _ = model.policy.evaluate_actions(
+                _rows(seen), torch.from_numpy(actions)
+            )
+            row = given["rewards"][t]
+            buffer.add(seen, actions.reshape(count, -1), row, starts, values, log_probs)
+            starts = ended[t]
+        last = model.policy.predict_values(_rows(given["observations"][-1]))
+    buffer.compute_returns_and_advantage(last_values=last, dones=ended[-1])
+    # Its rows are counted environment by environment, ours step by step.
+    orders = iter([(rows % count) * steps + rows // count for rows in given["order"]])
+    np.random.permutation = lambda size: next(orders, np.arange(size))
+    model.train()
+    np.savez(told["taken"], **{name: p.detach().numpy() for name, p in parameters.items()})
+    return "written"
+
+
+def _rows(observations: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(observations.astype(np.float32))
+
+
+def _parameter(policy: Any, name: str, layers: int) -> Any:
+    """Return the parameter that ours calls `policy.2.weight`, say."""
+    if name == "log_std":
+        return policy.log_std
+    trunk, number, kind = name.split(".")
+    if int(number) == 2 * layers:
+        return getattr({"policy": policy.action_net, "value": policy.value_net}[trunk], kind)
+    extractor = policy.mlp_extractor
+    stack = {"policy": extractor.policy_net, "value": extractor.value_net}[trunk]
+    return getattr(stack[int(number)], kind)
 
 
 class Rollouts(BaseCallback):
@@ -158,9 +210,11 @@ def _td3(told: dict[str, Any], hidden: list[int]) -> TD3:
 
 
 if __name__ == "__main__":
-    what, told = sys.argv[1], json.loads(sys.argv[2])
-    print(
-        json.dumps(
-            versions() if what == "versions" else {"learn": learn, "speed": speed}[what](told)
-        )
-    )
+    told = json.loads(sys.argv[2])
+    actions = {
+        "versions": lambda told: versions(),
+        "learn": learn,
+        "update": update,
+        "speed": speed,
+    }
+    print(json.dumps(actions[sys.argv[1]](told)))
