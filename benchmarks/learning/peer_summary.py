@@ -63,13 +63,15 @@ def _returns(rows: Sequence[Mapping[str, Any]], case: str, who: str, budget: int
 
 
 def _interval(values: np.ndarray) -> str:
+    if values.size < 2:
+        return ""
     low, high = bootstrap_interval(values, seed=0, statistic=interquartile_mean_along)
     return f"{low:.1f} … {high:.1f}"
 
 
 def _ratio_interval(ours: np.ndarray, theirs: np.ndarray) -> str:
     """Percentile bootstrap of the ratio: both sides are drawn anew, apart from each other."""
-    if min(ours.size, theirs.size) < 2:
+    if min(ours.size, theirs.size) < 2 or theirs.min() <= 0:
         return ""
 
     def ratio(mine: np.ndarray, other: np.ndarray, axis: int = -1) -> Any:
