@@ -140,3 +140,16 @@ def test_quiet_shows_nothing(capsys):
     display.message("anything")
     display.close(["done"])
     assert capsys.readouterr() == ("", "")
+
+
+def test_json_has_an_object_for_each_update_and_each_evaluation_and_none_twice():
+    stream = io.StringIO()
+    display = JsonLines(stream, io.StringIO())
+    for update, evaluation in [(1, None), (1, None), (2, None), (2, 8.0), (2, 8.0)]:
+        display.update(dataclasses.replace(STATE, update=update, evaluation_mean=evaluation))
+    rows = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(row["update"], row["evaluation_mean"]) for row in rows] == [
+        (1, None),
+        (2, None),
+        (2, 8.0),
+    ]

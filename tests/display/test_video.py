@@ -155,3 +155,19 @@ def test_mujoco_is_filmed_without_a_display(tmp_path):
     frames = decoded(out, 480, 480)
     assert len(frames) == 6
     assert np.ptp(frames[0]) > 100
+
+
+def test_a_disk_that_fills_up_under_a_film_is_one_sentence(tmp_path, monkeypatch):
+    class Full:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *raised):
+            return None
+
+        def append_data(self, frame):
+            raise OSError("FFMPEG COMMAND: and all that it said")
+
+    monkeypatch.setattr(video, "_writer", lambda out, env: Full())
+    with pytest.raises(VideoError, match=r"cannot write .*film\.mp4: .*disk full"):
+        record_episodes(Painting(3), lambda observation: 0, [0], tmp_path / "film.mp4")

@@ -176,6 +176,10 @@ def test_policy_is_replaced_and_read_back(folder: RunFolder):
     assert json.loads(folder.policy_json("best").read_text()) == {"update": 2.0}
     with pytest.raises(RunError, match=r"no policy 'last' yet.*--policy"):
         read_policy(folder, "last")
+    whole = folder.policy_tensors("best").read_bytes()
+    folder.policy_tensors("best").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(RunError, match=r"damaged .*not the bytes that were written"):
+        read_policy(folder, "best")
     folder.policy_tensors("best").write_bytes(b"12345678")
     with pytest.raises(RunError, match="damaged"):
         read_policy(folder, "best")

@@ -58,11 +58,12 @@ class PlainLines:
 
 
 class JsonLines:
-    """One JSON object per update on the stream and nothing else; what is not finite is null."""
+    """One JSON object per update and per evaluation; what is not finite is null."""
 
     def __init__(self, stream: TextIO, others: TextIO | None = None):
         self._stream = stream
         self._others = PlainLines(others if others is not None else sys.stderr)
+        self._printed: tuple[int, float | None] | None = None
 
     def start(self, title: RunTitle) -> None:
         """Print nothing: every object stands for an update."""
@@ -72,7 +73,11 @@ class JsonLines:
         return True
 
     def update(self, state: DisplayState) -> None:
-        """Print one object; of the return curve only its newest value."""
+        """Print one object if there is news; of the return curve only its newest value."""
+        news = (state.update, state.evaluation_mean)
+        if news == self._printed:
+            return
+        self._printed = news
         row = {name: value for name, value in vars(state).items() if name != "return_curve"}
         row["episode_return_mean"] = state.return_curve[-1] if state.return_curve else None
         row["busy_shares"] = list(state.busy_shares)

@@ -79,7 +79,11 @@ def record_episodes(
             frame = _frame(env)
             if not writers:  # only now: without a first frame there is to be no file
                 writers.append(stack.enter_context(_writer(out, env)))
-            writers[0].append_data(frame)
+            try:
+                writers[0].append_data(frame)
+            except OSError as error:  # imageio's has no errno, and ffmpeg's whole output in it
+                problem = f"cannot write {out}: ffmpeg gave up (is the disk full?)"
+                raise VideoError(problem) from error
             return False
 
         return _play(env, act, seeds, begin, max_steps, draw)

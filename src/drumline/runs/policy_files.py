@@ -1,5 +1,6 @@
 """policy-best and policy-last: one self-contained safetensors file each, and a copy to read."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -36,7 +37,9 @@ def write_policy(
     if name not in NAMES:
         raise ValueError(f"a policy is 'best' or 'last', got {name!r}")
     text = json.dumps(document, indent=2)
-    data = safetensors.numpy.save(storable(tensors), metadata={"drumline": text})
+    stored = storable(tensors)
+    metadata = {"drumline": text, "sha256": _digest(stored, text)}
+    data = safetensors.numpy.save(stored, metadata=metadata)
     replace_file(folder.policy_tensors(name), data)
     replace_file(folder.policy_json(name), (text + "\n").encode())
 
@@ -46,8 +49,12 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
     path = folder.policy_tensors(name)
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            document = json.loads((file.metadata() or {})["drumline"])
+            metadata = file.metadata() or {}
+            document = json.loads(metadata["drumline"])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no dict
+        digest = _digest(tensors, metadata["drumline"])
+        if metadata.get("sha256", digest) != digest:  # files of the first days carry none
+            raise ValueError("not the bytes that were written")
     except FileNotFoundError as error:
         raise RunError(
             f"{folder.path} has no policy {name!r} yet ({path.name}); give another --policy"
@@ -55,3 +62,13 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
     except (OSError, safetensors.SafetensorError, KeyError, ValueError) as error:
         raise RunError(f"{path} is damaged ({error}); give another --policy") from error
     return StoredPolicy(tensors, document)
+
+
+def _digest(tensors: Mapping[str, np.ndarray], text: str) -> str:
+    """Return the SHA-256 of the description and, by name, of every tensor."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = np.ascontiguousarray(tensors[name])
+        digest.update(f"\n{name} {tensor.dtype.str} {tensor.shape}\n".encode())
+        digest.update(tensor.tobytes())
+    return digest.hexdigest()
