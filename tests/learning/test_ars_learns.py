@@ -1,4 +1,4 @@
-"""ARS reaches TRPO's final score on Swimmer within OpenAI-ES's budget (spec §3.1, §3.5)."""
+"""ARS reaches TRPO's final score on Swimmer within OpenAI-ES's budget (spec §3.1; v5 here)."""
 
 import statistics
 from dataclasses import replace
