@@ -74,10 +74,9 @@ class RolloutPreparation:
         renew_intervals: int = 0,
     ):
         self._discount = discount
+        scale = partial(inverse_std, variance_floor=1e-8)
         self._moments = (
-            ObservationMoments(observation_size, partial(inverse_std, variance_floor=1e-8))
-            if normalize_observations
-            else None
+            ObservationMoments(observation_size, scale) if normalize_observations else None
         )
         self._scale: RewardScaling | None = initial_scaling(environments) if scale_rewards else None
         self._pending = self._scale
