@@ -62,6 +62,14 @@ class MirroredSampler:
 
 
 def in_member_order(results: Sequence[Evaluation], generation: int) -> list[Evaluation]:
+    """Return the results of mirrored pairs by member."""
+    ordered = in_order(results, generation)
+    if len(ordered) < 2 or len(ordered) % 2:
+        raise ValueError(f"mirrored pairs need an even number of results, got {len(ordered)}")
+    return ordered
+
+
+def in_order(results: Sequence[Evaluation], generation: int) -> list[Evaluation]:
     """Return the results by member; a generation is members 0 … N − 1, each exactly once."""
     ordered = sorted(results, key=attrgetter("member"))
     for place, result in enumerate(ordered):
@@ -74,8 +82,6 @@ def in_member_order(results: Sequence[Evaluation], generation: int) -> list[Eval
                 f"generation {generation} needs members 0 to {len(ordered) - 1} once each; "
                 f"member {min(place, result.member)} is missing or told twice"
             )
-    if len(ordered) < 2 or len(ordered) % 2:
-        raise ValueError(f"mirrored pairs need an even number of results, got {len(ordered)}")
     return ordered
 
 

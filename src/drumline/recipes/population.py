@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
+from drumline.algorithms.candidate_generations import POPULATION
 from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.display.dashboard import Display
 from drumline.policies.spec import PolicySpec
@@ -150,7 +152,7 @@ class PopulationRun:
         if tasks:
             self._record_evaluation(evaluate_now(recipe.strategy, pool, ledger.update, tasks))
             row = ledger.last_evaluation
-        ledger.save_policy("last", row, recipe.strategy.published())
+        ledger.save_policy("last", row, self._policy())
         return row
 
     def _finished(self, update: int, env_steps: int) -> bool:
@@ -188,7 +190,12 @@ class PopulationRun:
             self._checkpoint()
 
     def _record_evaluation(self, evaluated: Sequence[Evaluation]) -> None:
-        self._ledger.record_evaluation(evaluated, self._recipe.strategy.published())
+        self._ledger.record_evaluation(evaluated, self._policy())
+
+    def _policy(self) -> dict[str, np.ndarray]:
+        """Return what a policy file holds: not the candidates of the next generation."""
+        published = self._recipe.strategy.published()
+        return {name: array for name, array in published.items() if name != POPULATION}
 
     def _checkpoint(self) -> None:
         self._ledger.checkpoint(self._recipe.strategy.state())

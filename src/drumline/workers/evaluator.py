@@ -1,4 +1,4 @@
-"""The far side of evolution: perturb the published parameters and run one episode."""
+"""The far side of evolution: one episode of the perturbed parameters, or of a published member."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,7 +102,9 @@ class Evaluator:
     def _load(self, task: Evaluate) -> None:
         published = self._context.published(task.version)
         parameters, policy = published["parameters"], self._policy
-        if task.sign == 0:
+        if task.training and "population" in published:
+            policy.load_vector(published["population"][task.member])
+        elif task.sign == 0:
             policy.load_vector(parameters)
         else:
             within = None

@@ -1,0 +1,119 @@
+"""Strategies that ask for candidates, under a schedule that asks for generations."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from drumline import seeding
+from drumline.algorithms.individuals import norm
+from drumline.algorithms.mirrored import in_order
+from drumline.types import Candidate, Evaluate, Evaluation, Individual, Metrics, State
+
+POPULATION = "population"
+"""Name of the published candidates `[N, P]`: a task's member is its row."""
+
+
+@runtime_checkable  # the tests check signatures at run time
+class CandidateStrategy(Protocol):
+    """What CEM and GA are: ask candidates, tell individuals."""
+
+    def ask(self, count: int) -> list[Candidate]:
+        """Return candidates of the newest distribution."""
+        ...
+
+    def tell(self, individuals: Sequence[Individual]) -> Metrics:
+        """Take individuals in."""
+        ...
+
+    def published(self) -> dict[str, np.ndarray]:
+        """Return the arrays of the newest distribution, `parameters` among them."""
+        ...
+
+    def state(self) -> State:
+        """Return all learned state."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        ...
+
+
+class CandidateGenerations:
+    """Generation g is the N candidates asked after g · N tells; they are published, then run.
+
+    A candidate may be changed between ask and tell (`refine`): gradient steps then moved it.
+    """
+
+    def __init__(self, strategy: CandidateStrategy, population_size: int, seed: int):
+        self.strategy = strategy
+        self._size = population_size
+        self._seed = seed
+        self._candidates: list[Candidate] = []
+        self.generation = 0
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Return this generation's candidates; they are asked when they are first needed."""
+        if not self._candidates:
+            self._candidates = self.strategy.ask(self._size)
+        return self._candidates
+
+    def refine(self, member: int, vector: np.ndarray) -> None:
+        """Put other parameters `[P]` in a candidate's place."""
+        self.candidates[member] = self.candidates[member]._replace(vector=vector)
+
+    def ask(self, count: int) -> list[Evaluate]:
+        """Return the tasks of this generation's first `count` members."""
+        seeds = seeding.seeds(self._seed, self._size, "episode", self.generation)
+        return [
+            Evaluate(self.generation, member, 0, 0, seeds[member], 0.0, 0, False, True)
+            for member in range(min(count, self._size))
+        ]
+
+    def tell(self, results: Sequence[Evaluation]) -> Metrics:
+        """Tell a whole generation, by member."""
+        ordered = in_order(results, self.generation)
+        if len(ordered) != self._size:
+            raise ValueError(f"a generation has {self._size} members, told {len(ordered)}")
+        told = self.strategy.tell(
+            [
+                Individual(candidate.index, candidate.version, candidate.vector, result.fitness)
+                for candidate, result in zip(self.candidates, ordered, strict=True)
+            ]
+        )
+        self._candidates = []
+        self.generation += 1
+        return {
+            **return_summary(ordered),
+            "parameter_norm": norm(self.strategy.published()["parameters"]),
+            **told,
+        }
+
+    def published(self) -> Mapping[str, np.ndarray]:
+        """Return the mean (or champion) and the candidates."""
+        population = np.stack([candidate.vector for candidate in self.candidates])
+        return {**self.strategy.published(), POPULATION: population}
+
+    def state(self) -> State:
+        """Return the state between two generations: what was asked since is asked again."""
+        state = self.strategy.state()
+        return State(state.tensors, {**state.counters, "asked": state.counters["tells"]})
+
+    def load(self, state: State) -> None:
+        """Take over a state."""
+        self.strategy.load(state)
+        self.generation = int(state.counters["tells"]) // self._size
+        self._candidates = []
+
+
+def return_summary(evaluations: Sequence[Evaluation]) -> Metrics:
+    """Return what a generation's episodes returned and how long they were."""
+    returns = np.array([evaluation.episode_return for evaluation in evaluations])
+    return {
+        "episode_return_mean": float(returns.mean()),
+        "episode_return_std": float(returns.std()),
+        "episode_return_min": float(returns.min()),
+        "episode_return_max": float(returns.max()),
+        "episode_length_mean": sum(e.length for e in evaluations) / len(evaluations),
+    }
