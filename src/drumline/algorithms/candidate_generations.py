@@ -40,70 +40,63 @@ class CandidateStrategy(Protocol):
 
 
 class CandidateGenerations:
-    """Generation g is the N candidates asked after g · N tells; they are published, then run.
-
-    A candidate may be changed between ask and tell (`refine`): gradient steps then moved it.
-    """
+    """Generation g is the N candidates asked after g · N tells; they are published, then run."""
 
     def __init__(self, strategy: CandidateStrategy, population_size: int, seed: int):
-        self.strategy = strategy
+        self._strategy = strategy
         self._size = population_size
         self._seed = seed
         self._candidates: list[Candidate] = []
-        self.generation = 0
+        self._generation = 0
 
     @property
-    def candidates(self) -> list[Candidate]:
+    def _members(self) -> list[Candidate]:
         """Return this generation's candidates; they are asked when they are first needed."""
         if not self._candidates:
-            self._candidates = self.strategy.ask(self._size)
+            self._candidates = self._strategy.ask(self._size)
         return self._candidates
-
-    def refine(self, member: int, vector: np.ndarray) -> None:
-        """Put other parameters `[P]` in a candidate's place."""
-        self.candidates[member] = self.candidates[member]._replace(vector=vector)
 
     def ask(self, count: int) -> list[Evaluate]:
         """Return the tasks of this generation's first `count` members."""
-        seeds = seeding.seeds(self._seed, self._size, "episode", self.generation)
+        seeds = seeding.seeds(self._seed, self._size, "episode", self._generation)
         return [
-            Evaluate(self.generation, member, 0, 0, seeds[member], 0.0, 0, False, True)
+            Evaluate(self._generation, member, 0, 0, seeds[member], 0.0, 0, False, True)
             for member in range(min(count, self._size))
         ]
 
     def tell(self, results: Sequence[Evaluation]) -> Metrics:
         """Tell a whole generation, by member."""
-        ordered = in_order(results, self.generation)
+        ordered = in_order(results, self._generation)
         if len(ordered) != self._size:
             raise ValueError(f"a generation has {self._size} members, told {len(ordered)}")
-        told = self.strategy.tell(
+        told = self._strategy.tell(
             [
                 Individual(candidate.index, candidate.version, candidate.vector, result.fitness)
-                for candidate, result in zip(self.candidates, ordered, strict=True)
+                for candidate, result in zip(self._members, ordered, strict=True)
             ]
         )
         self._candidates = []
-        self.generation += 1
+        self._generation += 1
         return {
             **return_summary(ordered),
-            "parameter_norm": norm(self.strategy.published()["parameters"]),
+            "parameter_norm": norm(self._strategy.published()["parameters"]),
             **told,
         }
 
     def published(self) -> Mapping[str, np.ndarray]:
         """Return the mean (or champion) and the candidates."""
-        population = np.stack([candidate.vector for candidate in self.candidates])
-        return {**self.strategy.published(), POPULATION: population}
+        population = np.stack([candidate.vector for candidate in self._members])
+        return {**self._strategy.published(), POPULATION: population}
 
     def state(self) -> State:
         """Return the state between two generations: what was asked since is asked again."""
-        state = self.strategy.state()
+        state = self._strategy.state()
         return State(state.tensors, {**state.counters, "asked": state.counters["tells"]})
 
     def load(self, state: State) -> None:
         """Take over a state."""
-        self.strategy.load(state)
-        self.generation = int(state.counters["tells"]) // self._size
+        self._strategy.load(state)
+        self._generation = int(state.counters["tells"]) // self._size
         self._candidates = []
 
 
