@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from doubles import KillAt, SleepAt
 
+from drumline.buffers import queued_replay
 from drumline.commands.run import Run, resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.recipes.aes import ACEMRL, AES, PRESETS, OnePlusOne, build, preset
 from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.layout import SteadyLayout
 from drumline.recipes.methods import method_of
-from drumline.recipes.steady import SteadyRun
+from drumline.recipes.steady import SteadyRecipe, SteadyRun
 from drumline.recipes.stopped import Stopped
 from drumline.runs.folder import RunFolder
 from drumline.runs.segments import segments_there
@@ -131,6 +132,43 @@ def test_random_sleeps_change_no_byte(tmp_path: Path, expected: Any):
     probe = SleepAt(("individual-begun", "critic-begun", "mean-begun"), 0.02)
     folder = run_on(tmp_path / "run", SMALL, SteadyLayout(workers=3), probe)
     assert lasting_bytes(folder) == expected["continuous"]
+
+
+def with_little_slack(config: AES, layout: SteadyLayout) -> SteadyRecipe:
+    """A ring so tight that transitions wait for running gradient steps to finish."""
+    recipe = build(config, layout)
+    shape = replace(recipe.shape, slack=40)
+    return replace(recipe, shape=shape, jobs=replace(recipe.jobs, shape=shape))
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_transitions_that_wait_for_room_in_the_ring_change_no_byte(tmp_path: Path, workers: int):
+    config = replace(SMALL, actor_step_cost=10**9, p_desired=0.2, replay_size=60, total_steps=300)
+    found: list[dict[str, bytes]] = []
+    inline = (INLINE, None)
+    processes = (SteadyLayout(workers=workers), SleepAt(("individual-refined",), 0.05))
+    for number, (layout, probe) in enumerate((inline, processes)):
+        out = tmp_path / str(number)
+        document = run_document(config, layout, PROMISE)
+        folder = RunFolder.create(
+            out, method="aes", env_id=config.env, seed=config.seed, document=document
+        )
+        recipe = with_little_slack(config, layout)
+        SteadyRun(recipe, folder, layout, silent(), probe_factory=probe).run()
+        found.append(lasting_bytes(folder))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("update", [8, 16, 22])
+def test_windows_that_reach_back_over_segments_survive_a_resume(
+    tmp_path: Path, update: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(queued_replay, "SEGMENT", 30)
+    config = replace(SMALL, actor_step_cost=10**9, replay_size=60)
+    whole = run_on(tmp_path / "whole", config, INLINE)
+    folder = run_on(tmp_path / "run", config, INLINE, last_update=update)
+    assert lasting_bytes(resume(folder, INLINE).folder) == lasting_bytes(whole)
+    assert len(segments_there(whole)) > 1
 
 
 @pytest.mark.parametrize("name", CONFIGS)

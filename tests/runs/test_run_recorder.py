@@ -173,13 +173,26 @@ def test_policy_is_replaced_and_read_back(folder: RunFolder):
     policy = read_policy(folder, "best")
     assert policy.tensors["parameters"].tolist() == [2.0, 2.0, 2.0]
     assert policy.document == {"update": 2.0}
-    assert json.loads(folder.policy_json("best").read_text()) == {"update": 2.0}
+    described = json.loads(folder.policy_json("best").read_text())
+    assert len(described.pop("sha256")) == 64
+    assert described == {"update": 2.0}
     with pytest.raises(RunError, match=r"no policy 'last' yet.*--policy"):
         read_policy(folder, "last")
     whole = folder.policy_tensors("best").read_bytes()
     folder.policy_tensors("best").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(RunError, match=r"damaged .*not the bytes that were written"):
         read_policy(folder, "best")
+
+
+def test_the_same_policy_is_the_same_bytes_every_time(folder: RunFolder):
+    files: set[bytes] = set()
+    for _ in range(12):  # several entries of safetensors' metadata would come in an order of chance
+        recorder = Recorder(folder, tensorboard=False)
+        document = {"update": 1, "environment": {"id": "A"}}
+        recorder.policy("best", {"parameters": np.ones(3)}, document)
+        recorder.close()
+        files.add(folder.policy_tensors("best").read_bytes())
+    assert len(files) == 1
     folder.policy_tensors("best").write_bytes(b"12345678")
     with pytest.raises(RunError, match="damaged"):
         read_policy(folder, "best")

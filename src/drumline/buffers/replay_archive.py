@@ -6,12 +6,12 @@ checkpoint holds the SHA-256 of every segment as long as it then was, and no tra
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from drumline.buffers.replay import TRUNCATED, ReplayWriter, Transitions
+from drumline.buffers.replay import TRUNCATED, ReplayShape, ReplayWriter, Transitions
 from drumline.types import State
 
 SEGMENT = 65_536
@@ -60,8 +60,8 @@ class ReplayArchive:
             number = self._saved // SEGMENT
             end = min((number + 1) * SEGMENT, self._writer.watermark)
             done = new - (self._writer.watermark - self._saved)
-            part = _part(fresh, done, done + end - self._saved)
-            data = _block(self._saved, part)
+            part = part_of(fresh, done, done + end - self._saved)
+            data = block_bytes(self._saved, part)
             self._hashes.setdefault(number, hashlib.sha256()).update(data)
             taken.append((segment_name(number), data))
             self._saved = end
@@ -123,33 +123,37 @@ class ReplayArchive:
         return range(first // SEGMENT, -(-watermark // SEGMENT))
 
     def _read_blocks(self, data: bytes) -> None:
-        shape = self._writer.replay.shape
-        start = 0
-        while start < len(data):
-            first, count, finals = np.frombuffer(data, "<i8", 3, start).tolist()
-            if first != self._writer.watermark:
-                raise DamagedReplay(f"transition {self._writer.watermark} is missing")
-            arrays: list[np.ndarray] = []
-            start += _HEADER
-            for columns, rows in (
-                (shape.observation_size, count),
-                (shape.action_size, count),
-                (1, count),
-                (shape.observation_size, finals),
-            ):
-                array = np.frombuffer(data, "<f4", rows * columns, start)
-                arrays.append(array.reshape(rows, columns))
-                start += array.nbytes
-            kinds = np.frombuffer(data, np.uint8, count, start)
-            start += count
-            observations, actions, rewards, last = arrays
-            nothing = np.zeros(shape.observation_size, np.float32)
-            self._writer.write(
-                Transitions(observations, actions, rewards[:, 0], kinds, last, nothing)
-            )
+        for transitions in blocks_in(data, self._writer.watermark, self._writer.replay.shape):
+            self._writer.write(transitions)
 
 
-def _part(whole: Transitions, first: int, last: int) -> Transitions:
+def blocks_in(data: bytes, first_expected: int, shape: ReplayShape) -> Iterator[Transitions]:
+    """Yield the blocks of a segment that goes on at transition `first_expected`."""
+    start, watermark = 0, first_expected
+    while start < len(data):
+        first, count, finals = np.frombuffer(data, "<i8", 3, start).tolist()
+        if first != watermark:
+            raise DamagedReplay(f"transition {watermark} is missing")
+        watermark += count
+        arrays: list[np.ndarray] = []
+        start += _HEADER
+        for columns, rows in (
+            (shape.observation_size, count),
+            (shape.action_size, count),
+            (1, count),
+            (shape.observation_size, finals),
+        ):
+            array = np.frombuffer(data, "<f4", rows * columns, start)
+            arrays.append(array.reshape(rows, columns))
+            start += array.nbytes
+        kinds = np.frombuffer(data, np.uint8, count, start)
+        start += count
+        observations, actions, rewards, last = arrays
+        nothing = np.zeros(shape.observation_size, np.float32)
+        yield Transitions(observations, actions, rewards[:, 0], kinds, last, nothing)
+
+
+def part_of(whole: Transitions, first: int, last: int) -> Transitions:
     """Return transitions `first … last − 1`; what follows the last is in the next part."""
     kinds = whole.kinds
     finals = [int(np.count_nonzero(kinds[:at] == TRUNCATED)) for at in (first, last)]
@@ -163,7 +167,8 @@ def _part(whole: Transitions, first: int, last: int) -> Transitions:
     )
 
 
-def _block(first: int, part: Transitions) -> bytes:
+def block_bytes(first: int, part: Transitions) -> bytes:
+    """Return one block of a segment."""
     header = np.array([first, len(part.rewards), len(part.final_observations)], "<i8")
     arrays = (part.observations, part.actions, part.rewards, part.final_observations)
     parts = [header.tobytes(), *(np.ascontiguousarray(a, "<f4").tobytes() for a in arrays)]

@@ -15,8 +15,8 @@ import numpy as np
 
 from drumline import seeding
 from drumline.algorithms.actor_choice import ActorChoice
-from drumline.buffers.replay import ReplayWriter, Transitions, one_episode
-from drumline.buffers.replay_archive import ReplayArchive
+from drumline.buffers.queued_replay import QueuedReplay
+from drumline.buffers.replay import one_episode
 from drumline.types import (
     Candidate,
     CriticsTrained,
@@ -43,10 +43,9 @@ _COUNTERS = (
     "warmups_asked",
     "individuals",
     "critic_jobs",
-    "appended",
 )
 _CRITICS = "critics/"
-_CANDIDATE, _SECOND, _STAGED = "candidate/", "second/", "staged/"
+_CANDIDATE, _SECOND = "candidate/", "second/"
 
 
 @dataclass(frozen=True)
@@ -89,23 +88,22 @@ class AESPopulation:
         strategy: Any,
         choice: ActorChoice,
         critics: State,
-        writer: ReplayWriter,
-        archive: ReplayArchive,
+        replay: QueuedReplay,
     ):
         self.strategy = strategy
         self.finished: EpisodeRow | None = None
         """The episode of the individual that the latest tell was about, once."""
+        self.unsaved: list[tuple[str, bytes]] = []
+        """What was appended since somebody took it: (segment, bytes to append to it)."""
         self._plan = plan
         self._choice = choice
         self._critics = critics
-        self._writer = writer
-        self._archive = archive
+        self._replay = replay
         self._counters = dict.fromkeys(_COUNTERS, 0)
         self._lengths: deque[int] = deque(maxlen=plan.recent_episodes)
         self._candidates: dict[int, tuple[Candidate, int]] = {}
         """Individuals that live, with their kind, by logical worker."""
         self._second: dict[int, Second] = {}
-        self._staged: deque[Transitions] = deque()
         self._latest: dict[str, np.ndarray] = {}
 
     @property
@@ -142,12 +140,11 @@ class AESPopulation:
         return result.env_steps if isinstance(result, MeanEvaluated) else 0
 
     def append(self, worker: int, task: Any, result: Any) -> None:
-        """Queue an episode for the replay."""
+        """Give an episode its place in the replay."""
         if isinstance(result, Lived):
-            self._staged.append(
+            self.unsaved += self._replay.append(
                 one_episode(result.observations, result.actions, result.rewards, result.kind)
             )
-            self._counters["appended"] += result.length
 
     def tell(self, worker: int, task: Any, result: Any) -> Metrics:
         """Count an individual's first part; tell it at its end."""
@@ -192,11 +189,11 @@ class AESPopulation:
         plan, counted = self._plan, self.env_steps_counted
         if not plan.learns_critics or counted < plan.warmup_steps:
             return None
-        if self.critic_steps >= counted or self._counters["appended"] < plan.batch_size:
+        if self.critic_steps >= counted or self._replay.watermark < plan.batch_size:
             return None
         number = self._counters["critic_jobs"]
         self._counters["critic_jobs"] += 1
-        watermark = self._counters["appended"]
+        watermark = self._replay.watermark
         seed = seeding.seeds(plan.seed, 1, "critic-job", number)[0]
         job = GradientJob(plan.critic_batches, watermark, seed)
         task = TrainCritics(self._version(self.strategy.parameters), number, job)
@@ -236,13 +233,8 @@ class AESPopulation:
         return self._published(self.strategy.parameters)
 
     def fill(self, oldest: int | None) -> int:
-        """Append what waits, as far as the windows in use and what is not on disk yet allow."""
-        while self._staged:
-            bound = self._archive.oldest if oldest is None else min(oldest, self._archive.oldest)
-            if not self._writer.has_room(self._staged[0], bound):
-                break
-            self._writer.append(self._staged.popleft(), bound)
-        return self._writer.watermark
+        """Move what waits into the ring, as far as the windows in use allow."""
+        return self._replay.fill(oldest)
 
     # state
 
@@ -265,9 +257,6 @@ class AESPopulation:
             numbers = (second.index, second.version, second.kind, second.length)
             tensors[f"{_SECOND}{worker}/numbers"] = np.array(numbers, np.int64)
             tensors[f"{_SECOND}{worker}/values"] = np.array([second.episode_return, second.moved])
-        for place, transitions in enumerate(self._staged):
-            for name, array in transitions._asdict().items():
-                tensors[f"{_STAGED}{place}/{name}"] = np.array(array)
         return State(tensors, counters)
 
     def load(self, state: State) -> None:
@@ -299,17 +288,11 @@ class AESPopulation:
             self._second[worker] = Second(
                 index, version, kind, episode_return, length, moved, vector
             )
-        self._staged.clear()
-        while f"{_STAGED}{len(self._staged)}/rewards" in tensors:
-            place = len(self._staged)
-            self._staged.append(
-                Transitions(*(tensors[f"{_STAGED}{place}/{n}"] for n in Transitions._fields))
-            )
 
     def _individual(self, worker: int) -> Job:
         plan = self._plan
         (candidate,) = self.strategy.ask(1)
-        watermark = self._counters["appended"]
+        watermark = self._replay.watermark
         steps = plan.actor_steps(sum(self._lengths)) if watermark >= plan.batch_size else 0
         refined = self._choice.refines(candidate.index) and steps > 0
         self._counters["individuals"] += 1

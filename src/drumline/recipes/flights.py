@@ -53,6 +53,12 @@ def snapshot_from(state: State) -> Snapshot:
     )
 
 
+def oldest_watermark(snapshot: Snapshot) -> int | None:
+    """Return where the oldest replay window ends that a job in flight draws from."""
+    marks = [flight.job.watermark for flight in snapshot.started]
+    return min((mark for mark in marks if mark is not None), default=None)
+
+
 def _row(started: Started) -> list[int]:
     worker, start, job = started
     task: Any = job.task

@@ -14,8 +14,9 @@ from threadpoolctl import ThreadpoolController
 from drumline import seeding
 from drumline.algorithms.actor_choice import ActorChoice
 from drumline.algorithms.mirrored import evaluation_tasks
-from drumline.buffers.replay import Replay, ReplayShape, ReplayWriter
-from drumline.buffers.replay_archive import DamagedReplay, ReplayArchive
+from drumline.buffers.queued_replay import QueuedReplay
+from drumline.buffers.replay import Replay, ReplayShape
+from drumline.buffers.replay_archive import DamagedReplay
 from drumline.display.dashboard import Display
 from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.policies.mlp import uniform_vector
@@ -24,7 +25,7 @@ from drumline.protocols import Probe, PublishedLayout, WorkerPool
 from drumline.recipes.aes_population import AESPopulation, PopulationPlan
 from drumline.recipes.attended_pool import TICK_SECONDS, AttendedPool, StopSignals
 from drumline.recipes.blame import explain
-from drumline.recipes.flights import snapshot_from, snapshot_state
+from drumline.recipes.flights import oldest_watermark, snapshot_from, snapshot_state
 from drumline.recipes.layout import SteadyLayout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
 from drumline.recipes.td3_jobs import TD3JobsSpec
@@ -107,15 +108,13 @@ class SteadyRun:
         self._probe_factory = probe_factory
         self._last_update = last_update
         self._memory = _replay_memory(recipe.shape)
-        self._writer = ReplayWriter(Replay(recipe.shape, self._memory.arrays))
-        self._archive = ReplayArchive(self._writer)
+        self._replay = QueuedReplay(Replay(recipe.shape, self._memory.arrays))
         self._population = AESPopulation(
             recipe.plan,
             recipe.strategy,
             recipe.choice,
             first_critics(recipe.critic_sizes, config.seed),
-            self._writer,
-            self._archive,
+            self._replay,
         )
         self._snapshot: Snapshot | None = None
         self._recent: list[float] = []
@@ -232,8 +231,9 @@ class SteadyRun:
     def _record(self, event: Event) -> None:
         """Write down an event; an individual's end is an update."""
         ledger, population = self._ledger, self._population
-        for name, data in self._archive.take():
+        for name, data in population.unsaved:
             ledger.recorder.segment(name, data)
+        population.unsaved = []
         ledger.recorder.event(event_line(event))
         finished = population.finished
         if finished is None or event.worker == self._config.concurrency:
@@ -251,7 +251,7 @@ class SteadyRun:
             {
                 **self._policy(),
                 "critics": population.critics,
-                "replay": self._archive.state().tensors["replay_digests"],
+                "replay": self._replay.digests(),
             },
             [EpisodeRow(update, *finished[1:])],
             env_steps=steps,
@@ -265,7 +265,7 @@ class SteadyRun:
             **known,
             "rl_share": self._population.rl_share,
             "critic_steps": float(self._population.critic_steps),
-            "replay_transitions": float(min(self._writer.watermark, self._recipe.shape.capacity)),
+            "replay_transitions": float(min(self._replay.watermark, self._recipe.shape.capacity)),
             "virtual_seconds": event.end * 1e-9,
             "event": float(event.index),
             "waited_seconds": event.waited_seconds,
@@ -390,12 +390,14 @@ class SteadyRun:
 
     def _now(self, snapshot: Snapshot) -> State:
         """Return everything that goes on from here, between two events."""
-        parts = [self._population.state(), self._archive.state(), snapshot_state(snapshot)]
+        oldest = oldest_watermark(snapshot)
+        replay = self._replay.state(oldest)
+        parts = [self._population.state(), replay, snapshot_state(snapshot)]
         tensors = {name: array for part in parts for name, array in part.tensors.items()}
         counters = {name: value for part in parts for name, value in part.counters.items()}
         tensors["recent_returns"] = np.array(self._recent)
         counters["counted_env_steps"], counters["counted_beside"] = self._counted
-        self._segments = self._archive.segments()
+        self._segments = self._replay.segments(oldest)
         return self._with_pending(State(tensors, counters))
 
     def _with_pending(self, state: State) -> State:
@@ -414,15 +416,19 @@ class SteadyRun:
                 raise ValueError(f"the state has no counter {name!r}")
         if "recent_returns" not in state.tensors:
             raise ValueError("the state has no tensor 'recent_returns'")
+        self._snapshot = snapshot_from(state)
         try:
-            self._archive.load(state, lambda name: read_segment(folder, checkpoint, name))
+            self._replay.load(
+                state,
+                lambda name: read_segment(folder, checkpoint, name),
+                oldest_watermark(self._snapshot),
+            )
         except DamagedReplay as error:
             raise RunError(
                 f"{folder.path} cannot go on: {error}; go on from an older checkpoint with "
                 "--checkpoint, or start the run again with another --out"
             ) from error
         self._population.load(state)
-        self._snapshot = snapshot_from(state)
         self._recent = state.tensors["recent_returns"].tolist()
         self._counted = [
             int(state.counters["counted_env_steps"]),

@@ -36,10 +36,10 @@ def write_policy(
     """Replace policy `name`; the description is in both files, so that they cannot disagree."""
     if name not in NAMES:
         raise ValueError(f"a policy is 'best' or 'last', got {name!r}")
-    text = json.dumps(document, indent=2)
     stored = storable(tensors)
-    metadata = {"drumline": text, "sha256": _digest(stored, text)}
-    data = safetensors.numpy.save(stored, metadata=metadata)
+    text = json.dumps({**document, "sha256": _digest(stored, document)}, indent=2)
+    # One entry: safetensors writes several in an order of chance.
+    data = safetensors.numpy.save(stored, metadata={"drumline": text})
     replace_file(folder.policy_tensors(name), data)
     replace_file(folder.policy_json(name), (text + "\n").encode())
 
@@ -52,8 +52,8 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
             metadata = file.metadata() or {}
             document = json.loads(metadata["drumline"])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no dict
-        digest = _digest(tensors, metadata["drumline"])
-        if metadata.get("sha256", digest) != digest:  # files of the first days carry none
+        written = document.pop("sha256", None)  # files of the first days carry none
+        if written is not None and written != _digest(tensors, document):
             raise ValueError("not the bytes that were written")
     except FileNotFoundError as error:
         raise RunError(
@@ -64,9 +64,9 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
     return StoredPolicy(tensors, document)
 
 
-def _digest(tensors: Mapping[str, np.ndarray], text: str) -> str:
+def _digest(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]) -> str:
     """Return the SHA-256 of the description and, by name, of every tensor."""
-    digest = hashlib.sha256(text.encode())
+    digest = hashlib.sha256(json.dumps(document).encode())
     for name in sorted(tensors):
         tensor = np.ascontiguousarray(tensors[name])
         digest.update(f"\n{name} {tensor.dtype.str} {tensor.shape}\n".encode())

@@ -1,0 +1,109 @@
+"""A replay whose transitions have an order before they have a place.
+
+`append` gives transitions their numbers and their bytes on disk at once; `fill` moves them into
+the ring as soon as no reader needs what lies there. Numbers, bytes and digests follow from the
+appends alone, so that it does not matter when the ring moves.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from drumline.buffers.replay import Replay, ReplayWriter, Transitions
+from drumline.buffers.replay_archive import (
+    SEGMENT,
+    DamagedReplay,
+    block_bytes,
+    blocks_in,
+    part_of,
+    segment_name,
+)
+from drumline.types import State
+
+DIGESTS, FIRST, WATERMARK = "replay_digests", "replay_first_segment", "replay_watermark"
+
+
+class QueuedReplay:
+    """The one writer of a replay that others read by watermark; whole episodes only."""
+
+    def __init__(self, replay: Replay):
+        self.watermark = 0
+        """Transitions that were ever appended, in the ring or waiting."""
+        self._writer = ReplayWriter(replay)
+        self._capacity = replay.shape.capacity
+        self._waiting: deque[Transitions] = deque()
+        self._hashes: dict[int, Any] = {}
+
+    def append(self, episode: Transitions) -> list[tuple[str, bytes]]:
+        """Number an episode's transitions; returns (segment, bytes to append to it)."""
+        taken: list[tuple[str, bytes]] = []
+        count, done = len(episode.rewards), 0
+        while done < count:
+            number = self.watermark // SEGMENT
+            last = min(count, done + (number + 1) * SEGMENT - self.watermark)
+            data = block_bytes(self.watermark, part_of(episode, done, last))
+            self._hashes.setdefault(number, hashlib.sha256()).update(data)
+            taken.append((segment_name(number), data))
+            self.watermark += last - done
+            done = last
+        self._waiting.append(episode)
+        return taken
+
+    def fill(self, oldest: int | None) -> int:
+        """Move what waits into the ring, sparing windows from `oldest` on; returns its end."""
+        while self._waiting and self._writer.has_room(self._waiting[0], oldest):
+            self._writer.write(self._waiting.popleft())
+        return self._writer.watermark
+
+    def digests(self) -> np.ndarray:
+        """Return the SHA-256 of every segment in the newest window `[S, 32]`."""
+        return self._digests(self._numbers(self.watermark))
+
+    def segments(self, oldest: int | None) -> list[str]:
+        """Return the segments that the windows from watermark `oldest` on lie in."""
+        return [segment_name(number) for number in self._numbers(oldest)]
+
+    def state(self, oldest: int | None) -> State:
+        """Return what a checkpoint holds, for readers from watermark `oldest` on."""
+        numbers = self._numbers(oldest)
+        counters: dict[str, int | float] = {FIRST: numbers.start, WATERMARK: self.watermark}
+        return State({DIGESTS: self._digests(numbers)}, counters)
+
+    def load(self, state: State, read: Callable[[str], bytes], oldest: int | None) -> None:
+        """Take over a checkpoint; `read` returns a segment as long as it then was."""
+        if DIGESTS not in state.tensors:
+            raise ValueError(f"the state has no tensor {DIGESTS!r}")
+        for name in (FIRST, WATERMARK):
+            if name not in state.counters:
+                raise ValueError(f"the state has no counter {name!r}")
+        self.watermark = int(state.counters[WATERMARK])
+        numbers = self._numbers(oldest)
+        if numbers.start != state.counters[FIRST] or len(numbers) != len(state.tensors[DIGESTS]):
+            raise ValueError(f"the state has other {DIGESTS!r} than its jobs in flight need")
+        at = numbers.start * SEGMENT
+        self._writer.restart(at)
+        self._waiting.clear()
+        self._hashes = {}
+        for number, digest in zip(numbers, state.tensors[DIGESTS], strict=True):
+            data = read(segment_name(number))
+            running = hashlib.sha256(data)
+            if running.digest() != digest.tobytes():
+                raise DamagedReplay(f"{segment_name(number)} is not as it was written")
+            self._hashes[number] = running
+            for transitions in blocks_in(data, at, self._writer.replay.shape):
+                self._waiting.append(transitions)
+                at += len(transitions.rewards)
+                self.fill(oldest if oldest is not None else at)
+        if at != self.watermark:
+            raise DamagedReplay(f"the segments end at transition {at}, not at {self.watermark}")
+
+    def _numbers(self, oldest: int | None) -> range:
+        seen = self.watermark if oldest is None else min(oldest, self.watermark)
+        return range(max(0, seen - self._capacity) // SEGMENT, -(-self.watermark // SEGMENT))
+
+    def _digests(self, numbers: range) -> np.ndarray:
+        digests = [self._hashes[number].digest() for number in numbers]
+        return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32)
