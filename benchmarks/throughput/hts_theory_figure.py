@@ -81,6 +81,9 @@ def _executors(axis: Any, rows: Sequence[Row]) -> None:
         if (row["part"] == "executors" or row["executors"] == row["environments"] == "32")
         and row["actors"] == "0"
     ]
+    if not chosen:
+        axis.set_axis_off()  # not measured yet
+        return
     _series(axis, chosen, "executors", LOOKS["sliding"])
     axis.set_title("exponential, alpha 64", fontsize=10)
     _powers_of_two(axis, "executors", [int(row["executors"]) for row in chosen])
