@@ -31,7 +31,7 @@ def test_every_method_gets_a_prediction_and_a_bottleneck(terminal: Terminal, met
     assert all(row["env_steps_per_second"] > 0 for row in measured["predicted"])
     assert measured["bottleneck"] in ("environment", "forward", "learner", "cores")
     assert set(measured["virtual_costs"]) == (
-        {"c_env", "c_actor", "c_critic"} if method == "td3" else set()
+        {"env_step_cost", "actor_step_cost", "critic_step_cost"} if method == "td3" else set()
     )
 
 

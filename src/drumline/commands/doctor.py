@@ -69,12 +69,14 @@ def measure(method: str, env_id: str) -> dict[str, Any]:
         workers = range(1, min(cores, rows) + 1)
     else:
         times = timings.environment_times(EnvironmentSpec(env_id, engine, frame_skip))
-        if method not in ("td3", "aes"):
+        gradients = method in ("td3", *_STEADY)
+        if not gradients:
             config = dataclasses.replace(config, **_small_noise(config))
         recipe = found.build(config, found.layout(pool="inline"))
         times |= timings.searched_times(recipe)
-        if method == "td3":
+        if gradients:
             times |= timings.stream_times(recipe)
+        if method == "td3":
             predict, workers = layout_speed.sequential_speed, range(1, 2)
     costs = timings.step_costs(times, rows)
     predicted = [predict(costs, count, cores)._asdict() for count in workers]
@@ -91,6 +93,9 @@ def measure(method: str, env_id: str) -> dict[str, Any]:
     }
 
 
+_STEADY = ("aes", "one-plus-one", "acem-rl")
+
+
 def one_thread() -> None:
     """Compute on one thread, as every worker, executor and (by default) learner does."""
     import torch
@@ -105,14 +110,16 @@ def _small_noise(config: Any) -> dict[str, Any]:
 
 def _virtual_costs(config: Any, times: dict[str, float]) -> dict[str, dict[str, float | None]]:
     """Return measured costs beside the preset's, where gradient steps were timed."""
-    names = {"c_env": "step_seconds"}
-    names |= {"c_actor": "actor_step_seconds", "c_critic": "critic_step_seconds"}
     if "actor_step_seconds" not in times:
         return {}
-    return {
-        name: {"measured_microseconds": times[key] * 1e6, "preset": getattr(config, name, None)}
-        for name, key in names.items()
-    }
+    costs: dict[str, dict[str, float | None]] = {}
+    for name in ("env_step", "actor_step", "critic_step"):
+        preset = getattr(config, f"{name}_cost", None)  # in nanoseconds; td3 has no virtual clock
+        costs[f"{name}_cost"] = {
+            "measured_microseconds": times[f"{name.removeprefix('env_')}_seconds"] * 1e6,
+            "preset_microseconds": None if preset is None else preset * 1e-3,
+        }
+    return costs
 
 
 def _page(answer: dict[str, Any]) -> list[str]:
@@ -147,10 +154,9 @@ def _measured_lines(measured: dict[str, Any]) -> list[str]:
             f"  {name.removesuffix('_seconds').replace('_', ' '):<30}{seconds * 1e6:>12.1f} µs"
         )
     for name, row in measured["virtual_costs"].items():
-        preset = "none" if row["preset"] is None else row["preset"]
-        lines.append(
-            f"  {name:<10} measured {row['measured_microseconds']:.1f} µs, preset {preset}"
-        )
+        preset = row["preset_microseconds"]
+        beside = "" if preset is None else f", preset {preset:.1f} µs"
+        lines.append(f"  {name:<16} measured {row['measured_microseconds']:.1f} µs{beside}")
     lines.append("  at most, by adding up what was measured:")
     lines += [
         f"    --workers {row['workers']:<3} {count(row['env_steps_per_second']):>7} env steps/s"

@@ -85,7 +85,9 @@ def stream_times(recipe: Any) -> dict[str, float]:
     from drumline.recipes.td3_learner import settings_of
     from drumline.types import GradientJob
 
-    settings, rows = settings_of(recipe.config, recipe.policy), 2 * recipe.config.batch_size
+    jobs_of = getattr(recipe, "jobs", None)  # where gradient steps are jobs of a pool
+    settings = settings_of(recipe.config, recipe.policy) if jobs_of is None else jobs_of.made()
+    rows = 2 * recipe.config.batch_size
     shape = dataclasses.replace(recipe.shape, capacity=rows, slack=1, truncations=2)
     arrays = {name: np.zeros(size, kind) for name, (size, kind) in shape.layout().items()}
     writer = ReplayWriter(Replay(shape, arrays))

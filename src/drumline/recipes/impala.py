@@ -10,6 +10,7 @@ from drumline.recipes.actor_critic_config import ActorCriticConfig
 from drumline.recipes.actor_critic_presets import (
     ATARI_IDS,
     CONTROL_IDS,
+    FOOTBALL,
     FOOTBALL_IDS,
     NORMALIZED,
 )
@@ -108,7 +109,8 @@ _FOOTBALL = {
     "network": "football-cnn",
     "total_steps": 5_000_000,
     "discount": 0.993,
-    "clip_rewards": False,
+    **FOOTBALL,
+    "renew_intervals": 3200,  # an EnvPool game of football is never freed: 44 MB each
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
