@@ -110,6 +110,7 @@ def test_code_that_only_the_policy_file_names_needs_trust_as_well(terminal: Term
         document = json.loads(file.metadata()["drumline"])
     tensors = safetensors.numpy.load_file(path)
     document["environment"] |= {"id": "os:system", "options": {"command": "touch stolen"}}
+    del document["sha256"]
     safetensors.numpy.save_file(tensors, path, metadata={"drumline": json.dumps(document)})
     refused = terminal(command, "run")
     assert refused.code == 2
