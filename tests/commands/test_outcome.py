@@ -136,3 +136,15 @@ def test_a_finished_run_names_commands_that_work_as_typed(terminal: Terminal):
     assert verify == "drumline verify run --trust-code"
     assert terminal.line(plot).code == 0
     assert terminal.line(verify).code == 0
+
+
+@pytest.mark.parametrize("pool", ["inline", "process"])
+def test_storages_that_do_not_fit_in_memory_name_their_flags_and_leave_no_folder(
+    terminal: Terminal, pool: str
+):
+    sizes = ["--num-envs=8", "--alpha=10000000000", "--total-steps=80000000000"]
+    refused = terminal("train", "hts", "CartPole-v1", *sizes, f"--pool={pool}", "--out=run")
+    assert refused.code == 2
+    assert "of memory is available" in refused.err
+    assert "that is what --num-envs 8 and --alpha 10000000000 need" in refused.err
+    assert not Path("run").exists()

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from drumline.envs.envpool_lanes import EnvPoolLanes
 from drumline.envs.make import (
     EnvironmentProblem,
     EnvironmentSpec,
@@ -88,3 +89,9 @@ def test_without_envpool_the_message_says_what_else_to_use(monkeypatch: pytest.M
     with pytest.raises(EnvironmentProblem, match=r"not installed .* --engine gymnasium"):
         make_environment(spec_of("CartPole-v1"))
     assert resolve_engine("Catch-v0", "auto") == "gymnasium"
+
+
+@needs_envpool
+def test_lanes_of_an_id_that_envpool_lacks_are_refused_alike():
+    with pytest.raises(EnvironmentProblem, match=r"EnvPool has no environment 'CartPol-v1'"):
+        EnvPoolLanes(spec_of("CartPol-v1"), 0, 0, 1)

@@ -191,6 +191,9 @@ def _carry_out(folder: RunFolder, make: Callable[[], Any]) -> Run:
     except Stopped as stop:
         stop.run = folder.path
         raise
+    except ValueError:
+        folder.discard_unbegun()
+        raise
     return Run(folder)
 
 

@@ -4,13 +4,12 @@ EnvPool ignores `reset(seed=…)`: its seed is fixed when a pool is made. An epi
 function of its seed is therefore a new pool; benchmarks/results/envpool_creation.csv has its price.
 """
 
-import difflib
-import importlib
 import warnings
 from typing import Any
 
 import numpy as np
 
+from drumline.envs.envpool_package import envpool_with
 from drumline.envs.football_frames import FootballFrames, is_football, stacked_space
 from drumline.envs.make import EnvironmentProblem
 
@@ -21,23 +20,10 @@ class EnvPoolEnvironment:
     """One EnvPool environment; `reset(seed)` makes a new pool."""
 
     def __init__(self, env_id: str, options: dict[str, Any]):
-        try:
-            self._envpool = importlib.import_module("envpool")
-        except ImportError as error:
-            raise EnvironmentProblem(
-                f"{env_id!r} needs EnvPool, which is not installed (it exists for Linux); use an "
-                "id that Gymnasium has, or --engine gymnasium"
-            ) from error
+        self._envpool = envpool_with(env_id)
         self._id = env_id
         self._options = options
         self._pool: Any = None
-        known = self._envpool.list_all_envs()
-        if env_id not in known:
-            close = difflib.get_close_matches(env_id, known, n=3)
-            hint = f"; did you mean {' or '.join(close)}?" if close else ""
-            raise EnvironmentProblem(
-                f"EnvPool has no environment {env_id!r}{hint} (or use --engine gymnasium)"
-            )
         try:
             self._make(0)
         except Exception as error:

@@ -4,13 +4,13 @@ A pool's seeds are fixed when it is made, one per environment; an environment's 
 depend on which others share its pool. Arrays that the pool returns are never written by it again.
 """
 
-import importlib
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from drumline.envs.envpool_package import envpool_with
 from drumline.envs.football import Checkpoints, no_checkpoints
 from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
 from drumline.envs.lanes import (
@@ -47,13 +47,7 @@ class EnvPoolLanes:
                 f"--frame-skip {spec.frame_skip} is for Gymnasium; EnvPool's {spec.id} has an "
                 "option of its own for it or none: use --engine gymnasium"
             )
-        try:
-            self._envpool = importlib.import_module("envpool")
-        except ImportError as error:
-            raise EnvironmentProblem(
-                f"{spec.id!r} needs EnvPool, which is not installed (it exists for Linux); use an "
-                "id that Gymnasium has, or --engine gymnasium"
-            ) from error
+        self._envpool = envpool_with(spec.id)
         self.count = count
         self.episode = np.zeros(count, np.int64)
         self._id = spec.id

@@ -132,6 +132,14 @@ class RotationRun:
     # the far side
 
     def _make_crew(self) -> Any:
+        try:
+            return self._crew_of_staff()
+        except MemoryError as error:
+            config = self._recipe.parts.config
+            flags = f"--num-envs {config.num_envs} and --alpha {config.alpha}"
+            raise ValueError(f"{error}; that is what {flags} need") from error
+
+    def _crew_of_staff(self) -> Any:
         staff = self._recipe.staff
         plan = staff.crew_plan(self._recipe.parts, self._learner, self._start_of, self._place_of)
         if staff.inline:

@@ -74,6 +74,12 @@ class RunFolder:
         path = _find(str(name))
         return RunFolder(path, _read_document(path))
 
+    def discard_unbegun(self) -> None:
+        """Remove the folder of a run that was refused before it wrote anything of its own."""
+        if {path.name for path in self.path.iterdir()} == {self.config_json.name}:
+            self.config_json.unlink()
+            self.path.rmdir()
+
     def update_document(self, **keys: Any) -> None:
         """Set keys of config.json, atomically: a kill leaves the old document or the new one."""
         document = {**self.document, **keys}

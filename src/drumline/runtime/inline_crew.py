@@ -13,6 +13,7 @@ from drumline.runtime.doorbell import BellWait, Doorbell
 from drumline.runtime.exchange import Bells, SharedExchange
 from drumline.runtime.published import PublishedSlots
 from drumline.runtime.roles import RoleRow, RoleRows, SharedRoleContext
+from drumline.runtime.shared_arrays import refuse_too_large
 from drumline.types import ProcessActivity, Span
 
 
@@ -22,9 +23,9 @@ class InlineCrew:
     def __init__(self, plan: CrewPlan, *, probe_factory: Callable[[], Probe] | None = None):
         self._plan = plan
         self._probe: Probe = _no_probe if probe_factory is None else probe_factory()
-        self.arrays = {
-            name: np.zeros(shape, dtype) for name, (shape, dtype) in plan.layout().arrays.items()
-        }
+        layout = plan.layout()
+        refuse_too_large(layout)
+        self.arrays = {name: np.zeros(*array) for name, array in layout.arrays.items()}
         counts = [len(plan.ownership.executors) - 1, len(plan.ownership.actors) - 1]
         self._bells = Bells(
             Doorbell.create(), *([Doorbell.create() for _ in range(n)] for n in counts)

@@ -37,13 +37,7 @@ class SharedArrays:
 
         The kernel would grant any size here and kill a process later, at the first write.
         """
-        _, size = _offsets(layout)
-        available = available_bytes()
-        if available is not None and size > available:
-            raise MemoryError(
-                f"shared arrays need {_readable(size)}, but only {_readable(available)} "
-                "of memory is available; make the largest of them smaller: " + _largest(layout)
-            )
+        size = refuse_too_large(layout)
         fd = anonymous_file("drumline-arrays")
         try:
             os.ftruncate(fd, size)
@@ -72,6 +66,18 @@ class SharedArrays:
         self.arrays.clear()
         self._close_fd()
         self._memory = None  # not unmapped by force: a view that a caller still holds would crash
+
+
+def refuse_too_large(layout: PublishedLayout) -> int:
+    """Return the bytes that the arrays take; raises MemoryError if the machine has fewer."""
+    _, size = _offsets(layout)
+    available = available_bytes()
+    if available is not None and size > available:
+        raise MemoryError(
+            f"shared arrays need {_readable(size)}, but only {_readable(available)} "
+            "of memory is available; make the largest of them smaller: " + _largest(layout)
+        )
+    return size
 
 
 def anonymous_file(label: str) -> int:

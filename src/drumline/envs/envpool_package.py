@@ -1,0 +1,26 @@
+"""EnvPool, which not every machine has and which does not make every id."""
+
+import difflib
+import importlib
+from typing import Any
+
+from drumline.envs.make import EnvironmentProblem
+
+
+def envpool_with(env_id: str) -> Any:
+    """Return the package, untyped because it has no stubs; raises if it cannot make `env_id`."""
+    try:
+        envpool = importlib.import_module("envpool")
+    except ImportError as error:
+        raise EnvironmentProblem(
+            f"{env_id!r} needs EnvPool, which is not installed (it exists for Linux); use an "
+            "id that Gymnasium has, or --engine gymnasium"
+        ) from error
+    known: list[str] = envpool.list_all_envs()
+    if env_id not in known:
+        close = difflib.get_close_matches(env_id, known, n=3)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise EnvironmentProblem(
+            f"EnvPool has no environment {env_id!r}{hint} (or use --engine gymnasium)"
+        )
+    return envpool
