@@ -85,6 +85,8 @@ def test_one_tell_of_the_published_setting_by_hand():
     assert metrics["accepted"] == 1.0
     assert (metrics["variance_min"], metrics["variance_max"]) == pytest.approx((0.4, 3.6))
     assert metrics["variance_mean"] == pytest.approx(2.0)
+    assert metrics["sampling_std"] == pytest.approx(math.sqrt(2.0))
+    assert metrics["condition_number"] == pytest.approx(9.0)
 
 
 def test_a_small_step_moves_the_mean_and_leaves_the_variance():

@@ -213,3 +213,32 @@ def test_nevergrad_forgets_what_was_refined():
     strategy.tell(told)
     optimizer: Any = strategy._optimizer
     assert not optimizer._asked
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_cma_says_how_wide_and_how_stretched_its_distribution_is(full: bool):
+    pytest.importorskip("cma")
+    strategy = External(np.zeros(3), cma_factory(std=0.5, full_covariance=full), seed=0)
+
+    def stretched(vector: np.ndarray) -> float:
+        return -float(np.square(vector * (1.0, 3.0, 9.0)).sum())
+
+    (first,) = strategy.ask(1)
+    metrics = strategy.tell([live(first, stretched(first.vector))])
+    assert metrics["sampling_std"] == pytest.approx(0.5, rel=1e-4)
+    assert metrics["condition_number"] == pytest.approx(1.0, rel=1e-3)
+    for _ in range(300):
+        (candidate,) = strategy.ask(1)
+        metrics = strategy.tell([live(candidate, stretched(candidate.vector))])
+    assert metrics["sampling_std"] < 0.1
+    assert 10 < metrics["condition_number"] < 1000  # 81 where it has learned everything
+
+
+def test_a_users_object_may_say_what_its_distribution_is(users_module: Any):
+    users_module.HillClimber.metrics = lambda self: {"sampling_std": 0.3}
+    try:
+        strategy = External(np.zeros(3), named_factory("users_search:HillClimber"), seed=0)
+        (candidate,) = strategy.ask(1)
+        assert strategy.tell([live(candidate, 1.0)])["sampling_std"] == 0.3
+    finally:
+        del users_module.HillClimber.metrics

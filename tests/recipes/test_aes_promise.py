@@ -1,5 +1,6 @@
 """AES-RL's promise: layouts, kills, sleeps, stops and resumes change no byte; what it refuses."""
 
+import csv
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -40,13 +41,23 @@ SMALL = AES(
 )
 DISCRETE = replace(SMALL, env="CartPole-v1", total_steps=400, mean_evaluations=0)
 CONFIGS = {"continuous": SMALL, "discrete": DISCRETE}
+WALL = ("wall_seconds", "waited_seconds")
 LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "events.jsonl")
 
 
 def lasting_bytes(folder: RunFolder) -> dict[str, bytes]:
     """Everything in a run folder that wall-clock time has no part in, the replay included."""
     names = (*LASTING, "policy-last.safetensors", *segments_there(folder))
-    return {name: (folder.path / name).read_bytes() for name in names}
+    metrics = repr([{k: v for k, v in row.items() if k not in WALL} for row in metrics_of(folder)])
+    return {
+        **{name: (folder.path / name).read_bytes() for name in names},
+        "metrics.csv": metrics.encode(),
+    }
+
+
+def metrics_of(folder: RunFolder) -> list[dict[str, str]]:
+    with folder.metrics_csv.open(newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def run_on(
@@ -73,9 +84,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, by
 
 
 def kinds(folder: RunFolder) -> set[str]:
-    rows = (folder.path / "metrics.csv").read_text().splitlines()
-    column = rows[0].split(",").index("kind")
-    return {row.split(",")[column] for row in rows[1:]}
+    return {row["kind"] for row in metrics_of(folder)}
 
 
 def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
@@ -265,6 +274,22 @@ def test_other_strategies_run_in_the_same_loop(tmp_path: Path, strategy: str):
     config = replace(SMALL, strategy=strategy, total_steps=120, evaluate_every=0)
     folder = run_on(tmp_path / "run", config, INLINE)
     assert kinds(folder) == {"0.0", "1.0", "2.0"}
+    told = [row for row in metrics_of(folder) if row["kind"] != "2.0"]
+    both = {"mean_fitness", "improvement_over_mean", "update_norm", "accepted", "staleness_tells"}
+    own = set() if strategy.startswith("nevergrad") else {"sampling_std", "condition_number"}
+    for row in told:
+        assert {name for name, value in row.items() if value != "nan"} >= both | own
+        gain = float(row["fitness"]) - float(row["mean_fitness"])
+        assert float(row["improvement_over_mean"]) == gain
+
+
+def test_a_logical_worker_is_never_idle_and_the_critic_waits_for_warm_up(tmp_path: Path):
+    rows = metrics_of(run_on(tmp_path / "run", SMALL, INLINE))
+    assert {row["logical_worker"] for row in rows} == {"0.0", "1.0", "2.0"}
+    assert {row["idle_virtual_seconds"] for row in rows} == {"0.0"}
+    warm = next(row for row in rows if int(row["env_steps"]) >= SMALL.warmup_steps)
+    idle = float(rows[-1]["critic_idle_virtual_seconds"])
+    assert idle >= float(warm["virtual_seconds"]) > 0.0
 
 
 @pytest.mark.parametrize("kind", [OnePlusOne, ACEMRL])

@@ -23,7 +23,8 @@ class VectorOptimizer(Protocol):
     Several vectors may be out at once; they are told in any order, and one that gradient steps
     have changed is told as it was evaluated: `discard(asked)`, where there is one, is called
     before. `recommend()`, where there is one, returns the vector to evaluate and publish; without
-    it that is the fittest one told.
+    it that is the fittest one told. `metrics()`, where there is one, returns the `sampling_std` and
+    `condition_number` of its distribution.
     """
 
     def ask(self) -> Any:
@@ -151,6 +152,7 @@ class External:
             "fitness": individual.fitness,
             "update_norm": norm(self._parameters - before),
             "staleness_tells": float(late),
+            **self._metrics(),
         }
 
     def _take(self, index: int, vector: Float32[np.ndarray, " P"], fitness: float) -> None:
@@ -176,6 +178,10 @@ class External:
         self._told.append(told)
         self._changed.append(changed)
         self._fitness.append(fitness)
+
+    def _metrics(self) -> Metrics:
+        metrics = getattr(self._optimizer, "metrics", None)
+        return {} if metrics is None else {k: float(v) for k, v in metrics().items()}
 
     def _usable(self, vector: Any, verb: str) -> np.ndarray:
         """Return an array of the optimiser's, which must be P finite numbers."""
@@ -222,6 +228,7 @@ class _CMA:
         def normals(*shape: int) -> np.ndarray:
             return rng.standard_normal(shape)
 
+        self._full = full
         self._search = cma.CMAEvolutionStrategy(
             start.astype(np.float64),
             std,
@@ -253,6 +260,17 @@ class _CMA:
     def recommend(self) -> np.ndarray:
         """Return the mean."""
         return self._search.mean
+
+    def metrics(self) -> Metrics:
+        """Return √ of the mean variance of the coordinates, and the covariance's condition."""
+        stds = self._search.stds
+        condition = (
+            self._search.condition_number if self._full else float(stds.max() / stds.min()) ** 2
+        )
+        return {
+            "sampling_std": math.sqrt(float(np.square(stds).mean())),
+            "condition_number": float(condition),
+        }
 
 
 def nevergrad_factory(optimizer: str, *, std: float, budget: int) -> OptimizerFactory:

@@ -67,11 +67,14 @@ def norm(vector: Float32[np.ndarray, " P"]) -> float:
 
 
 def variance_summary(variance: Float32[np.ndarray, " P"]) -> Metrics:
-    """Mean, smallest and largest variance."""
+    """Mean, smallest and largest variance, σ = √ of the mean, and largest over smallest."""
+    mean, least, most = float(np.mean(variance, dtype=np.float64)), variance.min(), variance.max()
     return {
-        "variance_mean": float(np.mean(variance, dtype=np.float64)),
-        "variance_min": float(variance.min()),
-        "variance_max": float(variance.max()),
+        "variance_mean": mean,
+        "variance_min": float(least),
+        "variance_max": float(most),
+        "sampling_std": math.sqrt(mean),
+        "condition_number": float(most) / float(least) if least > 0.0 else math.inf,
     }
 
 

@@ -100,6 +100,8 @@ class SteadyOpenAIES:
             "fitness": individual.fitness,
             "update_norm": norm(self._parameters - before),
             "staleness_tells": float(late),
+            "sampling_std": float(self._std[0]),
+            "condition_number": 1.0,
         }
 
     def _step(self) -> None:

@@ -319,7 +319,13 @@ class AESPopulation:
         )
         metrics = self.strategy.tell([told])
         self.finished = EpisodeRow(0, second.index, 0, second.episode_return, second.length)
+        beside: Metrics = {}
+        if mean_fitness is not None:
+            improvement = second.episode_return - mean_fitness
+            beside = {"mean_fitness": mean_fitness, "improvement_over_mean": improvement}
         return {
+            **beside,
+            "accepted": float(metrics["update_norm"] > 0.0),
             **metrics,
             "kind": float(second.kind),
             "fitness": second.episode_return,

@@ -26,6 +26,7 @@ from drumline.recipes.aes_population import AESPopulation, PopulationPlan
 from drumline.recipes.attended_pool import TICK_SECONDS, AttendedPool, StopSignals
 from drumline.recipes.blame import explain
 from drumline.recipes.flights import oldest_watermark, snapshot_from, snapshot_state
+from drumline.recipes.idle_times import IdleTimes
 from drumline.recipes.layout import SteadyLayout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
 from drumline.recipes.td3_jobs import TD3JobsSpec
@@ -64,7 +65,7 @@ _RECENT = 20
 _METRICS = (
     *("kind", "fitness", "mean_fitness", "improvement_over_mean", "step_size", "update_norm"),
     *("accepted", "staleness_tells", "trust_region_share", "distance_moved"),
-    *("variance_mean", "variance_min", "variance_max"),
+    *("variance_mean", "variance_min", "variance_max", "sampling_std", "condition_number"),
 )
 """Columns of metrics.csv that every individual has, empty where its strategy says nothing."""
 
@@ -124,6 +125,9 @@ class SteadyRun:
         self._finishing = False
         self._counted = [0, 0]
         """Env steps counted and beside, at the latest record."""
+        self._idle = IdleTimes(config.concurrency + 1)
+        self._waited = np.zeros(config.concurrency + 1)
+        """Seconds that each logical worker's finished jobs waited, since its last individual."""
         self._fresh = resumed_from is None
         if resumed_from is not None:
             self._take_over(resumed_from, folder)
@@ -235,6 +239,8 @@ class SteadyRun:
             ledger.recorder.segment(name, data)
         population.unsaved = []
         ledger.recorder.event(event_line(event))
+        self._idle.add(event)
+        self._waited[event.worker] += event.waited_seconds
         finished = population.finished
         if finished is None or event.worker == self._config.concurrency:
             return
@@ -259,6 +265,8 @@ class SteadyRun:
         )
 
     def _metrics(self, event: Event) -> Metrics:
+        waited = float(self._waited[event.worker])
+        self._waited[event.worker] = 0.0
         known = {name: event.metrics.get(name, float("nan")) for name in _METRICS}
         return {
             "episode_return_mean": sum(self._recent) / len(self._recent),
@@ -268,7 +276,10 @@ class SteadyRun:
             "replay_transitions": float(min(self._replay.watermark, self._recipe.shape.capacity)),
             "virtual_seconds": event.end * 1e-9,
             "event": float(event.index),
-            "waited_seconds": event.waited_seconds,
+            "logical_worker": float(event.worker),
+            "idle_virtual_seconds": self._idle.take(event.worker) * 1e-9,
+            "critic_idle_virtual_seconds": self._idle.total(self._config.concurrency) * 1e-9,
+            "waited_seconds": waited,
         }
 
     def _show(self, pool: WorkerPool) -> None:
@@ -396,6 +407,7 @@ class SteadyRun:
         tensors = {name: array for part in parts for name, array in part.tensors.items()}
         counters = {name: value for part in parts for name, value in part.counters.items()}
         tensors["recent_returns"] = np.array(self._recent)
+        tensors |= self._idle.state()
         counters["counted_env_steps"], counters["counted_beside"] = self._counted
         self._segments = self._replay.segments(oldest)
         return self._with_pending(State(tensors, counters))
@@ -429,6 +441,7 @@ class SteadyRun:
                 "--checkpoint, or start the run again with another --out"
             ) from error
         self._population.load(state)
+        self._idle.load(state)
         self._recent = state.tensors["recent_returns"].tolist()
         self._counted = [
             int(state.counters["counted_env_steps"]),
