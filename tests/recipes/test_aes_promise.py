@@ -40,7 +40,8 @@ SMALL = AES(
     evaluate_episodes=2,
 )
 DISCRETE = replace(SMALL, env="CartPole-v1", total_steps=400, mean_evaluations=0)
-CONFIGS = {"continuous": SMALL, "discrete": DISCRETE}
+SYNC = replace(SMALL, schedule="sync")
+CONFIGS = {"continuous": SMALL, "discrete": DISCRETE, "sync": SYNC}
 WALL = ("wall_seconds", "waited_seconds")
 LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "events.jsonl")
 
@@ -103,6 +104,7 @@ def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
         ("continuous", 1),
         ("continuous", 2),
         ("discrete", 3),
+        ("sync", 2),
         pytest.param("continuous", 5, marks=pytest.mark.slow),
         pytest.param("discrete", 1, marks=pytest.mark.slow),
     ],
@@ -290,6 +292,24 @@ def test_a_logical_worker_is_never_idle_and_the_critic_waits_for_warm_up(tmp_pat
     warm = next(row for row in rows if int(row["env_steps"]) >= SMALL.warmup_steps)
     idle = float(rows[-1]["critic_idle_virtual_seconds"])
     assert idle >= float(warm["virtual_seconds"]) > 0.0
+
+
+def test_individuals_of_a_generation_begin_together_once_all_before_have_been_told(tmp_path: Path):
+    folder = run_on(tmp_path / "run", SYNC, INLINE)
+    rows = [row for row in metrics_of(folder) if row["kind"] != "2.0"]
+    whole = len(rows) // SYNC.concurrency * SYNC.concurrency
+    assert whole >= 4 * SYNC.concurrency
+    for first in range(0, whole, SYNC.concurrency):
+        generation = rows[first : first + SYNC.concurrency]
+        # All were asked before any of them was told.
+        assert [float(row["staleness_tells"]) for row in generation] == [0.0, 1.0, 2.0]
+        assert {row["logical_worker"] for row in generation} == {"0.0", "1.0", "2.0"}
+        if first:
+            before = rows[first - SYNC.concurrency : first]
+            ends = {row["logical_worker"]: float(row["virtual_seconds"]) for row in before}
+            for row in generation:
+                idle = max(ends.values()) - ends[row["logical_worker"]]
+                assert float(row["idle_virtual_seconds"]) == pytest.approx(idle)
 
 
 @pytest.mark.parametrize("kind", [OnePlusOne, ACEMRL])

@@ -53,6 +53,9 @@ class AES:
     """How often each action is repeated."""
     concurrency: int = 5
     """Logical workers: individuals that live at the same time."""
+    schedule: Literal["async", "sync"] = "async"
+    """async: an individual begins as soon as its logical worker is free; sync: once all of the last
+    generation, one for each logical worker, have been told."""
     strategy: str = ASYNC_ES
     """async-es, snes, openai-es, cma, sep-cma, nevergrad:NAME, or module:factory."""
     mean_rule: str = "relative"
@@ -304,6 +307,7 @@ def build(config: AES, layout: SteadyLayout) -> SteadyRecipe:
         actor_steps=partial(_actor_steps, config),
         learns_critics=config.p_desired > 0.0,
         least_env_steps=config.least_env_steps,
+        generation=config.concurrency if config.schedule == "sync" else 0,
     )
     names = {OnePlusOne: ONE_PLUS_ONE, ACEMRL: ACEM_RL}
     return SteadyRecipe(

@@ -3,6 +3,7 @@
 ask     warm-up: a random episode │ else z ~ strategy: ES, or RL after gradient steps on z
 append  the episode enters the replay, whatever comes of the individual
 tell    the individual's first part ends → its mean is evaluated; its second part ends → tell
+barrier with `generation`, individuals begin together: once all earlier ones have been told
 critic  a job of minibatches whenever it is idle and has taken fewer steps than the env
 """
 
@@ -43,6 +44,8 @@ _COUNTERS = (
     "warmups_asked",
     "individuals",
     "critic_jobs",
+    "living",
+    "places",
 )
 _CRITICS = "critics/"
 _CANDIDATE, _SECOND = "candidate/", "second/"
@@ -64,6 +67,8 @@ class PopulationPlan:
     """Env steps of the recent episodes → gradient steps of an RL individual."""
     learns_critics: bool
     least_env_steps: int = 1
+    generation: int = 0
+    """Individuals that begin together, when all before them have been told; 0: nobody waits."""
 
 
 class Second(NamedTuple):
@@ -155,6 +160,7 @@ class AESPopulation:
             return self._tell(self._second.pop(worker), mean_fitness)
         self._counters["env_steps_counted"] += result.length
         if task.random:
+            self._counters["living"] -= 1
             self._lengths.append(result.length)
             row = EpisodeRow(0, task.index, 0, result.episode_return, result.length)
             self.finished = row
@@ -218,11 +224,12 @@ class AESPopulation:
         if self.env_steps_counted < plan.warmup_steps:
             index = self._counters["warmups_asked"]
             self._counters["warmups_asked"] += 1
+            self._counters["living"] += 1
             seed = seeding.seeds(plan.seed, 1, "warm-up-episode", index)[0]
             version = self._version(self.strategy.parameters)
             task = Live(version, index, seed, None, True)
             return Job(task, version, least_env_steps=plan.least_env_steps)
-        return self._individual(worker)
+        return self._individual(worker) if self._admits() else None
 
     def published(self) -> Mapping[str, np.ndarray]:
         """Return the arrays of the latest job."""
@@ -289,8 +296,21 @@ class AESPopulation:
                 index, version, kind, episode_return, length, moved, vector
             )
 
+    def _admits(self) -> bool:
+        """Whether another individual may begin now."""
+        counters, generation = self._counters, self._plan.generation
+        if not generation:
+            return True
+        if not counters["places"] and not counters["living"]:
+            counters["places"] = generation
+        if not counters["places"]:
+            return False
+        counters["places"] -= 1
+        return True
+
     def _individual(self, worker: int) -> Job:
         plan = self._plan
+        self._counters["living"] += 1
         (candidate,) = self.strategy.ask(1)
         watermark = self._replay.watermark
         steps = plan.actor_steps(sum(self._lengths)) if watermark >= plan.batch_size else 0
@@ -318,6 +338,7 @@ class AESPopulation:
             second.index, second.version, second.vector, second.episode_return, mean_fitness
         )
         metrics = self.strategy.tell([told])
+        self._counters["living"] -= 1
         self.finished = EpisodeRow(0, second.index, 0, second.episode_return, second.length)
         beside: Metrics = {}
         if mean_fitness is not None:
