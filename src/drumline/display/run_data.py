@@ -30,13 +30,13 @@ def read_run(folder: Path, label: str | None = None) -> RunCurve:
 
     Evaluations carry no clock of their own: theirs is the training's at the same env steps.
     """
-    metrics = _columns(folder / "metrics.csv", _METRICS)
+    metrics = read_columns(folder / "metrics.csv", _METRICS)
     env_steps, wall_seconds, returns = (metrics[name] for name in _METRICS)
     if env_steps.size == 0:
         raise ValueError(f"{folder / 'metrics.csv'} has no updates yet: nothing to plot")
     path = folder / "evaluations.csv"
     none = {name: np.zeros(0) for name in _EVALUATIONS}
-    evaluations = _columns(path, _EVALUATIONS) if path.is_file() else none
+    evaluations = read_columns(path, _EVALUATIONS) if path.is_file() else none
     return RunCurve(
         label=label or folder.name,
         env_steps=env_steps,
@@ -49,7 +49,8 @@ def read_run(folder: Path, label: str | None = None) -> RunCurve:
     )
 
 
-def _columns(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+def read_columns(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Read the named columns of a CSV file; an empty cell is nan, a torn last row is left out."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)

@@ -1,0 +1,220 @@
+"""What each kind of individual did for the mean: the sampled (ES) and the refined (RL)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from drumline.display.plots import PALETTE, Clock
+from drumline.display.run_data import read_columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KINDS = {"ES": 0.0, "RL": 1.0}
+"""Name → number in the column `kind`; warm-up episodes contribute nothing."""
+_COLUMNS = (
+    *("kind", "env_steps", "wall_seconds", "logical_worker", "idle_virtual_seconds", "fitness"),
+    *("mean_fitness", "improvement_over_mean", "step_size", "update_norm", "accepted"),
+    *("distance_moved", "staleness_tells"),
+)
+_BINS = 24
+_PANELS = {
+    "fitness": "fitness of the individual",
+    "improvement_over_mean": "fitness above the mean's",
+    "step_size": "p: how far the mean moves to it",
+    "accepted": "share that moved the mean",
+    "update_norm": "‖Δμ‖: length of the mean's step",
+    "distance_moved": "‖z′ − z‖: by the gradient steps",
+    "staleness_tells": "tells between its ask and its tell",
+    "idle_after": "virtual seconds its worker then waited",
+}
+
+
+@dataclass(frozen=True)
+class Individuals:
+    """The individuals of one run, in the order of their tells: arrays `[N]` by name."""
+
+    label: str
+    columns: dict[str, np.ndarray]
+
+
+class Contribution(NamedTuple):
+    """What one kind of individual did in a run; means are over its individuals."""
+
+    individuals: int
+    fitness: float
+    improvement_over_mean: float
+    step_size: float
+    accepted: float
+    path_share: float
+    """Σ ‖Δμ‖ of this kind over that of all."""
+    gain_share: float
+    """Σ p · max(f_z − f_μ, 0) of this kind over that of all; nan where nothing was gained."""
+    distance_moved: float
+    staleness_tells: float
+    idle_after: float
+    """Virtual seconds that its logical worker then waited."""
+
+
+def read_individuals(folder: Path, label: str | None = None) -> Individuals:
+    """Read the individuals of a run; those of a warm-up are left out."""
+    try:
+        columns = read_columns(folder / "metrics.csv", _COLUMNS)
+    except ValueError as error:
+        raise ValueError(f"{error}; --contributions is for runs of aes and its variants") from error
+    columns["idle_after"] = _idle_after(columns)
+    told = np.isin(columns["kind"], list(KINDS.values()))
+    if not told.any():
+        raise ValueError(f"{folder / 'metrics.csv'} has no individuals yet: nothing to plot")
+    return Individuals(label or folder.name, {name: c[told] for name, c in columns.items()})
+
+
+def contribution(individuals: Individuals, kind: str) -> Contribution:
+    """Return what the individuals of a kind did; means of none are nan."""
+    columns = individuals.columns
+    mine = columns["kind"] == KINDS[kind]
+    gains = columns["step_size"] * np.maximum(columns["improvement_over_mean"], 0.0)
+    means = {name: _mean(columns[name][mine]) for name in _PANELS}
+    return Contribution(
+        individuals=int(mine.sum()),
+        path_share=_share(columns["update_norm"], mine),
+        gain_share=_share(gains, mine),
+        **{name: value for name, value in means.items() if name != "update_norm"},
+    )
+
+
+def draw_contributions(runs: Sequence[Individuals], out: Path, *, x: Clock = "env_steps") -> None:
+    """Draw each quantity of each kind over time: thin by run, thick the mean over runs."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import EngFormatter
+
+    if not runs:
+        raise ValueError("no runs to plot")
+    figure = Figure(figsize=(15, 7), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    first = min(float(run.columns[x][0]) for run in runs)
+    last = max(float(run.columns[x][-1]) for run in runs)
+    edges = np.linspace(first, np.nextafter(last, np.inf), _BINS + 1)
+    grid = figure.subplots(2, 4, sharex=True)
+    for axes, (name, title) in zip(grid.flat, _PANELS.items(), strict=True):
+        for kind, color in zip(KINDS, PALETTE, strict=False):
+            if kind == "RL" or name != "distance_moved":
+                _draw_kind(axes, runs, kind, name, x, edges, color)
+        if name == "fitness":
+            _draw_mean(axes, runs, x, edges)
+        if name == "accepted":
+            axes.set_ylim(-0.05, 1.05)
+        elif name in ("staleness_tells", "idle_after", "distance_moved"):
+            axes.set_ylim(bottom=0.0, top=axes.get_ylim()[1] if _drawn(axes) else 1.0)
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.margins(x=0.02)
+    words = {"env_steps": "env steps (agent decisions in training)", "wall_seconds": "time (s)"}
+    for axes in grid[1]:
+        axes.set_xlabel(words[x])
+    handles = [
+        Line2D([], [], color=color, linewidth=2) for color, _ in zip(PALETTE, KINDS, strict=False)
+    ]
+    labels = [_words(runs, kind) for kind in KINDS]
+    handles.append(Line2D([], [], color=PALETTE[-1], linewidth=1.2, linestyle=":"))
+    labels.append("the mean's fitness")
+    name = (
+        runs[0].label if len(runs) == 1 else f"{len(runs)} runs; thin: one run, thick: their mean"
+    )
+    figure.suptitle(f"What ES and RL individuals do for the mean: {name}", fontweight="bold")
+    figure.legend(handles, labels, loc="outside lower center", ncols=1, frameon=False)
+    figure.savefig(out, format="png")
+
+
+def _idle_after(columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Return how long a worker waited after each individual: what it says before its next one."""
+    after = np.full(columns["kind"].size, np.nan)
+    for worker in np.unique(columns["logical_worker"]):
+        (rows,) = np.nonzero(columns["logical_worker"] == worker)
+        after[rows[:-1]] = columns["idle_virtual_seconds"][rows[1:]]
+    return after
+
+
+def _draw_kind(
+    axes: "Axes",
+    runs: Sequence[Individuals],
+    kind: str,
+    name: str,
+    x: Clock,
+    edges: np.ndarray,
+    color: str,
+) -> None:
+    middles = (edges[1:] + edges[:-1]) / 2
+    rows = []
+    for run in runs:
+        mine = run.columns["kind"] == KINDS[kind]
+        rows.append(_binned(run.columns[x][mine], run.columns[name][mine], edges))
+        if len(runs) > 1:
+            _draw_line(axes, middles, rows[-1], color=color, linewidth=0.7, alpha=0.5)
+    _draw_line(axes, middles, _mean_known(np.array(rows)), color=color, linewidth=2.0)
+
+
+def _draw_mean(axes: "Axes", runs: Sequence[Individuals], x: Clock, edges: np.ndarray) -> None:
+    rows = [_binned(run.columns[x], run.columns["mean_fitness"], edges) for run in runs]
+    middles = (edges[1:] + edges[:-1]) / 2
+    _draw_line(
+        axes, middles, _mean_known(np.array(rows)), color=PALETTE[-1], linewidth=1.2, linestyle=":"
+    )
+
+
+def _drawn(axes: "Axes") -> bool:
+    """Whether anything drawn is above 0."""
+    return any(np.any(np.asarray(line.get_ydata()) > 0.0) for line in axes.lines)
+
+
+def _draw_line(axes: "Axes", x: np.ndarray, y: np.ndarray, **style: object) -> None:
+    known = np.isfinite(y)
+    marker = "." if known.sum() == 1 else ""  # a line of one point is invisible
+    axes.plot(x[known], y[known], marker=marker, **style)  # pyright: ignore[reportArgumentType]
+
+
+def _binned(x: np.ndarray, y: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return the mean of y in each bin of x; nan where there is none."""
+    known = np.isfinite(y)
+    place = np.searchsorted(edges, x[known], side="right") - 1
+    count = np.bincount(place, minlength=edges.size - 1)
+    total = np.bincount(place, weights=y[known], minlength=edges.size - 1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _mean_known(rows: np.ndarray) -> np.ndarray:
+    known = np.isfinite(rows)
+    count = known.sum(axis=0)
+    total = np.where(known, rows, 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else np.nan
+
+
+def _share(values: np.ndarray, mine: np.ndarray) -> float:
+    known = np.isfinite(values)
+    total = float(values[known].sum())
+    return float(values[known & mine].sum()) / total if total > 0 else np.nan
+
+
+def _words(runs: Sequence[Individuals], kind: str) -> str:
+    found = [contribution(run, kind) for run in runs]
+    count = sum(each.individuals for each in found)
+    if not count:
+        return f"{kind}: none"
+    weights = np.array([each.individuals for each in found]) / count
+    accepted = sum(w * each.accepted for w, each in zip(weights, found, strict=True) if w)
+    path = _mean(np.array([each.path_share for each in found]))
+    gain = _mean(np.array([each.gain_share for each in found]))
+    text = f"{kind}: {count} individuals, {accepted:.0%} moved the mean, {path:.0%} of its path"
+    return text if np.isnan(gain) else f"{text}, {gain:.0%} of Σ p · gain"

@@ -1,0 +1,67 @@
+"""What each kind of individual did, read from a run folder."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from display.contribution_rows import HEADER, ROWS
+from imageio import v2 as imageio
+
+from drumline.display.contributions import contribution, draw_contributions, read_individuals
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "aes-s0"
+    folder.mkdir()
+    (folder / "metrics.csv").write_text(HEADER + ROWS)
+    return folder
+
+
+def test_what_each_kind_did_by_hand(folder: Path):
+    individuals = read_individuals(folder)
+    es, rl = contribution(individuals, "ES"), contribution(individuals, "RL")
+    assert (es.individuals, es.fitness, es.improvement_over_mean) == (2, 3.0, -1.0)
+    assert (rl.individuals, rl.fitness, rl.improvement_over_mean) == (2, 7.0, 3.0)
+    assert (es.accepted, rl.accepted, rl.distance_moved) == (0.5, 0.5, 6.0)
+    assert (es.path_share, rl.path_share) == (0.25, 0.75)
+    # Σ p max(d, 0): ES 0.5, RL 3.
+    assert (es.gain_share, rl.gain_share) == pytest.approx((1 / 7, 6 / 7))
+    assert (es.staleness_tells, rl.staleness_tells) == (1.5, 1.5)
+
+
+def test_what_a_worker_waited_belongs_to_the_individual_before(folder: Path):
+    individuals = read_individuals(folder)
+    np.testing.assert_array_equal(individuals.columns["idle_after"], [0.25, 0.75, np.nan, np.nan])
+    assert contribution(individuals, "RL").idle_after == 0.75
+
+
+def test_a_run_of_one_kind_and_without_steps_has_no_shares_of_the_other(folder: Path):
+    rows = [row for row in ROWS.splitlines(keepends=True) if ",0.0,0.0,0.0,2.0," in row]
+    (folder / "metrics.csv").write_text(HEADER + ROWS.splitlines(keepends=True)[3] + "".join(rows))
+    individuals = read_individuals(folder)
+    assert contribution(individuals, "RL").individuals == 0
+    assert math.isnan(contribution(individuals, "RL").fitness)
+    assert math.isnan(contribution(individuals, "ES").path_share)
+
+
+def test_a_picture_of_one_or_several_runs_is_drawn(folder: Path, tmp_path: Path):
+    run = read_individuals(folder)
+    for count in (1, 2):
+        draw_contributions([run] * count, tmp_path / "c.png", x="wall_seconds")
+        picture = imageio.imread(tmp_path / "c.png")
+        assert picture.shape[:2] == (700, 1500)
+        for color in ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)):
+            assert np.sum(np.all(picture[..., :3] == color, axis=-1)) > 100
+
+
+def test_a_run_of_another_method_is_named(folder: Path, tmp_path: Path):
+    (folder / "metrics.csv").write_text(HEADER + ROWS.splitlines(keepends=True)[0])
+    with pytest.raises(ValueError, match="has no individuals yet"):
+        read_individuals(folder)
+    (folder / "metrics.csv").write_text("update,env_steps,wall_seconds\n1,2,3\n")
+    with pytest.raises(ValueError, match="lacks the columns kind.* --contributions is for runs of"):
+        read_individuals(folder)
+    with pytest.raises(ValueError, match="no runs"):
+        draw_contributions([], tmp_path / "c.png")
