@@ -35,6 +35,11 @@ def test_seeds_are_one_group_and_other_settings_are_named(terminal: Terminal):
     assert answer["env_steps"] == 500
     assert many["at_equal_env_steps"]["iqm"] == pytest.approx(57.5)
     assert one["final"] == {"runs": 1, "iqm": 25.0, "low": None, "high": None}
+    # 100, 110, 120 and 130 at the end; no return fell below one before.
+    assert many["stability"]["std"] == pytest.approx((500 / 3) ** 0.5)
+    assert (many["stability"]["worst"], many["stability"]["worst_run"]) == (100.0, "a0")
+    assert (many["stability"]["drawdown"], many["stability"]["falling_share"]) == (0.0, 0.0)
+    assert one["stability"]["std"] is None
     assert Path("c.png").read_bytes()[:4] == b"\x89PNG"
 
 
@@ -48,3 +53,15 @@ def test_the_table_is_plain_without_a_terminal_and_absent_if_quiet(terminal: Ter
 
 def test_nothing_to_compare_is_wrong_use(terminal: Terminal):
     assert "at least one RUN" in terminal("compare").err
+
+
+def test_the_fall_of_a_run_below_its_best_is_its_drawdown(terminal: Terminal):
+    recorded("a", 0, 1.0)
+    recorded("b", 1, 1.0)
+    with Path("b/metrics.csv").open("a") as lines:
+        lines.write("11,1100,1.1,4.0\n")
+    ended = terminal("compare", "a", "b", "--json")
+    (group,) = json.loads(ended.out)["groups"]
+    stability = group["stability"]
+    assert (stability["drawdown"], stability["worst_run"]) == (3.0, "b")
+    assert stability["falling_share"] == pytest.approx(0.05)  # 1 of 10 steps in one of two runs

@@ -61,7 +61,9 @@ def test_a_run_of_another_method_is_named(folder: Path, tmp_path: Path):
     with pytest.raises(ValueError, match="has no individuals yet"):
         read_individuals(folder)
     (folder / "metrics.csv").write_text("update,env_steps,wall_seconds\n1,2,3\n")
-    with pytest.raises(ValueError, match="lacks the columns kind.* --contributions is for runs of"):
+    with pytest.raises(
+        ValueError, match=r"lacks the columns kind.* --contributions is for runs of"
+    ):
         read_individuals(folder)
     with pytest.raises(ValueError, match="no runs"):
         draw_contributions([], tmp_path / "c.png")

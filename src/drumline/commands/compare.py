@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from drumline.commands.command_line import CommandLine, WrongUse
 
 if TYPE_CHECKING:
-    from drumline.display.comparison import Group, Score
+    from drumline.display.comparison import Group, Score, Steadiness
 
-HEADINGS = ("group", "runs", "final", "at equal env steps", "at equal time")
+HEADINGS = (
+    *("group", "runs", "final", "at equal env steps", "at equal time"),
+    *("spread", "worst", "drawdown"),
+)
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,15 @@ def command(line: CommandLine) -> int:
         _say(rows)
         print(
             f"{what} returns, interquartile mean [95 % interval]; equal: {steps:.0f} env steps, "
-            f"{seconds:.1f} s"
+            f"{seconds:.1f} s; spread: standard deviation of the final returns; worst: the lowest "
+            "of them; drawdown: the largest fall below the best so far, mean over runs"
         )
     print(flags.out)
     return 0
 
 
 def _row(group: "Group", what: str, steps: float, seconds: float) -> dict[str, Any]:
-    from drumline.display.comparison import score_at
+    from drumline.display.comparison import score_at, steadiness
 
     scores = {
         "final": score_at(group, what, "env_steps", float("inf")),
@@ -66,20 +70,27 @@ def _row(group: "Group", what: str, steps: float, seconds: float) -> dict[str, A
         "at_equal_wall_seconds": score_at(group, what, "wall_seconds", seconds),
     }
     found = {name: _document(score) for name, score in scores.items()}
-    return {"group": group.label, "runs": len(group.runs), **found}
+    stability = _document(steadiness(group, what))
+    return {"group": group.label, "runs": len(group.runs), **found, "stability": stability}
 
 
-def _document(score: "Score | None") -> dict[str, float | None] | None:
-    if score is None:
+def _document(record: "Score | Steadiness | None") -> dict[str, Any] | None:
+    if record is None:
         return None
-    # One run has no interval: JSON has no nan.
-    return {k: None if v != v else v for k, v in score._asdict().items()}
+    # One run has no interval and no spread: JSON has no nan.
+    return {k: None if v != v else v for k, v in record._asdict().items()}
 
 
 def _say(rows: list[dict[str, Any]]) -> None:
     names = ("final", "at_equal_env_steps", "at_equal_wall_seconds")
     cells = [
-        [row["group"], str(row["runs"]), *(_cell(row[name]) for name in names)] for row in rows
+        [
+            row["group"],
+            str(row["runs"]),
+            *(_cell(row[name]) for name in names),
+            *(_number(row["stability"], name) for name in ("std", "worst", "drawdown")),
+        ]
+        for row in rows
     ]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         from rich.console import Console
@@ -106,3 +117,11 @@ def _cell(score: dict[str, Any] | None) -> str:
     if score["low"] is None:
         return text
     return f"{text} [{written(score['low'])}, {written(score['high'])}]"
+
+
+def _number(record: dict[str, Any] | None, name: str) -> str:
+    if record is None or record[name] is None:
+        return "-"
+    from drumline.display.glyphs import score as written
+
+    return written(record[name])

@@ -9,6 +9,7 @@ import numpy as np
 
 from drumline.display.plots import PALETTE, Clock
 from drumline.display.run_data import RunCurve
+from drumline.functional.stability import spread, stability
 from drumline.functional.statistics import (
     bootstrap_interval,
     interquartile_mean,
@@ -33,6 +34,20 @@ class Score(NamedTuple):
     iqm: float
     low: float
     high: float
+
+
+class Steadiness(NamedTuple):
+    """How alike the runs of a group ended, and how far they fell on the way."""
+
+    std: float
+    """Of the final scores."""
+    worst: float
+    """The lowest final score."""
+    worst_run: str
+    drawdown: float
+    """The largest fall below the best score so far, mean over runs."""
+    falling_share: float
+    """Share of scores below the one before, mean over runs."""
 
 
 def grouped(runs: Sequence[tuple[Mapping[str, Any], RunCurve]]) -> list[Group]:
@@ -83,10 +98,28 @@ def score_at(group: Group, what: str, clock: Clock, budget: float) -> Score | No
     return Score(values.size, interquartile_mean(values), *ends)
 
 
+def steadiness(group: Group, what: str) -> Steadiness | None:
+    """Return how steady a group is; None where no run has a score."""
+    curves = [(run.label, curve_of(run, what, "env_steps")[1]) for run in group.runs]
+    curves = [(label, scores) for label, scores in curves if scores.size]
+    if not curves:
+        return None
+    final = spread(np.array([scores[-1] for _, scores in curves]))
+    falls = [stability(scores) for _, scores in curves]
+    worst_run, _ = min(curves, key=lambda curve: float(curve[1][-1]))
+    return Steadiness(
+        *final,
+        worst_run,
+        float(np.mean([fall.largest_drawdown for fall in falls])),
+        float(np.mean([fall.falling_share for fall in falls])),
+    )
+
+
 def draw_comparison(groups: Sequence[Group], out: Path) -> None:
     """Draw every group against env steps and against time: IQM and its 95 % interval."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import EngFormatter
 
     what = quantity(groups)
@@ -108,6 +141,10 @@ def draw_comparison(groups: Sequence[Group], out: Path) -> None:
     left.set_ylabel(f"episode return ({what})")
     figure.suptitle("interquartile mean over runs, 95 % bootstrap interval", fontweight="bold")
     handles, labels = left.get_legend_handles_labels()
+    dashed = any(line.get_linestyle() == "--" for axes in figure.axes for line in axes.lines)
+    if dashed:
+        handles.append(Line2D([], [], color="#555555", linewidth=1.0, linestyle="--"))
+        labels.append("dashed: some runs have not begun, or have ended and keep their last value")
     figure.legend(handles, labels, loc="outside lower center", frameon=False)
     figure.savefig(out, format="png")
 
@@ -116,15 +153,34 @@ def _draw_group(axes: Any, group: Group, what: str, clock: Clock, color: str) ->
     clocks = [x for x in (curve_of(run, what, clock)[0] for run in group.runs) if x.size]
     if not clocks:
         return
-    first, last = max(float(x[0]) for x in clocks), min(float(x[-1]) for x in clocks)
-    grid = np.linspace(min(first, last), last, _POINTS)
-    scores = [score_at(group, what, clock, float(at)) for at in grid]
-    known = [(at, s) for at, s in zip(grid.tolist(), scores, strict=True) if s is not None]
-    at = [x for x, _ in known]
+    begins, ends = [float(x[0]) for x in clocks], [float(x[-1]) for x in clocks]
+    grid = _grid(begins, ends)
+    scores = [score_at(group, what, clock, at) for at in grid]
+    known = [(at, score) for at, score in zip(grid, scores, strict=True) if score is not None]
+    at, iqm = [x for x, _ in known], [score.iqm for _, score in known]
+    marker = "." if len(set(at)) == 1 else ""  # a line of one point is invisible
+    dashes = {"color": color, "linewidth": 1.0, "linestyle": "--"}
+    if grid[0] < max(begins) or grid[-1] > min(ends):
+        axes.plot(at, iqm, **dashes)
+    all_there = [max(begins) <= x <= min(ends) for x in at]
+    whole = [y if there else np.nan for y, there in zip(iqm, all_there, strict=True)]
     label = f"{group.label} ({len(group.runs)} runs)"
-    axes.plot(at, [s.iqm for _, s in known], color=color, linewidth=1.8, label=label)
-    low, high = [s.low for _, s in known], [s.high for _, s in known]
+    axes.plot(at, whole, color=color, linewidth=1.8, label=label, marker=marker)
+    low, high = [score.low for _, score in known], [score.high for _, score in known]
     axes.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def _grid(begins: Sequence[float], ends: Sequence[float]) -> list[float]:
+    """Return where a group is drawn: from its first run's begin to its last one's end.
+
+    Where all runs are there at once has its ends on the grid, and its share of the points.
+    """
+    marks = sorted({min(begins), *begins, *ends})
+    whole = (max(begins), min(ends))
+    points = set(marks) | set(np.linspace(marks[0], marks[-1], _POINTS // 2).tolist())
+    if whole[0] < whole[1]:
+        points |= set(np.linspace(*whole, _POINTS).tolist())
+    return sorted(points)
 
 
 def _known_at(x: np.ndarray, y: np.ndarray, budget: float) -> float:

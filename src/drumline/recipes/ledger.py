@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from drumline.display.dashboard import Display
+from drumline.display.run_data import read_columns
 from drumline.display.state import DisplayState, RunTitle, Throughput
+from drumline.functional.stability import stability
 from drumline.recipes.layout import Layout
 from drumline.runs.card import RunCard, write_card
 from drumline.runs.checkpoint import Checkpoint
@@ -257,9 +259,18 @@ class Ledger:
                 machine=document["machine"],
                 metrics=self._metrics,
                 best_evaluation=self._best,
+                largest_drawdown=_largest_drawdown(self.folder),
                 fingerprint=chained,
             ),
         )
+
+
+def _largest_drawdown(folder: RunFolder) -> float | None:
+    if not folder.evaluations_csv.is_file():
+        return None
+    means = read_columns(folder.evaluations_csv, ("mean",))["mean"]
+    means = means[np.isfinite(means)]
+    return stability(means).largest_drawdown if means.size > 1 else None
 
 
 def learned(checkpoint: Checkpoint) -> State:

@@ -27,6 +27,8 @@ class RunCard:
     metrics: Metrics = field(default_factory=dict)
     """Of the last update."""
     best_evaluation: EvaluationRow | None = None
+    largest_drawdown: float | None = None
+    """How far an evaluation's mean was below the best before it, at most."""
     fingerprint: str = ""
     """Head of the hash chain: equal for equal runs."""
 
@@ -62,6 +64,8 @@ def _outcome(card: RunCard) -> dict[str, Any]:
             f"mean return {mean:.6g} over {len(best.returns)} episodes, "
             f"at update {best.update} ({best.env_steps} env steps)"
         )
+    if card.largest_drawdown is not None:
+        rows["largest drawdown"] = f"{card.largest_drawdown:.6g} below the best evaluation so far"
     if card.fingerprint:
         rows["fingerprint"] = card.fingerprint
     return rows

@@ -1,0 +1,52 @@
+"""How steadily a score rose, and how alike its runs ended."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+
+class Stability(NamedTuple):
+    """Of one run's scores in their order: 0, 0 and 0 where it never fell."""
+
+    largest_drawdown: float
+    """max_t (max_{s ≤ t} f_s − f_t), in units of the score."""
+    mean_drawdown: float
+    """The mean over t of the same."""
+    falling_share: float
+    """Share of the scores that are below the one before."""
+
+
+class Spread(NamedTuple):
+    """Of several runs' scores."""
+
+    std: float
+    """With N − 1; nan for one run."""
+    worst: float
+
+
+def drawdowns(scores: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
+    """max_{s ≤ t} f_s − f_t: how far each score is below the best so far."""
+    return np.maximum.accumulate(scores) - scores
+
+
+def stability(scores: Float[np.ndarray, " N"]) -> Stability:
+    """Return how far and how often the scores of one run fell."""
+    _check(scores)
+    below = drawdowns(scores)
+    falling = float(np.mean(np.diff(scores) < 0)) if scores.size > 1 else 0.0
+    return Stability(float(below.max()), float(below.mean()), falling)
+
+
+def spread(scores: Float[np.ndarray, " N"]) -> Spread:
+    """Return how far the scores of several runs lie apart, and the lowest of them."""
+    _check(scores)
+    std = float(np.std(scores, ddof=1)) if scores.size > 1 else np.nan
+    return Spread(std, float(scores.min()))
+
+
+def _check(scores: np.ndarray) -> None:
+    if scores.size == 0:
+        raise ValueError("no scores: stability needs at least one")
+    if not np.all(np.isfinite(scores)):
+        raise ValueError(f"{np.sum(~np.isfinite(scores))} of {scores.size} scores are not finite")
