@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from drumline.algorithms import dense_stack
 from drumline.algorithms.dense_stack import (
     LEAK,
     DenseStack,
@@ -92,6 +93,27 @@ def test_bf16_follows_the_float32_vectors_within_its_precision():
     exact.backward(output_gradient, StackVector(values, SIZES), StackVector(expected, SIZES))
     assert float((gradient.values - expected).norm() / expected.norm()) < 0.02
     assert gradient.values.dtype == torch.float32
+
+
+def test_bf16_is_the_same_arithmetic_with_and_without_instructions_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    values, inputs = drawn(2, parameter_count(SIZES)), drawn(2, ROWS, 7).to(torch.bfloat16)
+    output_gradient = drawn(2, ROWS, 3).to(torch.bfloat16)
+    found: list[list[torch.Tensor]] = []
+    for there in (True, False):
+        monkeypatch.setattr(dense_stack, "multiplies_bf16", lambda there=there: there)
+        stack = DenseStack(2, ROWS, SIZES, "leaky-relu", "bf16")
+        parameters = StackVector(values, SIZES, "bf16")
+        gradient = StackVector(torch.zeros_like(values), SIZES, "bf16")
+        outputs = stack.forward(inputs, parameters).clone()
+        stack.backward(output_gradient, parameters, gradient)
+        gradient.collect()
+        found.append([outputs, gradient.values])
+    for with_them, without in zip(*found, strict=True):
+        assert with_them.dtype == without.dtype
+        # An order of sums apart, which a rounding to 8 bits seldom lets through.
+        torch.testing.assert_close(with_them, without, rtol=2**-7, atol=2e-3)
 
 
 @pytest.mark.parametrize("hidden", ["tanh", "relu"])
