@@ -93,6 +93,16 @@ def test_no_layout_changes_a_byte(tmp_path: Path, expected: Any, name: str, layo
     assert all(int(row.split(",")[4]) > 0 for row in rows)
 
 
+@pytest.mark.parametrize("config", [PPO, A2C], ids=["ppo", "a2c"])
+def test_half_precision_has_the_same_bytes_on_any_layout(tmp_path: Path, config: HTS):
+    half = replace(config, precision="bf16", total_steps=240)
+    inline = train(half, workers="inline", out=tmp_path / "inline").path
+    spread = run_on(tmp_path / "spread", half, RotationLayout(executors=3, actors=1)).path
+    whole = train(replace(half, precision="fp32"), workers="inline", out=tmp_path / "whole").path
+    assert lasting_bytes(spread) == lasting_bytes(inline)
+    assert lasting_bytes(inline) != lasting_bytes(whole)
+
+
 @pytest.mark.parametrize(
     ("point", "actors"),
     [("before-step", 0), ("half-row", 0), ("first-row-written", 0), ("half-answer", 1)],
