@@ -4,26 +4,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drumline.algorithms.ars import ARS as ARSStrategy
+    from drumline.algorithms.async_es import AsyncES
     from drumline.algorithms.mirrored import answer
     from drumline.algorithms.openai_es import OpenAIES
     from drumline.commands.run import Run, load, train
     from drumline.recipes.a2c import A2C
+    from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
     from drumline.recipes.ars import ARS
+    from drumline.recipes.cem import CEM
     from drumline.recipes.es import ES
     from drumline.recipes.hts import HTS
     from drumline.recipes.impala import Impala
     from drumline.recipes.ppo import PPO
+    from drumline.recipes.td3 import TD3
 
 _PLACES = {
     "A2C": ("drumline.recipes.a2c", "A2C"),
+    "ACEMRL": ("drumline.recipes.aes", "ACEMRL"),
+    "AES": ("drumline.recipes.aes", "AES"),
     "ARS": ("drumline.recipes.ars", "ARS"),
     "ARSStrategy": ("drumline.algorithms.ars", "ARS"),
+    "AsyncES": ("drumline.algorithms.async_es", "AsyncES"),
+    "CEM": ("drumline.recipes.cem", "CEM"),
     "ES": ("drumline.recipes.es", "ES"),
     "HTS": ("drumline.recipes.hts", "HTS"),
     "Impala": ("drumline.recipes.impala", "Impala"),
+    "OnePlusOne": ("drumline.recipes.aes", "OnePlusOne"),
     "OpenAIES": ("drumline.algorithms.openai_es", "OpenAIES"),
     "PPO": ("drumline.recipes.ppo", "PPO"),
     "Run": ("drumline.commands.run", "Run"),
+    "TD3": ("drumline.recipes.td3", "TD3"),
     "answer": ("drumline.algorithms.mirrored", "answer"),
     "load": ("drumline.commands.run", "load"),
     "train": ("drumline.commands.run", "train"),
@@ -31,12 +41,18 @@ _PLACES = {
 
 __all__ = [
     "A2C",
+    "ACEMRL",
+    "AES",
     "ARS",
+    "CEM",
     "ES",
     "HTS",
     "PPO",
+    "TD3",
     "ARSStrategy",
+    "AsyncES",
     "Impala",
+    "OnePlusOne",
     "OpenAIES",
     "Run",
     "answer",
