@@ -1,0 +1,124 @@
+"""The ablation of AES-RL: its cells, its summary, and that nothing is run twice."""
+
+import csv
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "learning" / "aes_ablation.py"
+TINY = (
+    *("warmup-steps=20", "mean-evaluations=1", "replay-size=200", "batch-size=8", "hidden=8"),
+    *("critic-batches=5", "evaluate-every=4", "evaluate-episodes=2", "concurrency=2"),
+)
+
+
+@pytest.fixture(scope="module")
+def ablation() -> Any:
+    spec = importlib.util.spec_from_file_location("aes_ablation", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPT.parents[1]))
+        patch.setitem(sys.modules, "aes_ablation", module)  # for its dataclass
+        spec.loader.exec_module(module)
+    return module
+
+
+def test_the_grid_has_every_legal_pair_of_rules_and_no_other(ablation: Any):
+    cells = ablation.grid(
+        ["relative", "rank"], ["welford-adaptive", "rank"], [0.0, 0.5, 1.0], ["async", "sync"]
+    )
+    pairs = {(cell.mean_rule, cell.variance_rule) for cell in cells}
+    assert pairs == {("relative", "welford-adaptive"), ("relative", "rank"), ("rank", "rank")}
+    assert len(cells) == len({cell.name for cell in cells}) == 3 * 3 * 2
+
+
+def test_one_number_varies_at_a_time_around_the_published_setting(ablation: Any):
+    base, *changed = ablation.sensitivity("InvertedPendulum-v5", 0.5, "async", [0.5, 1.0])
+    assert base.name == "relative/welford-adaptive p=0.5 async"
+    assert [dict(cell.changed) for cell in changed] == [
+        {"fitness_range": 80.0},
+        {"control_slope": 25.0},
+        {"welford_samples": 5.0},
+        {"fitness_baseline": -80.0},
+        {"welford_samples": 10.0},
+        {"fitness_baseline": -160.0},
+    ]
+    assert changed[2].flags[1] == "--variance-rule=welford-fixed"
+    assert changed[3].flags[0] == "--mean-rule=absolute"
+
+
+def row(cell: str, seed: int, means: str, seconds: str) -> dict[str, str]:
+    final = means.rpartition(";")[2]
+    return {
+        "env": "E",
+        "total_steps": "9",
+        "cell": cell,
+        "seed": str(seed),
+        "final_score": final,
+        "largest_drawdown": "1.0",
+        "virtual_seconds": "4.0",
+        "wall_seconds": "8.0",
+        "evaluation_means": means,
+        "evaluation_env_steps": "4;9",
+        "evaluation_virtual_seconds": seconds,
+        "evaluation_wall_seconds": seconds,
+    }
+
+
+def test_cells_are_compared_at_budgets_that_every_run_has_spent(ablation: Any):
+    slow = [row("sync", 0, "1.0;5.0", "3;8"), row("sync", 1, "3.0;7.0", "3;9")]
+    fast = [row("async", 0, "2.0;4.0", "2;5")]
+    sync, lone = ablation.summary([*slow, *fast])
+    assert (sync["final_iqm"], sync["final_std"], sync["worst_seed"]) == (6.0, 1.414, 5.0)
+    assert (sync["budget_virtual_seconds"], sync["iqm_at_equal_virtual_seconds"]) == (5.0, 2.0)
+    assert (lone["iqm_at_equal_virtual_seconds"], lone["final_std"]) == (4.0, "")
+    assert (sync["iqm_at_equal_env_steps"], sync["seeds"]) == (6.0, "0 1")
+    late = row("late", 0, "1.0;2.0", "6;7")
+    assert ablation.summary([*fast, late])[1]["iqm_at_equal_virtual_seconds"] == ""
+
+
+@pytest.mark.slow
+def test_a_row_is_kept_a_run_is_read_and_a_stopped_one_goes_on(
+    ablation: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    words = [f"--runs={tmp_path}", f"--out={tmp_path / 'a.csv'}", "--total-steps=300", "--means"]
+    words += ["relative", "--variances", "welford-adaptive", "--shares", "0.5", "--factors"]
+    words += ["--env=CartPole-v1", "--seeds", "0", "--flags", *TINY]
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *words])
+    ablation.main()
+    first, second = rows(tmp_path / "a.csv")
+    assert (first["schedule"], second["schedule"]) == ("async", "sync")
+    assert float(second["es_idle_after"]) > 0.0 == float(first["es_idle_after"])
+    # The CSV alone is enough for a row that is there, …
+    folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
+    lost, stopped = folders
+    shutil.rmtree(lost)
+    # … a run without its last policy was stopped, …
+    (stopped / "policy-last.safetensors").unlink()
+    kept = (tmp_path / "a.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "a.csv").write_text("".join(kept[:2]))
+    ablation.main()
+    again = rows(tmp_path / "a.csv")
+    assert again[0] == first
+    # … and comes to the same, wall-clock time aside.
+    assert {k: v for k, v in again[1].items() if "wall" not in k} == {
+        k: v for k, v in second.items() if "wall" not in k
+    }
+    assert not lost.exists()
+    assert len(rows(tmp_path / "a_summary.csv")) == 2
+    # A run that is finished is read, not carried out.
+    (tmp_path / "a.csv").write_text("".join(kept[:2]))
+    monkeypatch.setattr(ablation, "carry_out", lambda *_: pytest.fail("the run is finished"))
+    ablation.main()
+    assert len(rows(tmp_path / "a.csv")) == 2
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as lines:
+        return list(csv.DictReader(lines))
