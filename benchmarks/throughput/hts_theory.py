@@ -33,7 +33,12 @@ from provenance import provenance, write_table
 from sleeping import Cell, Measured, measure, step_seconds
 
 from drumline.envs.timing import Bursts, Constant, Gamma, Straggler, parse_step_time
-from drumline.functional.barriers import hard_barrier, interval_seconds, sliding_barrier
+from drumline.functional.barriers import (
+    hard_barrier,
+    interval_seconds,
+    sliding_barrier,
+    without_overlap,
+)
 from drumline.functional.throughput import (
     burst_barrier_slowdown,
     gamma_barrier_seconds,
@@ -55,7 +60,8 @@ KEY = (
     *("part", "environments", "executors", "actors", "alpha", "law", "barrier"),
     *("update_milliseconds", "seed"),
 )
-Barrier = Literal["sliding", "hard", "none"]
+Barrier = Literal["sliding", "hard", "none", "lag 0"]
+RULES = {"hard": hard_barrier, "sliding": sliding_barrier, "lag 0": without_overlap}
 
 
 @dataclass(frozen=True)
@@ -127,9 +133,9 @@ def executors() -> Iterator[Task]:
 
 
 def learner() -> Iterator[Task]:
-    """A learner that takes half an ideal interval, and one and a half."""
+    """A learner that takes half an ideal interval, and one and a half; with overlap and without."""
     for share in (0.5, 1.5):
-        for barrier in ("hard", "sliding"):
+        for barrier in ("hard", "sliding", "lag 0"):
             update = share * 16 * 5.0
             yield Task("learner", 32, 16, EXPONENTIAL, barrier, update_milliseconds=update)
 
@@ -178,8 +184,9 @@ def predicted_seconds(cell: Cell, window: Window, constants: Constants) -> float
     """From the end of interval `skip` to the end of the window's last, by the recurrence."""
     times = step_seconds(cell, (sum(window) + 1) * cell.alpha)[:, :, None]
     intervals = interval_seconds(times, cell.alpha, constants.step)
-    rule = {"hard": hard_barrier, "sliding": sliding_barrier}[cell.barrier]
-    ends = rule(intervals, cell.update_seconds, constants.barrier).finishes.max(axis=1)[:, 0]
+    ends = RULES[cell.barrier](intervals, cell.update_seconds, constants.barrier).finishes.max(
+        axis=1
+    )[:, 0]
     return float(ends[-1] - ends[window.skip])
 
 

@@ -36,7 +36,7 @@ from drumline.workers.executor import ExecutorSpec, ExecutorStart
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # where children find `sleeping:still`
 
-Barrier = Literal["sliding", "hard", "none"]
+Barrier = Literal["sliding", "hard", "none", "lag 0"]
 
 
 class Still(gymnasium.Env[np.ndarray, int]):
@@ -61,7 +61,10 @@ def still() -> Still:
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid; `none`: environments never wait for a version, nor it for them."""
+    """One point of the grid.
+
+    `none`: environments never wait for a version, nor it for them; `lag 0`: nothing overlaps.
+    """
 
     environments: int
     alpha: int
@@ -131,10 +134,11 @@ def measure(cell: Cell, skip: int, intervals: int, seconds: float) -> Measured:
 def _synchronised(cell: Cell, skip: int, intervals: int) -> Measured:
     crew, shape, arrays = _crew(cell)
     learner = Idle(arrays, cell.update_seconds)
-    barrier: Any = cell.barrier
-    plan = RotationPlan(cell.alpha, skip + intervals + 1, 1, barrier)
+    lag: Any = int(cell.barrier != "lag 0")
+    barrier: Any = cell.barrier if lag else "sliding"
+    plan = RotationPlan(cell.alpha, skip + intervals + 1, lag, barrier)
     try:
-        crew.exchange.release(1 if barrier == "sliding" else 0)
+        crew.exchange.release(1 if barrier == "sliding" and lag else 0)
         crew.start()
         storage = RolloutStorage(shape, crew.arrays)
         ends: list[Interval] = []
@@ -236,6 +240,6 @@ def _crew(cell: Cell) -> tuple[ProcessCrew, RolloutShape, Mapping[str, np.ndarra
         place_of=lambda role, index: f"{role} {index} of {cell}",
     )
     crew = ProcessCrew(plan)
-    for version in (0, 1):
+    for version in range(1 + (cell.barrier != "lag 0")):
         crew.publish(version, arrays)
     return crew, shape, arrays

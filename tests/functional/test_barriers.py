@@ -16,6 +16,7 @@ from drumline.functional.barriers import (
     lock_step,
     sliding_barrier,
     slowdown,
+    without_overlap,
 )
 from drumline.functional.step_times import bursts, constant, exponential, straggler
 from drumline.functional.throughput import burst_barrier_slowdown, gamma_barrier_seconds
@@ -194,3 +195,26 @@ def test_waiting_for_inference_makes_every_step_longer():
     assert interval_seconds(steps, 3, inference_seconds=0.5)[:, 0, 0].tolist() == [4.5, 4.5]
     with pytest.raises(ValueError, match="6 steps are not a whole number of intervals of 4"):
         interval_seconds(steps, 4)
+
+
+def test_without_overlap_an_interval_is_the_slowest_environment_and_then_the_update():
+    seconds = np.array([[[2.0], [5.0]], [[4.0], [1.0]], [[3.0], [3.0]]])
+    timeline = without_overlap(seconds, update_seconds=10.0, handover_seconds=1.0)
+    assert timeline.starts[:, :, 0].tolist() == [[0.0, 0.0], [16.0, 16.0], [31.0, 31.0]]
+    assert timeline.finishes[:, :, 0].tolist() == [[2.0, 5.0], [20.0, 17.0], [34.0, 34.0]]
+    assert timeline.published[:, 0].tolist() == [0.0, 15.0, 30.0]
+
+
+def test_without_an_update_there_is_nothing_to_overlap():
+    seconds = exponential_intervals(4, 8, 20, 5)
+    alone, hard = without_overlap(seconds), hard_barrier(seconds)
+    np.testing.assert_allclose(alone.starts, hard.starts, rtol=1e-12)
+
+
+def test_overlap_hides_the_shorter_of_simulation_and_update():
+    seconds = np.ones((50, 4, 1))
+    for update in (0.5, 1.0, 3.0):
+        apart = slowdown(without_overlap(seconds, update), 1.0, skip=10)
+        together = slowdown(hard_barrier(seconds, update), 1.0, skip=10)
+        np.testing.assert_allclose(apart, 1.0 + update)
+        np.testing.assert_allclose(together, max(1.0, update))

@@ -65,6 +65,22 @@ def free_running(seconds: Intervals) -> Timeline:
     return Timeline(starts, finishes, np.zeros((len(seconds), seconds.shape[2])))
 
 
+def without_overlap(
+    seconds: Intervals, update_seconds: float = 0.0, handover_seconds: float = 0.0
+) -> Timeline:
+    """`--lag 0`: all start interval k+1 together, one update after all have finished k.
+
+    An interval takes max_i seconds[k, i] + update_seconds + handover_seconds, where the hard
+    barrier takes the larger of the first two.
+    """
+    slowest = seconds.max(axis=1)
+    ends = np.cumsum(slowest + update_seconds + handover_seconds, axis=0)
+    starts = np.concatenate([np.zeros_like(ends[:1]), ends[:-1]])
+    published = np.maximum(starts - handover_seconds, 0.0)
+    everybodys = np.repeat(starts[:, None], seconds.shape[1], axis=1)
+    return Timeline(everybodys, everybodys + seconds, published)
+
+
 def lock_step(
     step_seconds: Float64[np.ndarray, "steps environments replications"],
     alpha: int,
@@ -72,16 +88,8 @@ def lock_step(
     inference_seconds: float = 0.0,
 ) -> Timeline:
     """The synchronous baseline: all wait for all at every step, then for the update."""
-    slowest = step_seconds.max(axis=1, keepdims=True)
-    seconds = interval_seconds(slowest, alpha, inference_seconds)
-    ends = np.cumsum(seconds + update_seconds, axis=0)
-    starts = np.concatenate([np.zeros_like(ends[:1]), ends[:-1]])
-    finishes = starts + seconds
-    return Timeline(
-        np.repeat(starts, step_seconds.shape[1], axis=1),
-        np.repeat(finishes, step_seconds.shape[1], axis=1),
-        starts[:, 0],
-    )
+    slowest = np.repeat(step_seconds.max(axis=1, keepdims=True), step_seconds.shape[1], axis=1)
+    return without_overlap(interval_seconds(slowest, alpha, inference_seconds), update_seconds)
 
 
 def slowdown(
