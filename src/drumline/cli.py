@@ -15,6 +15,7 @@ COMMANDS = (
     "enjoy",
     "plot",
     "compare",
+    "report",
     "verify",
     "episode",
 )
@@ -28,6 +29,7 @@ USAGE = """usage: drumline COMMAND …
   enjoy RUN [flags]            show a saved policy: a window, or an mp4 without a display
   plot RUN… [flags]            draw learning curves
   compare RUN… [flags]         groups of seeds against env steps and time, with intervals
+  report RUN… [flags]          one HTML page: outcome, curves, promise, settings, machine
   verify RUN | A B [flags]     repeat a run on another layout, or compare two
   episode RUN [flags]          run one training episode alone, to see why it hangs or fails
 

@@ -1,6 +1,5 @@
 """What a command says about returns, and what a finished run says last."""
 
-import csv
 import os
 import sys
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from drumline.display.dashboard import Display, choose_display
+from drumline.display.run_data import last_evaluation
 from drumline.functional.statistics import mean_interval
 from drumline.runs.folder import RunFolder
 from drumline.runs.next_commands import as_typed
@@ -21,7 +21,7 @@ def display_for(*, quiet: bool, json: bool) -> Display:
 def say_finished(folder: RunFolder) -> None:
     """Print where the run is, what came out, and which command to try next."""
     print(folder.path)
-    returns = _last_evaluation(folder)
+    returns = last_evaluation(folder.path)
     if returns:
         print(mean_line(returns))
     print("next: " + " · ".join(as_typed(folder, name) for name in ("plot", "enjoy", "verify")))
@@ -35,11 +35,3 @@ def mean_line(returns: Sequence[float]) -> str:
     interval = mean_interval(np.array(returns))
     low, high = f"{interval.low:.1f}", f"{interval.high:.1f}"
     return f"{mean}, 95 % interval {low} to {high}, {len(returns)} episodes"
-
-
-def _last_evaluation(folder: RunFolder) -> list[float]:
-    if not folder.evaluations_csv.exists():
-        return []
-    with open(folder.evaluations_csv, newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    return [float(value) for value in rows[-1]["returns"].split(";")] if rows else []

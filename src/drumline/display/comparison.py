@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from drumline.functional.statistics import (
     interquartile_mean,
     interquartile_mean_along,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _POINTS = 60
 
@@ -116,7 +119,12 @@ def steadiness(group: Group, what: str) -> Steadiness | None:
 
 
 def draw_comparison(groups: Sequence[Group], out: Path) -> None:
-    """Draw every group against env steps and against time: IQM and its 95 % interval."""
+    """Draw every group against env steps and against time, as a PNG."""
+    comparison_figure(groups).savefig(out, format="png")
+
+
+def comparison_figure(groups: Sequence[Group]) -> "Figure":
+    """Return the figure of every group against two clocks: IQM and its 95 % interval."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -146,7 +154,7 @@ def draw_comparison(groups: Sequence[Group], out: Path) -> None:
         handles.append(Line2D([], [], color="#555555", linewidth=1.0, linestyle="--"))
         labels.append("dashed: some runs have not begun, or have ended and keep their last value")
     figure.legend(handles, labels, loc="outside lower center", frameon=False)
-    figure.savefig(out, format="png")
+    return figure
 
 
 def _draw_group(axes: Any, group: Group, what: str, clock: Clock, color: str) -> None:

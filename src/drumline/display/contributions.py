@@ -12,6 +12,7 @@ from drumline.display.run_data import read_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 KINDS = {"ES": 0.0, "RL": 1.0}
 """Name → number in the column `kind`; warm-up episodes contribute nothing."""
@@ -87,7 +88,12 @@ def contribution(individuals: Individuals, kind: str) -> Contribution:
 
 
 def draw_contributions(runs: Sequence[Individuals], out: Path, *, x: Clock = "env_steps") -> None:
-    """Draw each quantity of each kind over time: thin by run, thick the mean over runs."""
+    """Draw each quantity of each kind over time, as a PNG."""
+    contributions_figure(runs, x=x).savefig(out, format="png")
+
+
+def contributions_figure(runs: Sequence[Individuals], *, x: Clock = "env_steps") -> "Figure":
+    """Return the figure of each quantity of each kind: thin by run, thick the mean over runs."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -130,7 +136,7 @@ def draw_contributions(runs: Sequence[Individuals], out: Path, *, x: Clock = "en
     )
     figure.suptitle(f"What ES and RL individuals do for the mean: {name}", fontweight="bold")
     figure.legend(handles, labels, loc="outside lower center", ncols=1, frameon=False)
-    figure.savefig(out, format="png")
+    return figure
 
 
 def _idle_after(columns: dict[str, np.ndarray]) -> np.ndarray:

@@ -37,7 +37,18 @@ def plot_runs(
     title: str = "",
     references: Sequence[Reference] = (),
 ) -> None:
-    """Draw training (thin) and evaluations (marked, ± one standard error) of runs as a PNG.
+    """Draw training (thin) and evaluations (marked, ± one standard error) of runs as a PNG."""
+    curves_figure(runs, x=x, title=title, references=references).savefig(out, format="png")
+
+
+def curves_figure(
+    runs: Sequence[RunCurve],
+    *,
+    x: Clock = "env_steps",
+    title: str = "",
+    references: Sequence[Reference] = (),
+) -> "Figure":
+    """Return the figure of `plot_runs`.
 
     Figures are made without pyplot, whose global state would leak into a user's notebook.
     """
@@ -55,7 +66,7 @@ def plot_runs(
         _draw_reference(axes, reference, x)
     _dress(axes, x, title or runs[0].label)
     _legend(figure, axes, any(run.evaluation_mean.size for run in runs))
-    figure.savefig(out, format="png")
+    return figure
 
 
 def _draw_run(axes: "Axes", run: RunCurve, x: Clock, color: str, marker: str) -> None:

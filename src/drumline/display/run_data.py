@@ -49,6 +49,16 @@ def read_run(folder: Path, label: str | None = None) -> RunCurve:
     )
 
 
+def last_evaluation(folder: Path) -> list[float]:
+    """Return the returns of the newest evaluation; none where there is no evaluation yet."""
+    path = folder / "evaluations.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["lengths"]]
+    return [float(value) for value in rows[-1]["returns"].split(";")] if rows else []
+
+
 def read_columns(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Read the named columns of a CSV file; an empty cell is nan, a torn last row is left out."""
     try:

@@ -4,7 +4,7 @@ import shlex
 
 from drumline.runs.folder import RunFolder, newest_run
 
-WITHOUT_CODE = ("plot", "compare")
+WITHOUT_CODE = ("plot", "compare", "report")
 """Commands that import nothing that a run folder names."""
 
 

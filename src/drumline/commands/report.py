@@ -1,0 +1,133 @@
+"""`drumline report RUN…`."""
+
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from drumline.display.report import Check
+    from drumline.runs.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class ReportFlags:
+    """What goes into the page."""
+
+    out: Path = Path("report.html")
+    """The page."""
+    verify: int = 0
+    """Repeat this many updates of each run on another layout, and say what came out."""
+    workers: int = 3
+    """Workers of these repetitions."""
+    trust_code: bool = False
+    """With --verify: import the code that a run folder names."""
+
+
+def command(line: CommandLine) -> int:
+    """Write one page about runs; without --verify it runs no code that a run folder names."""
+    flags = line.flags("RUN…", {"report": ReportFlags()})["report"]
+    if not line.names:
+        raise WrongUse("give at least one RUN before the flags, as in: drumline report last")
+    from drumline.display.report import ReportedRun, report_page
+    from drumline.runs.atomic_files import replace_file
+    from drumline.runs.folder import RunFolder
+
+    folders = [RunFolder.open(name) for name in line.names]
+    checks = [[_chain(folder), *_policies(folder)] for folder in folders]
+    for (first, one), (second, other) in combinations(zip(folders, checks, strict=True), 2):
+        if (same := _same_bits(first, second)) is not None:
+            one.append(same)
+            other.append(_same_bits(second, first) or same)
+    for folder, own in zip(folders, checks, strict=True):
+        own.append(_repeated(line, folder, flags))
+    runs = [ReportedRun(f, tuple(own)) for f, own in zip(folders, checks, strict=True)]
+    page = report_page(runs, line.again())
+    replace_file(flags.out, page.encode())
+    print(flags.out)
+    return 0
+
+
+def _chain(folder: "RunFolder") -> "Check":
+    """Say whether every row of the hash chain follows from the one before it."""
+    from drumline.display.report import Check
+    from drumline.runs.fingerprints import read_chain
+    from drumline.runs.folder import RunError
+
+    try:
+        rows = read_chain(folder.fingerprints_csv).rows
+    except RunError as error:
+        return Check(False, str(error))
+    if not rows:
+        return Check(None, "the hash chain has no updates yet")
+    head = list(rows.values())[-1]
+    return Check(
+        True, f"the hash chain holds over {len(rows):,} updates and ends in {head.chained}"
+    )
+
+
+def _policies(folder: "RunFolder") -> "list[Check]":
+    """Say whether the policy files hold the bytes that were written."""
+    from drumline.display.report import Check
+    from drumline.runs.folder import RunError
+    from drumline.runs.policy_files import NAMES, read_policy
+
+    found: list[Check] = []
+    for name in NAMES:
+        if folder.policy_tensors(name).exists():
+            try:
+                read_policy(folder, name)
+            except RunError as error:
+                found.append(Check(False, str(error)))
+            else:
+                found.append(Check(True, f"policy-{name} holds the bytes that were written"))
+    return found
+
+
+def _same_bits(folder: "RunFolder", other: "RunFolder") -> "Check | None":
+    """Compare two runs of one config and seed; None where they need not be the same."""
+    from drumline.commands.verify import verify_two
+    from drumline.display.report import Check
+    from drumline.runs.folder import RunError
+
+    if any(folder.document[key] != other.document[key] for key in ("method", "config")):
+        return None
+    try:
+        difference = verify_two(folder, other)
+    except RunError as error:
+        return Check(None, f"not compared with {other.path.name}: {error}")
+    if difference is None:
+        return Check(True, f"the same bits as {other.path.name} in the updates that both have")
+    return Check(
+        False,
+        f"differs from {other.path.name}, of the same config and seed, first at update "
+        f"{difference.update} in {difference.column}",
+    )
+
+
+def _repeated(line: CommandLine, folder: "RunFolder", flags: ReportFlags) -> "Check":
+    """Repeat the run's first updates, or say how to."""
+    from drumline.display.report import Check
+    from drumline.runs.folder import RunError
+    from drumline.runs.next_commands import by_path
+
+    if not flags.verify:
+        return Check(None, f"not repeated for this page; to repeat it: {by_path(folder, 'verify')}")
+    from drumline.commands.foreign_code import refuse_untrusted
+    from drumline.commands.verify import verify_again
+    from drumline.recipes.methods import find_method
+
+    refuse_untrusted(line, folder.path, folder.named_code(), trust_code=flags.trust_code)
+    layout = find_method(folder.document["method"]).layout(workers=flags.workers, tensorboard=False)
+    try:
+        done, difference = verify_again(folder, flags.verify, layout)
+    except RunError as error:
+        return Check(None, f"not repeated: {error}")
+    words = f"{done:,} updates repeated on {layout.worker_count} workers"
+    if difference is None:
+        return Check(True, f"{words}: the same bits")
+    return Check(
+        False, f"{words}: differs first at update {difference.update} in {difference.column}"
+    )

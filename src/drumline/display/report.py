@@ -1,0 +1,252 @@
+"""One HTML page about one or several runs: no script, nothing from elsewhere."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from drumline.display.comparison import (
+    Group,
+    Score,
+    comparison_figure,
+    grouped,
+    quantity,
+    score_at,
+    steadiness,
+)
+from drumline.display.contributions import contributions_figure, read_individuals
+from drumline.display.glyphs import duration
+from drumline.display.glyphs import score as written
+from drumline.display.plots import curves_figure
+from drumline.display.run_data import RunCurve, last_evaluation, read_columns, read_run
+from drumline.functional.stability import stability
+from drumline.functional.statistics import mean_interval
+from drumline.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;max-width:1180px;
+margin:2rem auto;padding:0 1.2rem}
+h1{font-size:1.5rem;margin:0 0 .2rem}h2{font-size:1.12rem;margin:2.2rem 0 .6rem}
+p.sub{color:#555;margin:0 0 1rem}img{width:100%;height:auto;margin:.4rem 0 1rem}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+th,td{padding:.22rem .9rem .22rem 0;text-align:left;vertical-align:top}
+tr{border-bottom:1px solid #e5e5e5;break-inside:avoid}.wide{margin-bottom:1rem}
+th{font-weight:600;color:#444}.wide{overflow-x:auto}code{font:13px ui-monospace,monospace}
+td.changed{background:#fff3d6}ul.checks{list-style:none;padding:0;margin:.3rem 0 1rem}
+ul.checks li{padding-left:1.5rem;text-indent:-1.5rem;margin:.15rem 0}
+.yes::before{content:"✓ ";color:#00734f;font-weight:700}.no::before{content:"✗ ";color:#b33a00;
+font-weight:700}.open::before{content:"– ";color:#777;font-weight:700}
+.columns{column-width:24rem}.columns .wide{overflow:visible}.columns table{width:100%}
+"""
+
+
+class Check(NamedTuple):
+    """One fact about the promise of a run; `holds` is None where nothing was checked."""
+
+    holds: bool | None
+    words: str
+
+
+@dataclass(frozen=True)
+class ReportedRun:
+    """A run with what was checked about it."""
+
+    folder: RunFolder
+    checks: tuple[Check, ...]
+
+
+def report_page(runs: Sequence[ReportedRun], command: str) -> str:
+    """Return the page; `command` is what made it."""
+    if not runs:
+        raise ValueError("no runs to report")
+    curves = [read_run(run.folder.path) for run in runs]
+    documents = [run.folder.document for run in runs]
+    groups = grouped(list(zip(documents, curves, strict=True)))
+    title = " · ".join(dict.fromkeys(f"{d['method']} on {d['config']['env']}" for d in documents))
+    seeds = ", ".join(dict.fromkeys(str(d["config"]["seed"]) for d in documents))
+    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="sub">{count}, seed{"s" if "," in seeds else ""} {escape(seeds)}</p>',
+        _section("Outcome", _outcome(runs, curves)),
+        _section("Curves", _curves(curves, groups)),
+        _section("Groups", _groups(groups) if len(runs) > 1 else ""),
+        _section("What either kind of individual did", _contributions(runs)),
+        _section("The promise", "".join(_promise(run) for run in runs)),
+        _section("Settings", _settings([d["config"] for d in documents], runs)),
+        _section("Machine", _machine(documents, runs)),
+        f'<p class="sub">Made with <code>{escape(command)}</code></p>',
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</body></html>\n"
+    )
+
+
+def _section(heading: str, content: str) -> str:
+    return f"<h2>{escape(heading)}</h2>\n{content}" if content else ""
+
+
+def _outcome(runs: Sequence[ReportedRun], curves: Sequence[RunCurve]) -> str:
+    heads = ("run", "seed", "last evaluation", "95 % interval", "episodes", "best evaluation")
+    more = ("largest drawdown", "env steps", "updates", "time")
+    rows = [_outcome_row(run, curve) for run, curve in zip(runs, curves, strict=True)]
+    return _table((*heads, *more), rows)
+
+
+def _outcome_row(run: ReportedRun, curve: RunCurve) -> list[str]:
+    returns = np.array(last_evaluation(run.folder.path))
+    means = curve.evaluation_mean[np.isfinite(curve.evaluation_mean)]
+    low, high = mean_interval(returns) if returns.size else (np.nan, np.nan)
+    update = read_columns(run.folder.metrics_csv, ("update",))["update"][-1]
+    return [
+        curve.label,
+        str(run.folder.document["config"]["seed"]),
+        written(float(returns.mean())) if returns.size else "-",
+        "-" if np.isnan(low) else f"{written(low)} to {written(high)}",
+        str(returns.size),
+        written(float(means.max())) if means.size else "-",
+        written(stability(means).largest_drawdown) if means.size > 1 else "-",
+        f"{curve.env_steps[-1]:,.0f}",
+        f"{update:,.0f}",
+        duration(float(curve.wall_seconds[-1])),
+    ]
+
+
+def _curves(curves: Sequence[RunCurve], groups: Sequence[Group]) -> str:
+    title = "training and evaluation"
+    pictures = [
+        _picture(curves_figure(curves, title=title), "returns against env steps"),
+        _picture(curves_figure(curves, x="wall_seconds", title=title), "returns against time"),
+    ]
+    if len(curves) > 1:
+        pictures.append(_picture(comparison_figure(groups), "groups against env steps and time"))
+    return "\n".join(pictures)
+
+
+def _groups(groups: Sequence[Group]) -> str:
+    what = quantity(groups)
+    heads = ("group", "runs", "final (interquartile mean)", "95 % interval", "spread", "worst run")
+    rows = [_group_row(group, what) for group in groups]
+    words = (
+        f"{what} returns; spread: standard deviation of the final returns; drawdown: the largest "
+        "fall below the best so far, mean over runs"
+    )
+    return f'<p class="sub">{escape(words)}</p>{_table((*heads, "drawdown"), rows)}'
+
+
+def _group_row(group: Group, what: str) -> list[str]:
+    final: Score | None = score_at(group, what, "env_steps", np.inf)
+    steady = steadiness(group, what)
+    cells = [group.label, str(len(group.runs))]
+    if final is None or steady is None:
+        return [*cells, *("-" for _ in range(5))]
+    interval = "-" if np.isnan(final.low) else f"{written(final.low)} to {written(final.high)}"
+    worst = f"{written(steady.worst)} ({steady.worst_run})"
+    return [
+        *cells,
+        written(final.iqm),
+        interval,
+        written(steady.std),
+        worst,
+        written(steady.drawdown),
+    ]
+
+
+def _contributions(runs: Sequence[ReportedRun]) -> str:
+    found = []
+    for run in runs:
+        try:
+            found.append(read_individuals(run.folder.path))
+        except ValueError:  # another method's, or still warming up
+            continue
+    if not found:
+        return ""
+    return _picture(contributions_figure(found), "what ES and RL individuals did for the mean")
+
+
+def _promise(run: ReportedRun) -> str:
+    promise = str(run.folder.document.get("promise", "nothing is known of a promise"))
+    checks = "".join(
+        f'<li class="{"open" if check.holds is None else "yes" if check.holds else "no"}">'
+        f"{escape(check.words)}</li>"
+        for check in run.checks
+    )
+    name = escape(run.folder.path.name)
+    return f'<p><b>{name}</b>: {escape(promise)}</p><ul class="checks">{checks}</ul>'
+
+
+def _settings(configs: Sequence[Mapping[str, Any]], runs: Sequence[ReportedRun]) -> str:
+    """What all runs share, once; what differs, run by run."""
+    names = list(dict.fromkeys(name for config in configs for name in config))
+    shared = [n for n in names if all(n in c and c[n] == configs[0].get(n) for c in configs)]
+    differing = [name for name in names if name not in shared]
+    parts = []
+    if differing:
+        rows = [
+            [run.folder.path.name, *(_value(config.get(name)) for name in differing)]
+            for run, config in zip(runs, configs, strict=True)
+        ]
+        parts.append(_table(("run", *differing), rows, marked=True))
+    rows = [[name, _value(configs[0][name])] for name in shared]
+    parts.append(f'<div class="columns">{_table(("setting", "value"), rows)}</div>')
+    return "\n".join(parts)
+
+
+def _machine(documents: Sequence[Mapping[str, Any]], runs: Sequence[ReportedRun]) -> str:
+    facts = [_facts(document) for document in documents]
+    names = list(dict.fromkeys(name for fact in facts for name in fact))
+    alike = all(fact == facts[0] for fact in facts)
+    if alike:
+        return _table(("fact", "value"), [[name, facts[0][name]] for name in names])
+    rows = [
+        [run.folder.path.name, *(fact.get(name, "-") for name in names)]
+        for run, fact in zip(runs, facts, strict=True)
+    ]
+    return _table(("run", *names), rows)
+
+
+def _facts(document: Mapping[str, Any]) -> dict[str, str]:
+    layout = {f"layout: {k}": v for k, v in document.get("layout", {}).items()}
+    facts = {"drumline": document.get("drumline", "-"), **document.get("machine", {})}
+    facts |= {**document.get("versions", {}), **layout}
+    return {name: _value(value) for name, value in facts.items()}
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, marked: bool = False) -> str:
+    kind = ' class="changed"' if marked else ""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
+    lines = [
+        f"<tr><td>{escape(row[0])}</td>"
+        + "".join(f"<td{kind}>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows
+    ]
+    return f'<div class="wide"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return "-" if value is None or value == "" else str(value)
+
+
+def _picture(figure: "Figure", words: str) -> str:
+    """Return a figure as an image in the page: its names cannot meet those of another one."""
+    import matplotlib as mpl
+
+    data = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "drumline"}):  # the same figure gives the same bytes
+        figure.savefig(data, format="svg", metadata={"Date": None})
+    encoded = base64.b64encode(data.getvalue()).decode()
+    return f'<img alt="{escape(words)}" src="data:image/svg+xml;base64,{encoded}">'
