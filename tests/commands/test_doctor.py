@@ -35,6 +35,16 @@ def test_every_method_gets_a_prediction_and_a_bottleneck(terminal: Terminal, met
     )
 
 
+def test_measured_costs_stand_beside_those_of_the_virtual_clock(terminal: Terminal):
+    ended = terminal("doctor", "CartPole-v1", "--method", "aes", "--json")
+    assert ended.code == 0, ended.err
+    costs = json.loads(ended.out)["measured"]["virtual_costs"]
+    assert list(costs) == ["env_step_cost", "actor_step_cost", "critic_step_cost"]
+    for row in costs.values():
+        assert row["measured_microseconds"] > 0
+        assert row["preset_microseconds"] > 0
+
+
 def test_a_factory_of_ones_own_is_measured_and_the_next_command_is_printed(terminal: Terminal):
     ended = terminal("doctor", "impure_environment:Counting", "--method=es")
     assert ended.code == 0, ended.err

@@ -57,7 +57,7 @@ def measure(method: str, env_id: str) -> dict[str, Any]:
     frame_skip = getattr(config, "frame_skip", 1)
     one_thread()
     rows, cores, workers = 1, available_cores(), range(1, available_cores() + 1)
-    predict = layout_speed.pool_speed
+    predict, clocked = layout_speed.pool_speed, None
     if rotates:
         from drumline.recipes.actor_critic import parts_of
 
@@ -74,6 +74,7 @@ def measure(method: str, env_id: str) -> dict[str, Any]:
             config = dataclasses.replace(config, **_small_noise(config))
         recipe = found.build(config, found.layout(pool="inline"))
         times |= timings.searched_times(recipe)
+        clocked = getattr(recipe, "costs", None)  # td3 has no virtual clock
         if gradients:
             times |= timings.stream_times(recipe)
         if method == "td3":
@@ -89,7 +90,7 @@ def measure(method: str, env_id: str) -> dict[str, Any]:
         "predicted": predicted,
         "bottleneck": best["bottleneck"],
         "recommended": f"--workers {best['workers']}",
-        "virtual_costs": _virtual_costs(config, times),
+        "virtual_costs": _virtual_costs(clocked, times),
     }
 
 
@@ -108,13 +109,13 @@ def _small_noise(config: Any) -> dict[str, Any]:
     return {"noise": "counter"} if hasattr(config, "noise") else {}
 
 
-def _virtual_costs(config: Any, times: dict[str, float]) -> dict[str, dict[str, float | None]]:
-    """Return measured costs beside the preset's, where gradient steps were timed."""
+def _virtual_costs(clocked: Any, times: dict[str, float]) -> dict[str, dict[str, float | None]]:
+    """Return measured costs beside those of the virtual clock, where gradients were timed."""
     if "actor_step_seconds" not in times:
         return {}
     costs: dict[str, dict[str, float | None]] = {}
     for name in ("env_step", "actor_step", "critic_step"):
-        preset = getattr(config, f"{name}_cost", None)  # in nanoseconds; td3 has no virtual clock
+        preset = getattr(clocked, name, None)  # in nanoseconds
         costs[f"{name}_cost"] = {
             "measured_microseconds": times[f"{name.removeprefix('env_')}_seconds"] * 1e6,
             "preset_microseconds": None if preset is None else preset * 1e-3,

@@ -29,6 +29,7 @@ from drumline.recipes.strategies import StrategyNumbers, make_strategy
 from drumline.recipes.td3 import learned_head, truncation_slots
 from drumline.recipes.td3_jobs import TD3JobsSpec
 from drumline.recipes.update_rules import RuleNumbers, make_update_rules
+from drumline.recipes.virtual_costs import GradientRate, gradient_work
 from drumline.schedules.event_order import VirtualCosts
 
 METHOD = "aes"
@@ -121,10 +122,15 @@ class AES:
     """With --clock wall: handle results in the order of this events.jsonl of an earlier run."""
     env_step_cost: int = 125_000
     """Virtual nanoseconds of an env step."""
-    actor_step_cost: int = 5_500_000
-    """Virtual nanoseconds of an actor's gradient step."""
-    critic_step_cost: int = 10_000_000
-    """Virtual nanoseconds of a critics' gradient step."""
+    gradient_overhead_cost: int = 750_000
+    """Virtual nanoseconds of a gradient step besides its arithmetic."""
+    multiply_add_cost: int = 30
+    """Virtual picoseconds of each multiply-add of a gradient step."""
+    actor_step_cost: int = 0
+    """Virtual nanoseconds of an actor's gradient step; 0: by networks and batch, from the two
+    above."""
+    critic_step_cost: int = 0
+    """Virtual nanoseconds of a critics' gradient step; 0: likewise."""
     least_env_steps: int = 1
     """No episode is shorter (1000 for HalfCheetah): results can be handled the sooner."""
     evaluate_every: int = 20
@@ -138,14 +144,15 @@ class AES:
         positive = ["total_steps", "frame_skip", "concurrency", "recent_episodes", "batch_size"]
         positive += ["fixed_actor_steps", "critic_batches", "replay_size", "learning_rate"]
         positive += ["fitness_range", "initial_variance", "control_slope", "actor_steps_scale"]
-        positive += ["env_step_cost", "actor_step_cost", "critic_step_cost", "least_env_steps"]
+        positive += ["env_step_cost", "multiply_add_cost", "least_env_steps"]
         refuse_nonpositive(self, *positive, "evaluate_episodes")
         for name in ("discount", "polyak", "p_desired"):
             value = getattr(self, name)
             if not 0.0 <= value <= 1.0:
                 raise ValueError(f"--{name.replace('_', '-')} must be in [0, 1], got {value}")
-        least = ("kl_bound", "mean_evaluations", "warmup_steps", "target_noise")
-        for name in (*least, "target_noise_clip", "evaluate_every"):
+        least = ["kl_bound", "mean_evaluations", "warmup_steps", "target_noise"]
+        least += ["target_noise_clip", "evaluate_every", "gradient_overhead_cost"]
+        for name in (*least, "actor_step_cost", "critic_step_cost"):
             if getattr(self, name) < 0:
                 raise ValueError(
                     f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
@@ -204,10 +211,20 @@ _SMALL = {
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "InvertedPendulum-v5": {**_SMALL, "fitness_range": 160.0},
-    "Pendulum-v1": {**_SMALL, "fitness_range": 250.0, "least_env_steps": 200},
-    "CartPole-v1": {**_SMALL, "fitness_range": 80.0},
-    "LunarLander-v3": {**_SMALL, "total_steps": 200_000, "fitness_range": 50.0},
+    "InvertedPendulum-v5": {**_SMALL, "fitness_range": 160.0, "env_step_cost": 90_000},
+    "Pendulum-v1": {
+        **_SMALL,
+        "fitness_range": 250.0,
+        "env_step_cost": 45_000,
+        "least_env_steps": 200,
+    },
+    "CartPole-v1": {**_SMALL, "fitness_range": 80.0, "env_step_cost": 40_000},
+    "LunarLander-v3": {
+        **_SMALL,
+        "total_steps": 200_000,
+        "fitness_range": 50.0,
+        "env_step_cost": 80_000,
+    },
     # r and b of the release's config files; its command-line script has r = 2000 for Hopper and
     # 960 for Walker2d and Swimmer, and which of them is the paper's is not known.
     "HalfCheetah-v5": {
@@ -223,12 +240,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "p_desired": 0.1,
         "least_env_steps": 1000,
     },
-    "Ant-v5": {"fitness_range": 960.0, "fitness_baseline": -960.0},
+    "Ant-v5": {"fitness_range": 960.0, "fitness_baseline": -960.0, "env_step_cost": 400_000},
     "Humanoid-v5": {
         "fitness_range": 960.0,
         "fitness_baseline": -960.0,
         "hidden": (256, 256),
         "learning_rate": 3e-4,
+        "env_step_cost": 550_000,
     },
 }
 
@@ -291,6 +309,7 @@ def build(config: AES, layout: SteadyLayout) -> SteadyRecipe:
         shape,
     )
     actor_sizes = (size, *config.hidden, head.output_size)
+    critic_sizes = (critic_inputs, *config.hidden, critic_outputs)
     start = uniform_vector(actor_sizes, seeding.generator(config.seed, "initial-actor"))
     probability = (
         partial(controlled_probability, desired_share=config.p_desired, slope=config.control_slope)
@@ -318,10 +337,10 @@ def build(config: AES, layout: SteadyLayout) -> SteadyRecipe:
         shape=shape,
         jobs=jobs,
         plan=plan,
-        critic_sizes=(critic_inputs, *config.hidden, critic_outputs),
+        critic_sizes=critic_sizes,
         strategy=_strategy(config, start),
         choice=ActorChoice(probability, seed=config.seed),
-        costs=VirtualCosts(config.env_step_cost, config.actor_step_cost, config.critic_step_cost),
+        costs=_costs(config, actor_sizes, critic_sizes),
     )
 
 
@@ -329,6 +348,18 @@ def _actor_steps(config: AES, recent_env_steps: int) -> int:
     if config.actor_steps == "fixed":
         return config.fixed_actor_steps
     return round(config.actor_steps_scale * recent_env_steps)
+
+
+def _costs(
+    config: AES, actor_sizes: tuple[int, ...], critic_sizes: tuple[int, ...]
+) -> VirtualCosts:
+    rate = GradientRate(config.gradient_overhead_cost, config.multiply_add_cost)
+    work = gradient_work(actor_sizes, critic_sizes, 2, config.batch_size)
+    return VirtualCosts(
+        config.env_step_cost,
+        config.actor_step_cost or rate.step(work.actor),
+        config.critic_step_cost or rate.step(work.critic),
+    )
 
 
 def _strategy(config: AES, start: np.ndarray) -> Any:
