@@ -27,6 +27,7 @@ CASES = {
     "Hopper-v5 ppo": ["Hopper-v5"],
     "Pong-v5 a2c": ["Pong-v5", "--learner=a2c", "--unroll=5", "--alpha=20", "--learner-threads=1"],
     "Pong-v5 ppo": ["Pong-v5"],
+    "football ppo": ["gfootball/academy_empty_goal_close-v1"],
 }
 
 PART = """
