@@ -18,6 +18,7 @@ from drumline.policies.actor_critic import initial_parameters
 from drumline.protocols import Learner
 from drumline.types import Metrics, Rollout
 
+_OPTIMIZERS = {"adam": TorchAdam, "rmsprop": TorchRMSProp}
 _ROWS_AT_ONCE = {"mlp": 4096}
 _IMAGES_AT_ONCE = 256  # more activations than this fall out of the cache (measured)
 
@@ -32,9 +33,27 @@ def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
         precision=config.precision,
         rows_at_once=_ROWS_AT_ONCE.get(config.network, _IMAGES_AT_ONCE),
     )
-    optimizers = {"adam": TorchAdam, "rmsprop": TorchRMSProp}
-    learning = LearningState(network.live, optimizers[config.optimizer](initial.size))
-    preparation = RolloutPreparation(
+    learning = LearningState(network.live, _OPTIMIZERS[config.optimizer](initial.size))
+    written_out = parts.network.is_mlp and config.precision == "fp32"
+    written_out &= parts.network.observation_dtype != "|u1"  # bytes are scaled by torch's forward
+    make = _a2c if config.learner == "a2c" else _ppo
+    learner = make(
+        config,
+        written_out,
+        network=network,
+        learning=learning,
+        preparation=_preparation(parts),
+        learning_rate=_linear(config.learning_rate, config.intervals if config.anneal else 0),
+        shards=config.learners,
+        pause=pause,
+    )
+    torch.set_num_threads(acting_threads)
+    return _OnThreads(learner, config.learner_threads, acting_threads)
+
+
+def _preparation(parts: Any) -> RolloutPreparation:
+    config = parts.config
+    return RolloutPreparation(
         parts.network.observation_size,
         config.num_envs,
         discount=config.discount,
@@ -43,57 +62,39 @@ def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
         clip_rewards=config.clip_rewards,
         renew_intervals=config.renew_intervals if parts.renewed else 0,
     )
-    rate = _linear(config.learning_rate, config.intervals if config.anneal else 0)
-    written_out = parts.network.is_mlp and config.precision == "fp32"
-    written_out &= parts.network.observation_dtype != "|u1"  # bytes are scaled by torch's forward
-    learner: Learner
-    if config.learner == "a2c":
-        settings = A2CSettings(
-            discount=config.discount,
-            unroll=config.unroll,
-            gae_lambda=config.gae_lambda,
-            value_coefficient=config.value_coefficient,
-            entropy_coefficient=config.entropy_coefficient,
-            max_gradient_norm=config.max_gradient_norm,
-            correction=config.correction_used,
-        )
-        learner = A2C(
-            network,
-            learning,
-            preparation,
-            settings,
-            learning_rate=rate,
-            gradient=MLPA2C if written_out else AutogradA2C,
-            shards=config.learners,
-            pause=pause,
-        )
-    else:
-        learner = PPO(
-            network,
-            learning,
-            preparation,
-            PPOSettings(
-                discount=config.discount,
-                gae_lambda=config.gae_lambda,
-                epochs=config.epochs,
-                minibatches=config.minibatches,
-                clip_values=config.clip_values,
-                normalize_advantages=config.normalize_advantages,
-                value_coefficient=config.value_coefficient,
-                entropy_coefficient=config.entropy_coefficient,
-                max_gradient_norm=config.max_gradient_norm,
-                target_kl=config.target_kl,
-                correction=config.correction_used,
-                seed=config.seed,
-            ),
-            learning_rate=rate,
-            clip=lambda interval: config.clip,
-            gradient=MLPPPO if written_out else AutogradPPO,
-            shards=config.learners,
-            pause=pause,
-        )
-    torch.set_num_threads(acting_threads)
-    return _OnThreads(learner, config.learner_threads, acting_threads)
+
+
+def _a2c(config: Any, written_out: bool, **parts: Any) -> Learner:
+    settings = A2CSettings(
+        discount=config.discount,
+        unroll=config.unroll,
+        gae_lambda=config.gae_lambda,
+        value_coefficient=config.value_coefficient,
+        entropy_coefficient=config.entropy_coefficient,
+        max_gradient_norm=config.max_gradient_norm,
+        correction=config.correction_used,
+    )
+    gradient = MLPA2C if written_out else AutogradA2C
+    return A2C(settings=settings, gradient=gradient, **parts)
+
+
+def _ppo(config: Any, written_out: bool, **parts: Any) -> Learner:
+    settings = PPOSettings(
+        discount=config.discount,
+        gae_lambda=config.gae_lambda,
+        epochs=config.epochs,
+        minibatches=config.minibatches,
+        clip_values=config.clip_values,
+        normalize_advantages=config.normalize_advantages,
+        value_coefficient=config.value_coefficient,
+        entropy_coefficient=config.entropy_coefficient,
+        max_gradient_norm=config.max_gradient_norm,
+        target_kl=config.target_kl,
+        correction=config.correction_used,
+        seed=config.seed,
+    )
+    gradient = MLPPPO if written_out else AutogradPPO
+    return PPO(settings=settings, gradient=gradient, clip=lambda interval: config.clip, **parts)
 
 
 def _linear(start: float, intervals: int) -> Callable[[int], float]:
