@@ -1,8 +1,34 @@
-"""When a learning goal was met: read from a run folder."""
+"""Learning goals: train to each, resumably, and note when it was met.
 
+A goal is met at the first scheduled evaluation whose mean reaches it and whose next evaluation is
+not below 0.9 of it. Runs that are already in the folder are read, stopped ones go on.
+"""
+
+import argparse
 import csv
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from provenance import provenance, write_table
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be learned, and by when."""
+
+    method: str
+    env: str
+    score: float | None
+    """None: what counts is where the budget ends."""
+    budget: int
+    """In env steps."""
+    flags: tuple[str, ...] = ()
+    """Besides the preset."""
 
 
 def evaluations(folder: Path) -> list[dict[str, str]]:
@@ -25,3 +51,61 @@ def wall_at(folder: Path, update: str) -> str:
             if row["update"] == update:
                 return f"{float(row['wall_seconds']):.0f}"
     return ""
+
+
+def main(goals: Mapping[str, Goal], description: str | None) -> None:
+    """Carry out what the command line asks for of `goals`."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--goals", nargs="*", default=list(goals), choices=list(goals))
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("--layout", nargs="*", default=[], help="layout flags, without dashes")
+    parser.add_argument("--keep", action="store_true", help="keep the other rows of --out")
+    options = parser.parse_args()
+    asked = {(name, str(seed)) for name in options.goals for seed in options.seeds}
+    table: list[Mapping[str, object]] = []
+    if options.keep and options.out.exists():
+        with open(options.out, newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        table = [row for row in rows if (row["goal"], row["seed"]) not in asked]
+    for name in options.goals:
+        for seed in options.seeds:
+            folder = options.runs / f"{name.replace(' ', '-')}-s{seed}"
+            if not (folder / "policy-last.safetensors").exists():
+                _carry_out(goals[name], seed, folder, [f"--{word}" for word in options.layout])
+            table.append(_row(name, goals[name], seed, folder))
+            print(table[-1], flush=True)
+            write_table(options.out, table)
+
+
+def _carry_out(goal: Goal, seed: int, folder: Path, layout: list[str]) -> None:
+    drumline = [sys.executable, "-m", "drumline"]
+    if (folder / "config.json").exists():
+        command = [*drumline, "resume", str(folder)]
+    else:
+        words = [f"--seed={seed}", *goal.flags, f"--out={folder}"]
+        command = [*drumline, "train", goal.method, goal.env, *words]
+    subprocess.run([*command, "--quiet", *layout], check=True)
+
+
+def _row(name: str, goal: Goal, seed: int, folder: Path) -> dict[str, object]:
+    rows = evaluations(folder)
+    met = None if goal.score is None else reached(rows, goal.score)
+    missed = "" if goal.score is None else "not reached"
+    return {
+        "goal": name,
+        "method": goal.method,
+        "env": goal.env,
+        "seed": seed,
+        "score": "" if goal.score is None else goal.score,
+        "budget_env_steps": goal.budget,
+        "reached_env_steps": met["env_steps"] if met else missed,
+        "reached_wall_seconds": wall_at(folder, met["update"]) if met else "",
+        "best_mean": max(float(row["mean"]) for row in rows),
+        "final_mean": rows[-1]["mean"],
+        "flags": " ".join(goal.flags),
+        **provenance([seed]),
+    }
