@@ -35,7 +35,11 @@ TABLE = {
     "protocols": FOUNDATION,
     "seeding": FOUNDATION,
     "functional": Room(names("types seeding"), names("numpy torch scipy jaxtyping")),
-    "policies": Room(names("functional types protocols seeding"), names("numpy torch jaxtyping")),
+    "policies": Room(
+        names("functional types protocols seeding"),
+        names("numpy torch jaxtyping"),
+        only_in={"actor_critic": names("threadpoolctl")},
+    ),
     "buffers": Room(names("functional types"), names("numpy torch jaxtyping")),
     "envs": Room(
         names("functional types protocols seeding"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from drumline import seeding
@@ -39,16 +40,21 @@ def initial_parameters(spec: NetworkSpec, seed: int) -> np.ndarray:
         seeding.seed_torch(seeding.seeds(seed, 1, "network")[0])
         network = build_network(spec)
     if spec.network in _BUILDERS:
-        for name, parameter in network.named_parameters():
-            rng = seeding.generator(seed, "initial-parameters", name)
-            with torch.no_grad():
-                if parameter.ndim > 1:
-                    gain = getattr(network, "gains", {}).get(name, math.sqrt(2.0))
-                    weight = _orthogonal(rng, parameter.shape[0], parameter[0].numel())
-                    parameter.copy_(torch.from_numpy(weight * gain).reshape(parameter.shape))
-                else:
-                    parameter.zero_()
+        with threadpool_limits(1, "blas"):  # where cores are busy, two threads took 20 × as long
+            _initialize(network, seed)
     return np.concatenate([p.detach().numpy().ravel() for p in network.parameters()])
+
+
+def _initialize(network: nn.Module, seed: int) -> None:
+    for name, parameter in network.named_parameters():
+        rng = seeding.generator(seed, "initial-parameters", name)
+        with torch.no_grad():
+            if parameter.ndim > 1:
+                gain = getattr(network, "gains", {}).get(name, math.sqrt(2.0))
+                weight = _orthogonal(rng, parameter.shape[0], parameter[0].numel())
+                parameter.copy_(torch.from_numpy(weight * gain).reshape(parameter.shape))
+            else:
+                parameter.zero_()
 
 
 def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
