@@ -1,11 +1,18 @@
 """Shape checks and repeatable property tests for the whole suite."""
 
 import hypothesis
+import torch
 from jaxtyping import install_import_hook
+from threadpoolctl import threadpool_limits
 
 # Before any test imports them: signatures like Float[np.ndarray, "N"] are checked at run time, in
 # this process only. Children and users do not pay for it.
 install_import_hook(["drumline.functional", "drumline.algorithms"], "beartype.beartype")
+
+# Several threads gain nothing at the sizes of tests and spin where other processes want the cores:
+# orthogonal weights took seconds. What must not depend on threads sets their number itself.
+torch.set_num_threads(1)
+threadpool_limits(1, "blas")
 
 # A red suite must be red again when it is run again, on any machine and under any load.
 hypothesis.settings.register_profile(
