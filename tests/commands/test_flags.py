@@ -88,6 +88,7 @@ def test_help_names_the_command_and_has_no_lines_wider_than_the_terminal(
     ended = terminal(*words)
     assert ended.code == 0
     assert ended.out.startswith(f"usage: drumline {words[0]} ")
+    assert "--" in ended.out
     assert max(map(len, ended.out.splitlines())) <= 80
     assert "--no-quiet" not in ended.out
 
