@@ -141,7 +141,7 @@ def test_a_worker_killed_at_any_point_of_a_job_changes_no_byte(
 
 def test_random_sleeps_change_no_byte(tmp_path: Path, expected: Any):
     probe = SleepAt(("individual-begun", "critic-begun", "mean-begun"), 0.02)
-    folder = run_on(tmp_path / "run", SMALL, SteadyLayout(workers=3), probe)
+    folder = run_on(tmp_path / "run", SMALL, SteadyLayout(workers=2), probe)
     assert lasting_bytes(folder) == expected["continuous"]
 
 
@@ -152,7 +152,10 @@ def with_little_slack(config: AES, layout: SteadyLayout) -> SteadyRecipe:
     return replace(recipe, shape=shape, jobs=replace(recipe.jobs, shape=shape))
 
 
-@pytest.mark.parametrize("workers", [1, 4])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(1, marks=SLOW), pytest.param(4, marks=SLOW)])
 def test_transitions_that_wait_for_room_in_the_ring_change_no_byte(tmp_path: Path, workers: int):
     config = replace(SMALL, actor_step_cost=10**9, p_desired=0.2, replay_size=60, total_steps=300)
     found: list[dict[str, bytes]] = []
@@ -229,10 +232,10 @@ def test_verify_repeats_a_run_on_another_layout(tmp_path: Path):
     assert done == 12
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=SLOW)])
 def test_a_run_by_the_wall_clock_is_repeated_from_its_log_of_events(tmp_path: Path, workers: int):
     config = replace(SMALL, clock="wall")
-    run = train(config, layout=SteadyLayout(workers=3, tensorboard=False), out=tmp_path / "run")
+    run = train(config, layout=SteadyLayout(workers=2, tensorboard=False), out=tmp_path / "run")
     assert str(run.folder.document["promise"]).startswith("no promise: --clock wall")
     layout = SteadyLayout(workers=workers, tensorboard=False)
     done, difference = verify_again(run.folder, 10**9, layout)

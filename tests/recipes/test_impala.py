@@ -89,12 +89,15 @@ def test_nothing_is_promised_and_that_is_said_first(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("point", "actors"), [("before-step", 0), ("half-row", 0), ("half-answer", 1)]
+    ("config", "point", "actors"),
+    [(SMALL, "before-step", 0), (RENEWED, "half-row", 0), (SMALL, "half-answer", 1)],
 )
-def test_a_killed_role_is_replaced_where_it_stood(tmp_path: Path, point: str, actors: int):
+def test_a_killed_role_is_replaced_where_it_stood(
+    tmp_path: Path, config: Impala, point: str, actors: int
+):
     probe = KillAt(point, tmp_path / "flag")
     layout = ActorLayout(executors=2, actors=actors)
-    folder = run_on(tmp_path / "run", RENEWED, layout, probe_factory=probe)
+    folder = run_on(tmp_path / "run", config, layout, probe_factory=probe)
     assert (tmp_path / "flag").exists()
     assert folder.metrics_csv.read_text().count("\n") == 21
     assert any(row.endswith(",1") for row in folder.processes_csv.read_text().splitlines())

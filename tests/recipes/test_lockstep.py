@@ -91,13 +91,13 @@ def test_every_layout_gives_the_bits_of_hts_without_lag(
     assert [row.split(",")[0] for row in rows].count("executor") == max(layout.executors, 1)
 
 
-@pytest.mark.parametrize("point", ["request-sent", "half-row"])
-def test_a_killed_executor_changes_no_byte(tmp_path: Path, expected: Any, point: str):
+@pytest.mark.parametrize(("name", "point"), [("ppo", "request-sent"), ("envpool", "half-row")])
+def test_a_killed_executor_changes_no_byte(tmp_path: Path, expected: Any, name: str, point: str):
     probe = KillAt(point, tmp_path / "flag")
     layout = LockstepLayout(executors=2, halves=2)
-    folder = run_on(tmp_path / "run", CONFIGS["envpool"], layout, probe_factory=probe)
+    folder = run_on(tmp_path / "run", CONFIGS[name], layout, probe_factory=probe)
     assert (tmp_path / "flag").exists()
-    assert lasting_bytes(folder.path) == expected["envpool"]
+    assert lasting_bytes(folder.path) == expected[name]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
