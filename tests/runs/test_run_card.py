@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 from runs.runs_examples import example_evaluation, new_folder
@@ -30,6 +31,12 @@ def test_card_holds_what_is_needed_to_check_it():
         assert part in text
     assert "a\\|b" in text
     assert "Versions" not in text
+
+
+def test_the_largest_drawdown_is_on_the_card_where_one_is_known():
+    assert "drawdown" not in card_text(card("p"))
+    fell = replace(card("p"), largest_drawdown=12.5)
+    assert "| largest drawdown | 12.5 below the best evaluation so far |" in card_text(fell)
 
 
 def test_card_is_written_into_the_folder(tmp_path: Path):

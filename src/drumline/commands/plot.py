@@ -1,10 +1,14 @@
 """`drumline plot RUN…`."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from drumline.display.contributions import Individuals
 
 
 @dataclass(frozen=True)
@@ -15,8 +19,12 @@ class PlotFlags:
     """The picture."""
     x: Literal["env_steps", "wall_seconds"] = "env_steps"
     """What the curves are drawn against."""
+    title: str = ""
+    """Above the picture; by default the run's name."""
     contributions: bool = False
     """Of aes runs: draw what the individuals of either kind (ES, RL) did for the mean."""
+    json: bool = False
+    """Print one JSON object; with --contributions, it holds their numbers for each run."""
 
 
 def command(line: CommandLine) -> int:
@@ -30,11 +38,27 @@ def command(line: CommandLine) -> int:
     if flags.contributions:
         from drumline.display.contributions import draw_contributions, read_individuals
 
-        draw_contributions([read_individuals(path) for path in folders], flags.out, x=flags.x)
+        individuals = [read_individuals(path) for path in folders]
+        draw_contributions(individuals, flags.out, x=flags.x, title=flags.title)
+        answer = {"runs": [_numbers(each) for each in individuals]}
     else:
         from drumline.display.plots import plot_runs
         from drumline.display.run_data import read_run
 
-        plot_runs([read_run(path) for path in folders], flags.out, x=flags.x)
-    print(flags.out)
+        curves = [read_run(path) for path in folders]
+        plot_runs(curves, flags.out, x=flags.x, title=flags.title)
+        answer = {"runs": [{"run": curve.label} for curve in curves]}
+    print(json.dumps({**answer, "picture": str(flags.out)}) if flags.json else flags.out)
     return 0
+
+
+def _numbers(individuals: "Individuals") -> dict[str, Any]:
+    from drumline.display.contributions import KINDS, contribution
+
+    found = {kind: contribution(individuals, kind)._asdict() for kind in KINDS}
+    # A mean of none is nan, which JSON has not.
+    known = {
+        kind: {name: None if value != value else value for name, value in numbers.items()}
+        for kind, numbers in found.items()
+    }
+    return {"run": individuals.label, **known}

@@ -19,9 +19,7 @@ class ReportFlags:
     out: Path = Path("report.html")
     """The page."""
     verify: int = 0
-    """Repeat this many updates of each run on another layout, and say what came out."""
-    workers: int = 3
-    """Workers of these repetitions."""
+    """Repeat this many updates of each run on another layout (3 workers), and say what came out."""
     trust_code: bool = False
     """With --verify: import the code that a run folder names."""
 
@@ -120,7 +118,7 @@ def _repeated(line: CommandLine, folder: "RunFolder", flags: ReportFlags) -> "Ch
     from drumline.recipes.methods import find_method
 
     refuse_untrusted(line, folder.path, folder.named_code(), trust_code=flags.trust_code)
-    layout = find_method(folder.document["method"]).layout(workers=flags.workers, tensorboard=False)
+    layout = find_method(folder.document["method"]).layout(workers=3, tensorboard=False)
     try:
         done, difference = verify_again(folder, flags.verify, layout)
     except RunError as error:

@@ -87,12 +87,16 @@ def contribution(individuals: Individuals, kind: str) -> Contribution:
     )
 
 
-def draw_contributions(runs: Sequence[Individuals], out: Path, *, x: Clock = "env_steps") -> None:
+def draw_contributions(
+    runs: Sequence[Individuals], out: Path, *, x: Clock = "env_steps", title: str = ""
+) -> None:
     """Draw each quantity of each kind over time, as a PNG."""
-    contributions_figure(runs, x=x).savefig(out, format="png")
+    contributions_figure(runs, x=x, title=title).savefig(out, format="png")
 
 
-def contributions_figure(runs: Sequence[Individuals], *, x: Clock = "env_steps") -> "Figure":
+def contributions_figure(
+    runs: Sequence[Individuals], *, x: Clock = "env_steps", title: str = ""
+) -> "Figure":
     """Return the figure of each quantity of each kind: thin by run, thick the mean over runs."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -122,9 +126,9 @@ def contributions_figure(runs: Sequence[Individuals], *, x: Clock = "env_steps")
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.margins(x=0.02)
-    words = {"env_steps": "env steps (agent decisions in training)", "wall_seconds": "time (s)"}
+    clocks = {"env_steps": "env steps (agent decisions in training)", "wall_seconds": "time (s)"}
     for axes in grid[1]:
-        axes.set_xlabel(words[x])
+        axes.set_xlabel(clocks[x])
     handles = [
         Line2D([], [], color=color, linewidth=2) for color, _ in zip(PALETTE, KINDS, strict=False)
     ]
@@ -134,7 +138,8 @@ def contributions_figure(runs: Sequence[Individuals], *, x: Clock = "env_steps")
     name = (
         runs[0].label if len(runs) == 1 else f"{len(runs)} runs; thin: one run, thick: their mean"
     )
-    figure.suptitle(f"What ES and RL individuals do for the mean: {name}", fontweight="bold")
+    words = title or f"What ES and RL individuals do for the mean: {name}"
+    figure.suptitle(words, fontweight="bold")
     figure.legend(handles, labels, loc="outside lower center", ncols=1, frameon=False)
     return figure
 
