@@ -8,7 +8,12 @@ import pytest
 from display.contribution_rows import HEADER, ROWS
 from imageio import v2 as imageio
 
-from drumline.display.contributions import contribution, draw_contributions, read_individuals
+from drumline.display.contributions import (
+    contribution,
+    contributions_figure,
+    draw_contributions,
+    read_individuals,
+)
 
 
 @pytest.fixture
@@ -54,6 +59,12 @@ def test_a_picture_of_one_or_several_runs_is_drawn(folder: Path, tmp_path: Path)
         assert picture.shape[:2] == (700, 1500)
         for color in ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)):
             assert np.sum(np.all(picture[..., :3] == color, axis=-1)) > 100
+
+
+def test_a_title_says_what_the_picture_is_of(folder: Path):
+    run = read_individuals(folder)
+    assert contributions_figure([run], title="Two seeds").get_suptitle() == "Two seeds"
+    assert contributions_figure([run]).get_suptitle().endswith("for the mean: aes-s0")
 
 
 def test_a_run_of_another_method_is_named(folder: Path, tmp_path: Path):

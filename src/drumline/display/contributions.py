@@ -111,7 +111,7 @@ def contributions_figure(
     last = max(float(run.columns[x][-1]) for run in runs)
     edges = np.linspace(first, np.nextafter(last, np.inf), _BINS + 1)
     grid = figure.subplots(2, 4, sharex=True)
-    for axes, (name, title) in zip(grid.flat, _PANELS.items(), strict=True):
+    for axes, (name, panel) in zip(grid.flat, _PANELS.items(), strict=True):
         for kind, color in zip(KINDS, PALETTE, strict=False):
             if kind == "RL" or name != "distance_moved":
                 _draw_kind(axes, runs, kind, name, x, edges, color)
@@ -121,7 +121,7 @@ def contributions_figure(
             axes.set_ylim(-0.05, 1.05)
         elif name in ("staleness_tells", "idle_after", "distance_moved"):
             axes.set_ylim(bottom=0.0, top=axes.get_ylim()[1] if _drawn(axes) else 1.0)
-        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_title(panel, loc="left", fontsize=10)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
