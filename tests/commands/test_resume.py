@@ -12,6 +12,7 @@ from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.es import ES
 from drumline.recipes.layout import Layout
 from drumline.runs.folder import RunFolder
+from drumline.runs.metrics import read_evaluations
 
 
 def changed(run: str, change: Callable[[dict[str, Any]], None]) -> None:
@@ -161,3 +162,15 @@ def test_resume_takes_the_flags_of_the_layout_and_the_display(terminal: Terminal
     assert ended.code == 0
     assert [json.loads(line)["update"] for line in ended.out.splitlines()]
     assert terminal("resume", "run", "--total-steps=180", "--quiet", "--pool=inline").out == ""
+
+
+def test_the_card_of_a_resumed_run_knows_the_best_evaluation_before_the_stop(terminal: Terminal):
+    evaluated = ("--evaluate-every=1", "--learning-rate=1e-9", "--seed=1")
+    terminal.train("es", "CartPole-v1", "--out=run", *evaluated)
+    stopped_at = max(row.env_steps for row in read_evaluations(Path("run/evaluations.csv")))
+    assert terminal("resume", "run", "--total-steps=400", "--quiet").code == 0
+    rows = read_evaluations(Path("run/evaluations.csv"))
+    best = max(rows, key=lambda row: row.mean)
+    assert best.env_steps <= stopped_at < rows[-1].env_steps
+    said = f"mean return {best.mean:.6g} over 2 episodes, at update {best.update}"
+    assert said in Path("run/card.md").read_text()

@@ -116,7 +116,9 @@ def test_the_number_of_processes_changes_no_byte(
     assert lasting_bytes(folder) == expected[name]
     rows = [row.split(",") for row in folder.processes_csv.read_text().splitlines()[1:]]
     assert [row[0] for row in rows].count("worker") == workers
-    assert all(int(row[3]) > 0 for row in rows)
+    # One of more processes than logical workers may find nothing to do.
+    busy = [int(row[3]) > 0 for row in rows]
+    assert sum(busy) >= min(workers, CONFIGS[name].concurrency)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from drumline.display.dashboard import Display
-from drumline.display.run_data import read_columns
 from drumline.display.state import DisplayState, RunTitle, Throughput
 from drumline.functional.stability import stability
 from drumline.recipes.layout import Layout
 from drumline.runs.card import RunCard, write_card
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
+from drumline.runs.metrics import read_evaluations
 from drumline.runs.next_commands import by_path
 from drumline.runs.recorder import Recorder
 from drumline.runs.timeline import write_processes, write_timeline
@@ -83,7 +83,6 @@ class Ledger:
         self._skipped = 0
         self._shares = 0.0
         self._metrics: Metrics = {}
-        self._best: EvaluationRow | None = None
         self._resumed_from = resumed_from
         self._recorder: Recorder | None = None
 
@@ -170,7 +169,6 @@ class Ledger:
         self.last_evaluation = row
         if row.mean > self.counters["best_evaluation"]:
             self.counters["best_evaluation"] = row.mean
-            self._best = row
             self.save_policy("best", row, policy)
 
     def save_policy(
@@ -245,6 +243,8 @@ class Ledger:
 
     def _write_card(self, chained: str) -> None:
         document = self.folder.document
+        evaluations = read_evaluations(self.folder.evaluations_csv)
+        means = np.array([row.mean for row in evaluations if np.isfinite(row.mean)])
         write_card(
             self.folder,
             RunCard(
@@ -258,19 +258,15 @@ class Ledger:
                 versions=document["versions"],
                 machine=document["machine"],
                 metrics=self._metrics,
-                best_evaluation=self._best,
-                largest_drawdown=_largest_drawdown(self.folder),
+                best_evaluation=max(evaluations, key=_by_mean, default=None),
+                largest_drawdown=stability(means).largest_drawdown if means.size > 1 else None,
                 fingerprint=chained,
             ),
         )
 
 
-def _largest_drawdown(folder: RunFolder) -> float | None:
-    if not folder.evaluations_csv.is_file():
-        return None
-    means = read_columns(folder.evaluations_csv, ("mean",))["mean"]
-    means = means[np.isfinite(means)]
-    return stability(means).largest_drawdown if means.size > 1 else None
+def _by_mean(row: EvaluationRow) -> float:
+    return row.mean if np.isfinite(row.mean) else -np.inf
 
 
 def learned(checkpoint: Checkpoint) -> State:

@@ -79,6 +79,22 @@ def evaluation_line(row: EvaluationRow) -> str:
     return ",".join(cells)
 
 
+def read_evaluations(path: Path) -> list[EvaluationRow]:
+    """Return the rows of evaluations.csv, those before a resume included; none without a file."""
+    if not path.is_file():
+        return []
+    with path.open(newline="") as lines:
+        return [
+            EvaluationRow(
+                int(row["update"]),
+                int(row["env_steps"]),
+                tuple(map(float, row["returns"].split(";"))),
+                tuple(map(int, row["lengths"].split(";"))),
+            )
+            for row in csv.DictReader(lines)
+        ]
+
+
 def _number(value: float) -> str:
     kind = type(value)
     if kind is float or kind is int:
