@@ -1,6 +1,5 @@
 """TD3's promise: layouts, stops and resumes change no byte; and what it refuses."""
 
-import dataclasses
 import signal
 import sys
 from collections.abc import Callable
@@ -227,16 +226,6 @@ def test_a_failing_environment_leaves_a_checkpoint_to_go_on_from(tmp_path: Path)
 def test_settings_that_make_no_sense_are_refused(fields: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
         replace(CONTINUOUS, **fields)
-
-
-def test_actions_without_bounds_are_refused():
-    with pytest.raises(ValueError, match="actions without bounds"):
-        td3.learned_head(
-            dataclasses.make_dataclass("Space", ["low", "high"])(
-                np.array([-np.inf]), np.array([np.inf])
-            ),
-            "Some-v0",
-        )
 
 
 def test_a_replay_that_the_machine_cannot_hold_says_how_much_is_needed(tmp_path: Path):

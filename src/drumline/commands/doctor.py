@@ -69,13 +69,11 @@ def measure(method: str, env_id: str) -> dict[str, Any]:
         workers = range(1, min(cores, rows) + 1)
     else:
         times = timings.environment_times(EnvironmentSpec(env_id, engine, frame_skip))
-        gradients = method in ("td3", *_STEADY)
-        if not gradients:
-            config = dataclasses.replace(config, **_small_noise(config))
+        config = dataclasses.replace(config, **_small_noise(config))
         recipe = found.build(config, found.layout(pool="inline"))
         times |= timings.searched_times(recipe)
         clocked = getattr(recipe, "costs", None)  # td3 has no virtual clock
-        if gradients:
+        if hasattr(recipe, "shape"):  # of the replay that gradient steps draw from
             times |= timings.stream_times(recipe)
         if method == "td3":
             predict, workers = layout_speed.sequential_speed, range(1, 2)
@@ -92,9 +90,6 @@ def measure(method: str, env_id: str) -> dict[str, Any]:
         "recommended": f"--workers {best['workers']}",
         "virtual_costs": _virtual_costs(clocked, times),
     }
-
-
-_STEADY = ("aes", "one-plus-one", "acem-rl")
 
 
 def one_thread() -> None:

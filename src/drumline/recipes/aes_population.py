@@ -18,6 +18,7 @@ from drumline import seeding
 from drumline.algorithms.actor_choice import ActorChoice
 from drumline.buffers.queued_replay import QueuedReplay
 from drumline.buffers.replay import one_episode
+from drumline.recipes.published_critics import PublishedCritics
 from drumline.types import (
     Candidate,
     CriticsTrained,
@@ -30,25 +31,29 @@ from drumline.types import (
     Lived,
     MeanEvaluated,
     Metrics,
+    Snapshot,
     State,
     TrainCritics,
 )
-from drumline.workers.refiner import CRITIC_TENSORS
 
 KINDS = ("es", "rl", "warm-up")
 _ES, _RL, _WARMUP = range(3)
 _COUNTERS = (
     "env_steps_counted",
     "env_steps_beside",
-    "jobs",
     "warmups_asked",
     "individuals",
     "critic_jobs",
     "living",
     "places",
 )
-_CRITICS = "critics/"
 _CANDIDATE, _SECOND = "candidate/", "second/"
+_METRICS = (
+    *("kind", "fitness", "mean_fitness", "improvement_over_mean", "step_size", "update_norm"),
+    *("accepted", "staleness_tells", "trust_region_share", "distance_moved"),
+    *("variance_mean", "variance_min", "variance_max", "sampling_std", "condition_number"),
+)
+"""Columns of metrics.csv that every individual has, empty where its strategy says nothing."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ class Second(NamedTuple):
 class AESPopulation:
     """A `Population`: everything follows from the order of the schedule's calls."""
 
+    in_generations = False
+
     def __init__(
         self,
         plan: PopulationPlan,
@@ -95,21 +102,19 @@ class AESPopulation:
         critics: State,
         replay: QueuedReplay,
     ):
-        self.strategy = strategy
-        self.finished: EpisodeRow | None = None
-        """The episode of the individual that the latest tell was about, once."""
         self.unsaved: list[tuple[str, bytes]] = []
         """What was appended since somebody took it: (segment, bytes to append to it)."""
         self._plan = plan
+        self._strategy = strategy
         self._choice = choice
-        self._critics = critics
+        self._critics = PublishedCritics(critics)
         self._replay = replay
         self._counters = dict.fromkeys(_COUNTERS, 0)
         self._lengths: deque[int] = deque(maxlen=plan.recent_episodes)
         self._candidates: dict[int, tuple[Candidate, int]] = {}
         """Individuals that live, with their kind, by logical worker."""
         self._second: dict[int, Second] = {}
-        self._latest: dict[str, np.ndarray] = {}
+        self._finished: list[EpisodeRow] = []
 
     @property
     def env_steps_counted(self) -> int:
@@ -122,19 +127,30 @@ class AESPopulation:
         return self._counters["env_steps_beside"]
 
     @property
-    def rl_share(self) -> float:
-        """Return the share of individuals that were refined."""
-        return self._choice.rl_share
+    def parameters(self) -> np.ndarray:
+        """Return the mean of the distribution."""
+        return self._strategy.parameters
 
-    @property
-    def critics(self) -> np.ndarray:
-        """Return the critics' parameters."""
-        return self._critics.tensors["critics"]
+    def finished(self) -> list[EpisodeRow]:
+        """Return, once, the episode of the individual that the latest tell was about."""
+        rows, self._finished = self._finished, []
+        return rows
 
-    @property
-    def critic_steps(self) -> int:
-        """Return the critics' gradient steps."""
-        return int(self._critics.counters["critic_steps"])
+    def metrics(self, told: Metrics) -> Metrics:
+        """Return an individual's row."""
+        return {
+            **{name: told.get(name, float("nan")) for name in _METRICS},
+            "rl_share": self._choice.rl_share,
+            "critic_steps": float(self._critics.steps),
+        }
+
+    def learned(self) -> dict[str, np.ndarray]:
+        """Return the critics."""
+        return {"critics": self._critics.vectors}
+
+    def settled(self, snapshot: Snapshot) -> Snapshot:
+        """Return the whole queue: every event leaves a state to go on from."""
+        return snapshot
 
     # the schedule's calls
 
@@ -153,7 +169,6 @@ class AESPopulation:
 
     def tell(self, worker: int, task: Any, result: Any) -> Metrics:
         """Count an individual's first part; tell it at its end."""
-        self.finished = None
         if isinstance(result, MeanEvaluated):
             self._counters["env_steps_beside"] += result.env_steps
             mean_fitness = sum(result.returns) / len(result.returns)
@@ -163,7 +178,7 @@ class AESPopulation:
             self._counters["living"] -= 1
             self._lengths.append(result.length)
             row = EpisodeRow(0, task.index, 0, result.episode_return, result.length)
-            self.finished = row
+            self._finished = [row]
             return {"kind": float(_WARMUP), "fitness": result.episode_return}
         self._lengths.append(result.length)
         candidate, kind = self._candidates.pop(worker)
@@ -187,7 +202,7 @@ class AESPopulation:
 
     def take_critic(self, task: Any, result: CriticsTrained) -> Metrics:
         """Take over the critics."""
-        self._critics = result.state
+        self._critics.newest = result.state
         return result.metrics
 
     def ask_critic(self) -> Job | None:
@@ -195,14 +210,14 @@ class AESPopulation:
         plan, counted = self._plan, self.env_steps_counted
         if not plan.learns_critics or counted < plan.warmup_steps:
             return None
-        if self.critic_steps >= counted or self._replay.watermark < plan.batch_size:
+        if self._critics.steps >= counted or self._replay.watermark < plan.batch_size:
             return None
         number = self._counters["critic_jobs"]
         self._counters["critic_jobs"] += 1
         watermark = self._replay.watermark
         seed = seeding.seeds(plan.seed, 1, "critic-job", number)[0]
         job = GradientJob(plan.critic_batches, watermark, seed)
-        task = TrainCritics(self._version(self.strategy.parameters), number, job)
+        task = TrainCritics(self._critics.publish(self._strategy.parameters), number, job)
         return Job(
             task,
             task.version,
@@ -217,7 +232,7 @@ class AESPopulation:
         if worker in self._second:
             index = self._second[worker].index
             seed = seeding.seeds(plan.seed, 1, "mean-evaluations", index)[0]
-            version = self._version(self.strategy.parameters)
+            version = self._critics.publish(self._strategy.parameters)
             task = EvaluateMean(version, index, seed, plan.mean_evaluations)
             least = plan.mean_evaluations * plan.least_env_steps
             return Job(task, version, least_env_steps=least)
@@ -226,18 +241,18 @@ class AESPopulation:
             self._counters["warmups_asked"] += 1
             self._counters["living"] += 1
             seed = seeding.seeds(plan.seed, 1, "warm-up-episode", index)[0]
-            version = self._version(self.strategy.parameters)
+            version = self._critics.publish(self._strategy.parameters)
             task = Live(version, index, seed, None, True)
             return Job(task, version, least_env_steps=plan.least_env_steps)
         return self._individual(worker) if self._admits() else None
 
     def published(self) -> Mapping[str, np.ndarray]:
         """Return the arrays of the latest job."""
-        return self._latest
+        return self._critics.latest
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return arrays of the shapes that every version has."""
-        return self._published(self.strategy.parameters)
+        return self._critics.arrays(self._strategy.parameters)
 
     def fill(self, oldest: int | None) -> int:
         """Move what waits into the ring, as far as the windows in use allow."""
@@ -247,11 +262,9 @@ class AESPopulation:
 
     def state(self) -> State:
         """Return everything that the schedule's snapshot does not hold."""
-        parts = [self.strategy.state(), self._choice.state()]
+        parts = [self._strategy.state(), self._choice.state(), self._critics.state()]
         tensors = {name: array for part in parts for name, array in part.tensors.items()}
         counters = {name: value for part in parts for name, value in part.counters.items()}
-        tensors |= {_CRITICS + name: array for name, array in self._critics.tensors.items()}
-        counters["critic_steps"] = self.critic_steps
         counters |= self._counters
         tensors["recent_lengths"] = np.array(self._lengths, np.int64)
         for worker, (candidate, kind) in self._candidates.items():
@@ -268,20 +281,16 @@ class AESPopulation:
 
     def load(self, state: State) -> None:
         """Take over a state."""
-        self.strategy.load(state)
+        self._strategy.load(state)
         self._choice.load(state)
+        self._critics.load(state)
         tensors = state.tensors
-        for name in (*_COUNTERS, "critic_steps"):
+        for name in _COUNTERS:
             if name not in state.counters:
                 raise ValueError(f"the state has no counter {name!r}")
-        for name in (*(_CRITICS + name for name in CRITIC_TENSORS), "recent_lengths"):
-            if name not in tensors:
-                raise ValueError(f"the state has no tensor {name!r}")
+        if "recent_lengths" not in tensors:
+            raise ValueError("the state has no tensor 'recent_lengths'")
         self._counters = {name: int(state.counters[name]) for name in _COUNTERS}
-        self._critics = State(
-            {name: tensors[_CRITICS + name] for name in CRITIC_TENSORS},
-            {"critic_steps": int(state.counters["critic_steps"])},
-        )
         self._lengths.clear()
         self._lengths.extend(tensors["recent_lengths"].tolist())
         self._candidates = {}
@@ -311,13 +320,13 @@ class AESPopulation:
     def _individual(self, worker: int) -> Job:
         plan = self._plan
         self._counters["living"] += 1
-        (candidate,) = self.strategy.ask(1)
+        (candidate,) = self._strategy.ask(1)
         watermark = self._replay.watermark
         steps = plan.actor_steps(sum(self._lengths)) if watermark >= plan.batch_size else 0
         refined = self._choice.refines(candidate.index) and steps > 0
         self._counters["individuals"] += 1
         self._candidates[worker] = (candidate, _RL if refined else _ES)
-        version = self._version(candidate.vector)
+        version = self._critics.publish(candidate.vector)
         seed = seeding.seeds(plan.seed, 1, "individual-episode", candidate.index)[0]
         if not refined:
             task = Live(version, candidate.index, seed, None, False)
@@ -337,9 +346,9 @@ class AESPopulation:
         told = Individual(
             second.index, second.version, second.vector, second.episode_return, mean_fitness
         )
-        metrics = self.strategy.tell([told])
+        metrics = self._strategy.tell([told])
         self._counters["living"] -= 1
-        self.finished = EpisodeRow(0, second.index, 0, second.episode_return, second.length)
+        self._finished = [EpisodeRow(0, second.index, 0, second.episode_return, second.length)]
         beside: Metrics = {}
         if mean_fitness is not None:
             improvement = second.episode_return - mean_fitness
@@ -351,19 +360,6 @@ class AESPopulation:
             "kind": float(second.kind),
             "fitness": second.episode_return,
             "distance_moved": second.moved,
-        }
-
-    def _version(self, actor: np.ndarray) -> int:
-        """Publish an actor with the critics of this moment, under a number of its own."""
-        self._counters["jobs"] += 1
-        self._latest = self._published(actor)
-        return self._counters["jobs"]
-
-    def _published(self, actor: np.ndarray) -> dict[str, np.ndarray]:
-        return {
-            "actor": np.array(actor, np.float32),
-            **{name: self._critics.tensors[name] for name in CRITIC_TENSORS},
-            "critic_steps": np.array([self.critic_steps], np.int64),
         }
 
 

@@ -36,6 +36,12 @@ class Layout:
         """Return the number of workers, resolved."""
         return 1 if self.pool == "inline" else self.workers or available_cores()
 
+    def processes_for(self, concurrency: int) -> int:
+        """Return the number of processes for so many logical workers and a critic, resolved."""
+        if self.pool == "inline":
+            return 1
+        return self.workers or min(available_cores(), concurrency + 1)
+
     @property
     def update_thread_count(self) -> int:
         """Return the number of update threads, resolved."""

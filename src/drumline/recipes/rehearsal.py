@@ -1,13 +1,16 @@
-"""Running the first interval of the first environment again: an environment must repeat itself."""
+"""Running the first steps of a run again: an environment must repeat itself."""
 
 import dataclasses
 
 import numpy as np
 
+from drumline import seeding
 from drumline.envs.lanes import LanesSpec
+from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.functional.frame_stacks import whole
+from drumline.policies.heads import Head
 from drumline.schedules.generational import ImpureEnvironment
-from drumline.types import Rollout, StackedFrames
+from drumline.types import Live, Lived, Rollout, StackedFrames
 
 _ROUNDS = 2  # the second time in an environment that has run before: a fresh one may repeat by luck
 
@@ -24,27 +27,54 @@ def alone(rollout: Rollout) -> Rollout:
 def rehearse(lanes: LanesSpec, first: Rollout, env_id: str) -> None:
     """Step environment 0 through the first interval again; raises if any bit differs."""
     again, observations = dataclasses.replace(lanes, count=1)(), whole(first.observations)
+    where = f"environment 0 of {env_id}"
     try:
         for _ in range(_ROUNDS):
             observation = again.begin(0)
             for t in range(len(first.rewards)):
-                _compare(observations[t, 0], observation[0], "observation", t, env_id)
+                _compare(observations[t, 0], observation[0], "observation", t, where)
                 steps = again.step(None, first.actions[t, :1])
-                _compare(first.rewards[t, 0], steps.rewards[0], "reward", t, env_id)
+                _compare(first.rewards[t, 0], steps.rewards[0], "reward", t, where)
                 ended = (first.terminated[t, 0], first.truncated[t, 0])
-                _compare(ended, (steps.terminated[0], steps.truncated[0]), "end", t, env_id)
+                _compare(ended, (steps.terminated[0], steps.truncated[0]), "end", t, where)
                 observation = steps.observations
             last = len(first.rewards)
-            _compare(observations[-1, 0], observation[0], "observation", last, env_id)
+            _compare(observations[-1, 0], observation[0], "observation", last, where)
     finally:
         again.close()
 
 
-def _compare(before: object, after: object, what: str, t: int, env_id: str) -> None:
+def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live, lived: Lived) -> None:
+    """Make an episode's steps again in another environment; raises if any bit differs."""
+    environment = make_environment(spec).environment
+    try:
+        with seeding.kept_globals():
+            for _ in range(_ROUNDS):
+                seeding.seed_globals(task.seed)
+                observation, _ = environment.reset(seed=task.seed)
+                _compare(lived.observations[0], _flat(observation), "observation", 0, spec.id)
+                for t, (stored, reward) in enumerate(
+                    zip(lived.actions, lived.rewards, strict=True)
+                ):
+                    action = stored.astype(head.dtype).reshape(head.shape)
+                    if head.kind == "discrete":
+                        action = int(stored[0]) + head.start
+                    observation, now, _, _, _ = environment.step(action)
+                    _compare(reward, np.float32(now), "reward", t, spec.id)
+                    after = _flat(observation)
+                    _compare(lived.observations[t + 1], after, "observation", t + 1, spec.id)
+    finally:
+        environment.close()
+
+
+def _flat(observation: object) -> np.ndarray:
+    return np.asarray(observation, np.float32).reshape(-1)
+
+
+def _compare(before: object, after: object, what: str, t: int, where: str) -> None:
     if not np.array_equal(np.asarray(before), np.asarray(after), equal_nan=True):
         raise ImpureEnvironment(
-            f"environment 0 of {env_id}, run again with the same seeds and actions, gave another "
-            f"{what} at step {t}: it has hidden state that reset(seed=…) does not reset, so no "
-            "result could be repeated. Mend the environment, or train without the promise with "
-            "--no-promise"
+            f"{where}, run again with the same seeds and actions, gave another {what} at step {t}: "
+            "it has hidden state that reset(seed=…) does not reset, so no result could be "
+            "repeated. Mend the environment, or train without the promise with --no-promise"
         )

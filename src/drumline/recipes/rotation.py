@@ -3,24 +3,23 @@
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
-from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.buffers.rollout import RolloutStorage
 from drumline.display.dashboard import Display
 from drumline.envs.football_frames import never_freed
 from drumline.protocols import Crew, Learner, Probe, PublishedLayout, WorkerPool
 from drumline.recipes.actor_critic import ActorCriticParts
 from drumline.recipes.attended_crew import AttendedCrew
-from drumline.recipes.attended_pool import TICK_SECONDS, StopSignals
-from drumline.recipes.course import Course, published_copy, taken
+from drumline.recipes.attended_pool import StopSignals
+from drumline.recipes.course import Course, published_copy
 from drumline.recipes.layout import ExecutorLayout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
 from drumline.recipes.replaced_pool import ReplacedPool
+from drumline.recipes.scheduled_evaluation import ScheduledEvaluation
 from drumline.recipes.staff import Staff
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
@@ -29,12 +28,11 @@ from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.process_crew import ProcessCrew
 from drumline.runtime.process_pool import ProcessPool
 from drumline.schedules.intervals import Interval
-from drumline.types import Evaluation, EvaluationRow, Metrics, ProcessActivity, Span, State
+from drumline.types import EvaluationRow, Metrics, ProcessActivity, Span, State
 from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.executor import ExecutorStart
 
 _SPANS_KEPT = 50_000
-_PENDING = "pending_"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,14 +75,9 @@ class RotationRun:
             recipe.parts, pause=self._pause, acting_threads=staff.acting_threads
         )
         self._course = recipe.course(recipe.parts, staff, self._last, self._learner)
-        self._pending: dict[str, np.ndarray] = {}
-        self._pending_update = 0
         self._finishing = False
         """Whether the last checkpoint is written: what is evaluated after it is no part of it."""
         self._policy = recipe.parts.policy(self._learner.published()["parameters"].size)
-        self._fresh = resumed_from is None
-        if resumed_from is not None:
-            self._take_over(learned(resumed_from))
         identity = RunIdentity(
             method=recipe.method,
             env_id=config.env,
@@ -95,6 +88,10 @@ class RotationRun:
             layout_words=staff.words,
         )
         self._ledger = Ledger(identity, folder, layout, display, resumed_from)
+        self._evaluation = ScheduledEvaluation(config, self._ledger, self._learner.published)
+        self._fresh = resumed_from is None
+        if resumed_from is not None:
+            self._take_over(learned(resumed_from))
         self._crew: Crew | None = None
         self._updates: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._learned_seconds = 0.0
@@ -206,29 +203,22 @@ class RotationRun:
     ) -> EvaluationRow | None:
         ledger, last = self._ledger, self._last
         first = ledger.update
-        if self._pending_update:
-            self._submit(pool, self._pending_update, self._pending)
-        if first and first < last and self._pending_update != first:
-            self._evaluate_if_due(pool, signals, first)  # a stop may have come between
+        self._evaluation.begin_again(pool)
         if first < last:
+            self._evaluation.begin_if_due(pool, signals)  # a stop may have come between
             self._course.begin(crew, first)
             crew.start()
             storage = RolloutStorage(self._recipe.parts.shape, crew.arrays)
             for interval, more in self._course.updates(attended, storage, first):
                 self._record(interval, more)
-                self._evaluate_if_due(pool, signals, interval.update)
+                self._evaluation.begin_if_due(pool, signals)
                 if ledger.checkpoint_due:
                     ledger.checkpoint(self._state())
         # The checkpoint comes first: a longer run collects later, and has another last evaluation.
         ledger.checkpoint(self._state())
         self._finishing = True
-        if self._pending_update != ledger.update:
-            self._collect(pool, signals)
-            self._submit(pool, ledger.update, self._learner.published())
-        self._collect(pool, signals)
-        row = ledger.last_evaluation
-        ledger.save_policy("last", row, self._learner.published())
-        return row
+        self._evaluation.end(pool, signals)
+        return ledger.last_evaluation
 
     def _record(self, interval: Interval, more: Metrics) -> None:
         tally = self._course.tally
@@ -272,54 +262,15 @@ class RotationRun:
         done, seconds = self._ledger.update, self._learned_seconds
         return ProcessActivity("learner", 0, os.getpid(), done, done, seconds, 0)
 
-    # evaluation
-
-    def _evaluate_if_due(self, pool: WorkerPool, signals: StopSignals, update: int) -> None:
-        """Write down the evaluation that is out and begin that of this update."""
-        every = self._config.evaluate_every
-        if every and update % every == 0:
-            self._collect(pool, signals)
-            self._submit(pool, update, self._learner.published())
-
-    def _submit(self, pool: WorkerPool, update: int, policy: Mapping[str, np.ndarray]) -> None:
-        self._pending = published_copy(policy)
-        self._pending_update = update
-        pool.publish(update, self._pending)
-        pool.submit(evaluation_tasks(self._config.seed, update, self._config.evaluate_episodes))
-
-    def _collect(self, pool: WorkerPool, signals: StopSignals) -> None:
-        """Wait for the evaluation that is out, and write it down: always at the same update."""
-        if not self._pending_update:
-            return
-        results: dict[int, Evaluation] = {}
-        while len(results) < self._config.evaluate_episodes:
-            signals.arm()
-            try:
-                done = pool.completed(TICK_SECONDS)
-            finally:
-                signals.disarm()
-            results.update((item.result.member, item.result) for item in done)
-        steps = self._pending_update * self._config.steps_per_update
-        evaluated = [results[member] for member in sorted(results)]
-        self._ledger.record_evaluation(evaluated, self._pending, steps)
-        self._pending, self._pending_update = {}, 0
-
     # state
 
     def _state(self) -> State:
-        parts = [self._learner.state(), self._course.state()]
+        parts = [self._learner.state(), self._course.state(), self._evaluation.state()]
         tensors = {name: array for part in parts for name, array in part.tensors.items()}
         counters = {name: value for part in parts for name, value in part.counters.items()}
-        tensors.update({_PENDING + k: v for k, v in self._pending.items()})
-        counters["pending_update"] = self._pending_update
         return State(tensors, counters)
 
     def _take_over(self, state: State) -> None:
         self._learner.load(state)
-        if "pending_update" not in state.counters:
-            raise ValueError("the state has no counter 'pending_update'")
-        self._pending_update = int(state.counters["pending_update"])
-        names = list(self._learner.published())
-        self._course.load(state, names)
-        if self._pending_update:
-            self._pending = taken(state, _PENDING, names)
+        self._course.load(state, list(self._learner.published()))
+        self._evaluation.load(state)

@@ -3,20 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from drumline.buffers.replay import ReplayShape
-from drumline.envs.make import (
-    EnvironmentProblem,
-    EnvironmentSpec,
-    check_spaces,
-    make_environment,
-    resolve_engine,
-)
+from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages
-from drumline.policies.heads import Head
-from drumline.policies.spec import PolicySpec
 from drumline.recipes.layout import Layout
+from drumline.recipes.learned_actor import learned_actor, truncation_slots
 from drumline.recipes.searched_policy import refuse_nonpositive
 from drumline.recipes.stream import StreamRecipe
 from drumline.schedules.single_stream import SingleStreamPlan
@@ -141,47 +132,21 @@ def packages(config: TD3) -> tuple[str, ...]:
 
 def build(config: TD3, layout: Layout) -> StreamRecipe:
     """Put the parts together; names become functions here and nowhere else."""
-    engine = resolve_engine(config.env, config.engine)
-    environment = EnvironmentSpec(config.env, engine, config.frame_skip)
-    made = make_environment(environment)
-    try:
-        check_spaces(made.environment, config.env)
-        size = int(np.prod(made.environment.observation_space.shape))
-        head = learned_head(made.environment.action_space, config.env)
-    finally:
-        made.environment.close()
+    actor = learned_actor(config, config.activation)
     # A ring that never fills needs no more rows than there are steps, and holds the same windows.
     capacity = min(config.replay_size, config.updates * config.steps_per_update)
     shape = ReplayShape(
         capacity=max(capacity, config.batch_size),
-        observation_size=size,
-        action_size=head.action_size,
+        observation_size=actor.policy.observation_size,
+        action_size=actor.policy.head.action_size,
         slack=config.steps_per_update + 1,  # what is not on disk yet stays
-        truncations=truncation_slots(capacity + config.steps_per_update + 1, made.limit),
+        truncations=truncation_slots(capacity + config.steps_per_update + 1, actor.limit),
     )
     return StreamRecipe(
         method=METHOD,
         config=config,
-        environment=environment,
-        policy=PolicySpec(size, head, config.hidden, normalize=False, activation=config.activation),
+        environment=actor.environment,
+        policy=actor.policy,
         shape=shape,
         plan=SingleStreamPlan(config.steps_per_update, config.updates, config.random_steps),
     )
-
-
-def learned_head(space: Any, env_id: str) -> Head:
-    """Return the head whose gradient TD3 can follow: tanh scaled to the bounds, or choices."""
-    if hasattr(space, "n"):
-        return Head("discrete", choices=int(space.n), start=int(space.start))
-    low, high = space.low.ravel().tolist(), space.high.ravel().tolist()
-    if not np.all(np.isfinite([low, high])):
-        raise EnvironmentProblem(
-            f"{env_id} has actions without bounds ({space}), to which tanh cannot be scaled: wrap "
-            "it in gymnasium.wrappers.RescaleAction and name your factory as module:factory"
-        )
-    return Head("squashed", tuple(low), tuple(high), tuple(space.shape), space.dtype.str)
-
-
-def truncation_slots(rows: int, limit: int) -> int:
-    """Return how many cut episodes a replay keeps: all, where they last 16 steps or the limit."""
-    return rows // (min(limit, 16) if limit else 16) + 16

@@ -32,8 +32,12 @@ class SteadyState:
         costs: VirtualCosts,
         order: EventOrder,
         snapshot: Snapshot | None = None,
+        asks_again: bool = False,
     ):
-        """Go on from `snapshot`, with a population whose state was taken at the same moment."""
+        """Go on from `snapshot`, with a population whose state was taken at the same moment.
+
+        `asks_again`: jobs that the snapshot leaves out are asked for at once.
+        """
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         begin = Snapshot() if snapshot is None else snapshot
@@ -42,6 +46,7 @@ class SteadyState:
         self._concurrency = concurrency
         self._costs = costs
         self._order = order
+        self._asks_again = asks_again
         self._events = begin.events
         self._now = begin.now
         self._arrived = 0
@@ -62,7 +67,7 @@ class SteadyState:
         At a yield, and while an exception leaves this iterator, `snapshot()` and the population
         are as they were after the latest event.
         """
-        if not self._flights:
+        if self._asks_again or not self._flights:
             self._start_idle()
         self._send()
         while self._flights:

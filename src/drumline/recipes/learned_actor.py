@@ -1,0 +1,75 @@
+"""The actor that gradient steps can follow, for the spaces of an environment; made in one place."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drumline import seeding
+from drumline.envs.make import (
+    EnvironmentProblem,
+    EnvironmentSpec,
+    check_spaces,
+    make_environment,
+    resolve_engine,
+)
+from drumline.policies.heads import Head
+from drumline.policies.mlp import uniform_vector
+from drumline.policies.spec import PolicySpec
+
+
+class LearnedActor(NamedTuple):
+    """What a config's environment asks of an actor."""
+
+    environment: EnvironmentSpec
+    policy: PolicySpec
+    limit: int
+    """Env steps after which an episode is cut; 0: never."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return the layer sizes of the actor."""
+        policy = self.policy
+        return (policy.observation_size, *policy.hidden, policy.head.output_size)
+
+    @property
+    def longest(self) -> int:
+        """Return how long an episode is taken to be at most."""
+        return self.limit or 10_000
+
+    def first_parameters(self, seed: int) -> np.ndarray:
+        """Return the parameters `[P]` that a search begins with."""
+        return uniform_vector(self.sizes, seeding.generator(seed, "initial-actor"))
+
+
+def learned_actor(config: Any, activation: Any = "tanh") -> LearnedActor:
+    """Make the environment once, to learn its spaces."""
+    environment = EnvironmentSpec(
+        config.env, resolve_engine(config.env, config.engine), config.frame_skip
+    )
+    made = make_environment(environment)
+    try:
+        check_spaces(made.environment, config.env)
+        size = int(np.prod(made.environment.observation_space.shape))
+        head = learned_head(made.environment.action_space, config.env)
+    finally:
+        made.environment.close()
+    policy = PolicySpec(size, head, config.hidden, normalize=False, activation=activation)
+    return LearnedActor(environment, policy, made.limit)
+
+
+def learned_head(space: Any, env_id: str) -> Head:
+    """Return the head whose gradient TD3 can follow: tanh scaled to the bounds, or choices."""
+    if hasattr(space, "n"):
+        return Head("discrete", choices=int(space.n), start=int(space.start))
+    low, high = space.low.ravel().tolist(), space.high.ravel().tolist()
+    if not np.all(np.isfinite([low, high])):
+        raise EnvironmentProblem(
+            f"{env_id} has actions without bounds ({space}), to which tanh cannot be scaled: wrap "
+            "it in gymnasium.wrappers.RescaleAction and name your factory as module:factory"
+        )
+    return Head("squashed", tuple(low), tuple(high), tuple(space.shape), space.dtype.str)
+
+
+def truncation_slots(rows: int, limit: int) -> int:
+    """Return how many cut episodes a replay keeps: all, where they last 16 steps or the limit."""
+    return rows // (min(limit, 16) if limit else 16) + 16

@@ -1,0 +1,63 @@
+"""What populations that TD3's steps refine are put together from, whatever their schedule."""
+
+from typing import NamedTuple
+
+from drumline.buffers.replay import ReplayShape
+from drumline.recipes.learned_actor import LearnedActor, learned_actor, truncation_slots
+from drumline.recipes.population_config import RefiningConfig
+from drumline.recipes.td3_jobs import TD3JobsSpec
+
+
+class RefiningParts(NamedTuple):
+    """Actor, replay and gradient steps of a config."""
+
+    actor: LearnedActor
+    shape: ReplayShape
+    jobs: TD3JobsSpec
+    critic_sizes: tuple[int, ...]
+
+
+def refining_parts(
+    config: RefiningConfig, individuals: int, most_transitions: int | None = None
+) -> RefiningParts:
+    """Make the environment once, and what `individuals` that live at the same time need.
+
+    `most_transitions`: how many there are before the last individuals live, if that is known.
+    """
+    actor = learned_actor(config)
+    head, size = actor.policy.head, actor.policy.observation_size
+    discrete = head.kind == "discrete"
+    capacity = config.replay_size
+    if most_transitions is not None:
+        # A ring that never fills needs no more rows, and holds the same windows.
+        capacity = min(capacity, most_transitions + individuals * actor.longest)
+        capacity = max(capacity, config.batch_size)
+    slack = 2 * (individuals + 1) * actor.longest
+    shape = ReplayShape(
+        capacity=capacity,
+        observation_size=size,
+        action_size=head.action_size,
+        slack=slack,
+        truncations=truncation_slots(capacity + slack, actor.limit),
+    )
+    settings = {
+        "observation_size": size,
+        "head": head,
+        "actor_hidden": config.hidden,
+        "critic_hidden": config.hidden,
+        "actor_activation": "tanh",
+        "critic_activation": "leaky-relu",
+        "batch_size": config.batch_size,
+        "discount": config.discount,
+        "polyak": config.polyak,
+        "actor_learning_rate": config.learning_rate,
+        "critic_learning_rate": config.learning_rate,
+        "target_noise": config.target_noise,
+        "target_noise_clip": config.target_noise_clip,
+        "scale_target_noise": False,  # as in the release: in units of actions
+        "precision": config.precision,
+    }
+    inputs = size if discrete else size + head.action_size
+    outputs = head.output_size if discrete else 1
+    critic_sizes = (inputs, *config.hidden, outputs)
+    return RefiningParts(actor, shape, TD3JobsSpec(settings, shape), critic_sizes)
