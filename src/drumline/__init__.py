@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
     from drumline.recipes.ars import ARS
     from drumline.recipes.cem import CEM
+    from drumline.recipes.cem_rl import CEMRL, PCEMRL
     from drumline.recipes.es import ES
     from drumline.recipes.hts import HTS
     from drumline.recipes.impala import Impala
@@ -26,11 +27,13 @@ _PLACES = {
     "ARSStrategy": ("drumline.algorithms.ars", "ARS"),
     "AsyncES": ("drumline.algorithms.async_es", "AsyncES"),
     "CEM": ("drumline.recipes.cem", "CEM"),
+    "CEMRL": ("drumline.recipes.cem_rl", "CEMRL"),
     "ES": ("drumline.recipes.es", "ES"),
     "HTS": ("drumline.recipes.hts", "HTS"),
     "Impala": ("drumline.recipes.impala", "Impala"),
     "OnePlusOne": ("drumline.recipes.aes", "OnePlusOne"),
     "OpenAIES": ("drumline.algorithms.openai_es", "OpenAIES"),
+    "PCEMRL": ("drumline.recipes.cem_rl", "PCEMRL"),
     "PPO": ("drumline.recipes.ppo", "PPO"),
     "Run": ("drumline.commands.run", "Run"),
     "TD3": ("drumline.recipes.td3", "TD3"),
@@ -45,8 +48,10 @@ __all__ = [
     "AES",
     "ARS",
     "CEM",
+    "CEMRL",
     "ES",
     "HTS",
+    "PCEMRL",
     "PPO",
     "TD3",
     "ARSStrategy",

@@ -6,7 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drumline.recipes import a2c, actor_critic, aes, ars, cem, es, hts, impala, lockstep, ppo, td3
+from drumline.recipes import (
+    a2c,
+    actor_critic,
+    aes,
+    ars,
+    cem,
+    cem_rl,
+    es,
+    hts,
+    impala,
+    lockstep,
+    ppo,
+    td3,
+)
 from drumline.recipes.layout import (
     ActorLayout,
     Layout,
@@ -55,6 +68,7 @@ METHODS: dict[str, Method] = {
         )
     },
     cem.METHOD: Method(cem.CEM, cem.preset, cem.build, PopulationRun, cem.packages),
+    cem_rl.METHOD: Method(cem_rl.CEMRL, cem_rl.preset, cem_rl.build, SteadyRun, cem_rl.packages),
     td3.METHOD: Method(td3.TD3, td3.preset, td3.build, StreamRun, td3.packages),
     hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, actor_critic.resolve),
     a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),

@@ -1,0 +1,288 @@
+"""CEM-RL's promise: layouts, kills, sleeps, stops and resumes change no byte; what it refuses."""
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from doubles import KillAt, SleepAt
+
+from drumline import seeding
+from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episode
+from drumline.commands.run import resume, silent, train
+from drumline.commands.verify import verify_again
+from drumline.envs.make import make_environment
+from drumline.policies.spec import build_policy
+from drumline.recipes.cem import search
+from drumline.recipes.cem_rl import CEMRL, PRESETS, build, preset
+from drumline.recipes.document import PROMISE, run_document
+from drumline.recipes.layout import Layout
+from drumline.recipes.learned_actor import learned_actor
+from drumline.recipes.published_critics import first_critics
+from drumline.recipes.steady import SteadyRun
+from drumline.recipes.stopped import Stopped
+from drumline.runs.checkpoint import read_checkpoint
+from drumline.runs.folder import RunFolder
+from drumline.runs.segments import segments_there
+from drumline.schedules.generational import ImpureEnvironment
+from drumline.types import GradientJob, Individual
+from drumline.workers.refiner import Refiner
+
+INLINE = Layout(pool="inline", tensorboard=False)
+SMALL = CEMRL(
+    env="InvertedPendulum-v5",
+    total_steps=260,
+    population_size=6,
+    elites=3,
+    refined_members=2,
+    initial_variance=0.1,
+    damp=0.1,
+    warmup_steps=40,
+    replay_size=120,
+    batch_size=16,
+    hidden=(8,),
+    mean_evaluations=2,
+    evaluate_every=2,
+    evaluate_episodes=2,
+)
+LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "policy-last.safetensors")
+
+
+def lasting_bytes(folder: RunFolder) -> dict[str, bytes]:
+    """Everything in a run folder that wall-clock time has no part in, the replay included."""
+    names = (*LASTING, *segments_there(folder))
+    return {name: (folder.path / name).read_bytes() for name in names}
+
+
+def run_on(
+    out: Path, config: CEMRL, layout: Layout, probe: Any = None, **options: Any
+) -> RunFolder:
+    document = run_document(config, layout, PROMISE)
+    folder = RunFolder.create(
+        out, method="cem-rl", env_id=config.env, seed=config.seed, document=document
+    )
+    recipe = build(config, layout)
+    SteadyRun(recipe, folder, layout, silent(), probe_factory=probe, **options).run()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    run = train(SMALL, layout=INLINE, out=tmp_path_factory.mktemp("expected") / "run")
+    assert len(run.metrics) > 4
+    assert run.metrics[0]["actor_steps"] == 0 < run.metrics[-1]["actor_steps"]
+    return lasting_bytes(run.folder)
+
+
+@pytest.mark.parametrize(
+    "workers", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 3))]
+)
+def test_the_number_of_processes_changes_no_byte(tmp_path: Path, expected: Any, workers: int):
+    folder = run_on(tmp_path / "run", SMALL, Layout(workers=workers))
+    assert lasting_bytes(folder) == expected
+    rows = [row.split(",") for row in folder.processes_csv.read_text().splitlines()[1:]]
+    assert [row[0] for row in rows].count("worker") == workers
+    assert all(int(row[3]) > 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "individual-refined",
+        *(
+            pytest.param(point, marks=pytest.mark.slow)
+            for point in ("individual-ended", "critic-begun", "critic-ended", "mean-ended")
+        ),
+    ],
+)
+def test_a_worker_killed_at_any_point_of_a_job_changes_no_byte(
+    tmp_path: Path, expected: Any, point: str
+):
+    folder = run_on(tmp_path / "run", SMALL, Layout(workers=2), KillAt(point, tmp_path / "flag"))
+    assert (tmp_path / "flag").exists()
+    assert lasting_bytes(folder) == expected
+
+
+@pytest.mark.slow
+def test_random_sleeps_change_no_byte(tmp_path: Path, expected: Any):
+    probe = SleepAt(("individual-begun", "critic-begun", "mean-begun"), 0.02)
+    assert lasting_bytes(run_on(tmp_path / "run", SMALL, Layout(workers=3), probe)) == expected
+
+
+@pytest.mark.parametrize("update", [0, 1, 3, 4])
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected: Any, update: int):
+    folder = run_on(tmp_path / "run", SMALL, INLINE, last_update=update)
+    assert lasting_bytes(resume(folder, INLINE).folder) == expected
+
+
+@pytest.mark.parametrize("call", [1, 9, 20, 31, 40])
+def test_a_run_stopped_in_any_job_goes_on_with_the_same_bits(
+    tmp_path: Path, expected: Any, call: int, monkeypatch: pytest.MonkeyPatch
+):
+    left = [call]
+    original = Refiner.__call__
+
+    def stopping(self: Refiner, task: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Stopped(signal.SIGINT)
+        return original(self, task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Refiner, "__call__", stopping)
+        with pytest.raises(Stopped):
+            run_on(tmp_path / "run", SMALL, INLINE)
+    folder = RunFolder.open(tmp_path / "run")
+    assert lasting_bytes(resume(folder, INLINE).folder) == expected
+
+
+def test_a_longer_run_is_the_one_that_was_longer_from_the_start(tmp_path: Path, expected: Any):
+    run = train(replace(SMALL, total_steps=100), layout=INLINE, out=tmp_path / "run")
+    longer = resume(run.folder, INLINE, total_steps=SMALL.total_steps)
+    assert lasting_bytes(longer.folder) == expected
+
+
+def test_verify_repeats_a_run_and_another_seed_is_another_run(tmp_path: Path, expected: Any):
+    run = train(replace(SMALL, seed=1), layout=INLINE, out=tmp_path / "run", last_update=3)
+    assert verify_again(run.folder, 3, INLINE) == (3, None)
+    assert lasting_bytes(run.folder)["fingerprints.csv"] not in expected["fingerprints.csv"]
+
+
+@pytest.mark.slow
+def test_verify_repeats_a_run_on_another_layout(tmp_path: Path):
+    run = train(SMALL, layout=INLINE, out=tmp_path / "run")
+    done, difference = verify_again(run.folder, None, Layout(workers=3, tensorboard=False))
+    assert (done > 4, difference) == (True, None)
+
+
+def serial_cem_rl(config: CEMRL, generations: int) -> dict[str, np.ndarray]:
+    """CEM-RL as its authors' loop has it: one process, one thing after the other."""
+    recipe = build(config, INLINE)
+    arrays = {name: np.zeros(size, kind) for name, (size, kind) in recipe.shape.layout().items()}
+    writer, jobs = ReplayWriter(Replay(recipe.shape, arrays)), recipe.jobs(arrays)
+    actor = learned_actor(config)
+    strategy = search(config, actor.first_parameters(config.seed))
+    critics = first_critics((5, *config.hidden, 1), config.seed)
+    environment, policy = (
+        make_environment(recipe.environment).environment,
+        build_policy(actor.policy),
+    )
+    env_steps = actor_steps = turns = 0
+    size, refined = config.population_size, config.refined_members
+
+    def seed(role: str, number: int) -> int:
+        return seeding.seeds(config.seed, 1, role, number)[0]
+
+    for _ in range(generations):
+        candidates = strategy.ask(size)
+        vectors = [candidate.vector for candidate in candidates]
+        window = writer.watermark
+        for i in range(refined if env_steps >= config.warmup_steps else 0):
+            job = GradientJob(actor_steps // refined, window, seed("critic-job", turns))
+            critics, _ = jobs.train_critics(critics, vectors[i], job)
+            job = GradientJob(actor_steps, window, seed("refine-job", candidates[i].index))
+            vectors[i] = jobs.refine(vectors[i], critics.tensors["critics"], job)
+            turns += 1
+        actor_steps, told = 0, []
+        for candidate, vector in zip(candidates, vectors, strict=True):
+            policy.load_vector(vector)
+            observation, _ = environment.reset(seed=seed("individual-episode", candidate.index))
+            rows, actions, rewards, ended = [observation], [], [], False
+            while not ended:
+                actions.append(policy.act(observation))
+                observation, reward, ended, _, _ = environment.step(actions[-1])
+                rows.append(observation)
+                rewards.append(float(reward))
+            episode = (np.array(each, np.float32) for each in (rows, actions, rewards))
+            writer.append(one_episode(*episode, TERMINATED))
+            told.append(Individual(candidate.index, candidate.version, vector, sum(rewards)))
+            actor_steps += len(rewards)
+        strategy.tell(told)
+        env_steps += actor_steps
+    environment.close()
+    return {**strategy.published(), **{f"critics/{k}": v for k, v in critics.tensors.items()}}
+
+
+def test_what_is_learned_is_what_the_authors_serial_loop_learns(tmp_path: Path):
+    expected = serial_cem_rl(SMALL, 4)
+    folder = run_on(tmp_path / "run", SMALL, INLINE, last_update=4)
+    state = read_checkpoint(folder, None).state
+    assert state.counters["critic_steps"] > 0
+    for name, array in expected.items():
+        assert np.array_equal(state.tensors[name], array), name
+
+
+def test_a_generation_is_told_with_or_without_its_mean(tmp_path: Path):
+    without = replace(SMALL, mean_evaluations=0, total_steps=200)
+    run = train(without, layout=INLINE, out=tmp_path / "run")
+    beside = train(replace(without, mean_evaluations=3), layout=INLINE, out=tmp_path / "beside")
+    lengths = len(run.policy.vector), len(beside.policy.vector)
+    assert lengths[0] == lengths[1]
+    assert np.array_equal(run.policy.vector, beside.policy.vector)
+    assert all(np.isnan(row["mean_fitness"]) for row in run.metrics)
+    assert all(row["mean_fitness"] > 0 for row in beside.metrics)
+    assert run.metrics[-1]["env_steps"] == beside.metrics[-1]["env_steps"]
+
+
+def test_gradient_steps_follow_the_env_steps_of_the_generation_before(tmp_path: Path):
+    run = train(SMALL, layout=INLINE, out=tmp_path / "run")
+    before = critic_steps = 0.0
+    for row in run.metrics:
+        steps = row["episode_length_mean"] * SMALL.population_size
+        if row["env_steps"] - steps >= SMALL.warmup_steps:
+            assert row["actor_steps"] == before
+            critic_steps += before // SMALL.refined_members * SMALL.refined_members
+        assert row["critic_steps"] == critic_steps
+        before = steps
+    assert critic_steps > 0
+
+
+def test_a_random_warm_up_is_told_to_nobody(tmp_path: Path):
+    config = replace(SMALL, warmup="random", warmup_steps=60, total_steps=200)
+    run = train(config, layout=INLINE, out=tmp_path / "run")
+    kinds = [row["warm_up"] for row in run.metrics]
+    assert kinds == sorted(kinds, reverse=True)
+    assert {*kinds} == {0.0, 1.0}
+    assert all(np.isnan(row["update_norm"]) == row["warm_up"] for row in run.metrics)
+
+
+def test_discrete_actions_and_no_refined_members_run(tmp_path: Path):
+    discrete = replace(SMALL, env="CartPole-v1", total_steps=400)
+    assert train(discrete, layout=INLINE, out=tmp_path / "a").metrics[-1]["critic_steps"] > 0
+    plain = replace(SMALL, refined_members=0, total_steps=150)
+    assert train(plain, layout=INLINE, out=tmp_path / "b").metrics[-1]["critic_steps"] == 0
+
+
+def test_an_environment_with_hidden_state_is_refused(tmp_path: Path):
+    config = replace(SMALL, env="impure_environment:HiddenState", total_steps=60, evaluate_every=0)
+    with pytest.raises(ImpureEnvironment, match="has hidden state"):
+        train(config, layout=INLINE, out=tmp_path / "run")
+
+
+@pytest.mark.parametrize("env", sorted(PRESETS))
+def test_every_preset_runs_two_generations(env: str, tmp_path: Path):
+    small: dict[str, Any] = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}
+    small |= {"population_size": 2, "elites": 1, "refined_members": 1, "warmup_steps": 0}
+    small |= {"batch_size": 8, "actor_steps_scale": 0.02, "critic_steps_scale": 0.02}
+    config = CEMRL(env=env, **{**preset(env), **small})
+    run = train(config, layout=INLINE, out=tmp_path / "run", last_update=2)
+    assert run.metrics[1]["critic_steps"] > 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"refined_members": 7}, "--refined-members must be 0 to --population-size 6, got 7"),
+        ({"replay_size": 8}, "--replay-size 8 is smaller than --batch-size 16"),
+        ({"elites": 7}, "--elites must be 1 to --population-size 6, got 7"),
+        ({"mean_evaluations": -1}, "--mean-evaluations must be 0 or more, got -1"),
+        ({"actor_steps_scale": 0.0}, "--actor-steps-scale must be above 0, got 0.0"),
+        ({"polyak": 1.5}, r"--polyak must be in \[0, 1\], got 1.5"),
+        ({"hidden": ()}, "--hidden needs layers"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_its_value(fields: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        replace(SMALL, **fields)
