@@ -81,6 +81,11 @@ class PCEMRL(ClockConfig, CEMRL):
         CEMRL.__post_init__(self)
         ClockConfig.__post_init__(self)
         refuse_nonpositive(self, "critic_batches")
+        if self.throttle_critic and self.critic == "serial":
+            raise ValueError(
+                "--throttle-critic goes with --critic parallel: a serial critic takes "
+                "--critic-steps-scale steps per env step"
+            )
 
 
 _SMALL = {
@@ -121,7 +126,6 @@ def build(config: CEMRL, layout: Layout) -> SteadyRecipe:
     size = config.population_size
     parts = refining_parts(config, size, most_transitions=config.total_steps)
     parallel = config if isinstance(config, PCEMRL) else None
-    beside = parallel is not None and parallel.critic == "parallel"
     plan = GenerationalPlan(
         seed=config.seed,
         population_size=size,
@@ -132,7 +136,7 @@ def build(config: CEMRL, layout: Layout) -> SteadyRecipe:
         batch_size=config.batch_size,
         actor_steps=partial(_scaled, config.actor_steps_scale),
         critic_steps=partial(_scaled, config.critic_steps_scale),
-        throttle_critic=parallel is not None and beside and parallel.throttle_critic,
+        throttle_critic=parallel is not None and parallel.throttle_critic,
         least_env_steps=1 if parallel is None else parallel.least_env_steps,
     )
     population = partial(

@@ -68,7 +68,13 @@ METHODS: dict[str, Method] = {
         )
     },
     cem.METHOD: Method(cem.CEM, cem.preset, cem.build, PopulationRun, cem.packages),
-    cem_rl.METHOD: Method(cem_rl.CEMRL, cem_rl.preset, cem_rl.build, SteadyRun, cem_rl.packages),
+    **{
+        name: Method(config, preset, cem_rl.build, SteadyRun, cem_rl.packages, layout)
+        for name, config, preset, layout in (
+            (cem_rl.METHOD, cem_rl.CEMRL, cem_rl.preset, Layout),
+            (cem_rl.PARALLEL, cem_rl.PCEMRL, cem_rl.parallel_preset, SteadyLayout),
+        )
+    },
     td3.METHOD: Method(td3.TD3, td3.preset, td3.build, StreamRun, td3.packages),
     hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, actor_critic.resolve),
     a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),
