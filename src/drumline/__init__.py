@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from drumline.recipes.ars import ARS
     from drumline.recipes.cem import CEM
     from drumline.recipes.cem_rl import CEMRL, PCEMRL
+    from drumline.recipes.erl import ERL
     from drumline.recipes.es import ES
     from drumline.recipes.hts import HTS
     from drumline.recipes.impala import Impala
@@ -28,6 +29,7 @@ _PLACES = {
     "AsyncES": ("drumline.algorithms.async_es", "AsyncES"),
     "CEM": ("drumline.recipes.cem", "CEM"),
     "CEMRL": ("drumline.recipes.cem_rl", "CEMRL"),
+    "ERL": ("drumline.recipes.erl", "ERL"),
     "ES": ("drumline.recipes.es", "ES"),
     "HTS": ("drumline.recipes.hts", "HTS"),
     "Impala": ("drumline.recipes.impala", "Impala"),
@@ -49,6 +51,7 @@ __all__ = [
     "ARS",
     "CEM",
     "CEMRL",
+    "ERL",
     "ES",
     "HTS",
     "PCEMRL",

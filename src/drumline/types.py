@@ -273,6 +273,21 @@ class Live(NamedTuple):
     """Act at random, whatever the actor: a warm-up."""
 
 
+class Explore(NamedTuple):
+    """Task: one episode of the published actor for the replay, with noise that has a memory.
+
+    x ← x − θ x + σ N(0, 1) from 0 at each step; the noise is `scale` · x half action ranges.
+    """
+
+    version: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    seed: int
+    """Of the episode and of the noise."""
+    theta: float
+    sigma: float
+    scale: float
+
+
 class EvaluateMean(NamedTuple):
     """Task: episodes of the published actor that nothing learns from."""
 
@@ -291,8 +306,16 @@ class TrainCritics(NamedTuple):
     job: GradientJob
 
 
+class TrainLearner(NamedTuple):
+    """Task: gradient steps on the published learner, actor and critics together."""
+
+    version: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    job: GradientJob
+
+
 class Lived(NamedTuple):
-    """Result of `Live`."""
+    """Result of `Live` and of `Explore`."""
 
     vector: np.ndarray | None
     """Parameters `[P]` after the gradient steps; None if there were none."""
@@ -317,6 +340,13 @@ class MeanEvaluated(NamedTuple):
 
 class CriticsTrained(NamedTuple):
     """Result of `TrainCritics`."""
+
+    state: "State"
+    metrics: Metrics
+
+
+class LearnerTrained(NamedTuple):
+    """Result of `TrainLearner`."""
 
     state: "State"
     metrics: Metrics

@@ -10,6 +10,7 @@ from drumline.functional.genetics import (
     Breeding,
     Mutation,
     crossed,
+    layer_tensors,
     mutated,
     next_population,
     tournament_winners,
@@ -117,3 +118,18 @@ def test_where_too_few_are_left_over_winners_give_way_and_no_elite():
         assert len(copies) == 2
         assert not set(copies) & {2, 3}
         assert sorted(following[:, 0].tolist()) == [2.0, 2.0, 3.0, 3.0]
+
+
+def test_a_matrix_stored_by_input_is_crossed_neuron_by_neuron():
+    sizes = (4, 3, 2)
+    shapes = layer_tensors(sizes)
+    count = 5 * 3 + 4 * 2
+    one, other = np.zeros(count, np.float32), np.ones(count, np.float32)
+    mixed = 0
+    for seed in range(20):
+        for child in crossed(one, other, shapes, np.random.default_rng(seed)):
+            for stored in (child[:12].reshape(4, 3), child[15:21].reshape(3, 2)):
+                # Each column, a neuron's weights, is of one parent.
+                assert np.all(stored == stored[0])
+                mixed += len(set(stored[0].tolist())) > 1
+    assert mixed > 0

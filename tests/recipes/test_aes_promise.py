@@ -1,13 +1,13 @@
 """AES-RL's promise: layouts, kills, sleeps, stops and resumes change no byte; what it refuses."""
 
 import csv
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from doubles import KillAt, SleepAt
+from stopping import stop_at_call
 
 from drumline.buffers import queued_replay
 from drumline.commands.run import Run, resume, silent, train
@@ -21,7 +21,6 @@ from drumline.recipes.stopped import Stopped
 from drumline.runs.folder import RunFolder
 from drumline.runs.segments import segments_there
 from drumline.schedules.generational import ImpureEnvironment
-from drumline.workers.refiner import Refiner
 
 INLINE = SteadyLayout(pool="inline", tensorboard=False)
 SMALL = AES(
@@ -210,17 +209,8 @@ def test_a_longer_run_is_the_one_that_was_longer_from_the_start(tmp_path: Path, 
 def test_a_run_stopped_in_any_job_goes_on_with_the_same_bits(
     tmp_path: Path, expected: Any, call: int, monkeypatch: pytest.MonkeyPatch
 ):
-    left = [call]
-    original = Refiner.__call__
-
-    def stopping(self: Refiner, task: Any) -> Any:
-        left[0] -= 1
-        if left[0] == 0:
-            raise Stopped(signal.SIGINT)
-        return original(self, task)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Refiner, "__call__", stopping)
+        stop_at_call(patch, call)
         with pytest.raises(Stopped):
             run_on(tmp_path / "run", SMALL, INLINE)
     folder = RunFolder.open(tmp_path / "run")

@@ -9,7 +9,7 @@ from doubles import KillAt, SleepAt
 
 from drumline.commands.run import resume, silent, train
 from drumline.commands.verify import verify_again
-from drumline.recipes.cem_rl import PCEMRL, PRESETS, build, parallel_preset
+from drumline.recipes.cem_rl import PCEMRL, build, parallel_preset
 from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.layout import SteadyLayout
 from drumline.recipes.steady import SteadyRun
@@ -108,7 +108,7 @@ def test_random_sleeps_change_no_byte(tmp_path: Path, expected: Any, name: str):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("update", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("update", [1, 3])
 def test_a_resumed_run_equals_an_uninterrupted_one(
     tmp_path: Path, expected: Any, name: str, update: int
 ):
@@ -156,7 +156,17 @@ def test_a_run_on_three_workers_by_the_wall_clock_is_repeated_inline(tmp_path: P
 
 @pytest.mark.parametrize(
     ("env", "critic"),
-    [*((env, "serial") for env in sorted(PRESETS)), ("InvertedPendulum-v5", "parallel")],
+    [
+        ("CartPole-v1", "serial"),
+        ("Pendulum-v1", "serial"),
+        ("InvertedPendulum-v5", "serial"),
+        ("InvertedPendulum-v5", "parallel"),
+        ("Hopper-v5", "serial"),
+        *(  # cem-rl's own, which run with it
+            pytest.param(f"{name}-v5", "serial", marks=pytest.mark.slow)
+            for name in ("HalfCheetah", "Walker2d", "Swimmer", "Ant", "Humanoid")
+        ),
+    ],
 )
 def test_every_preset_runs_two_generations(env: str, critic: Any, tmp_path: Path):
     scale = 0.01 if env.startswith(("HalfCheetah", "Swimmer", "Ant")) else 0.5

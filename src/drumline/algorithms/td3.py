@@ -1,8 +1,8 @@
 """TD3 (Fujimoto et al. 2018): twin delayed policy gradients, on line or as separate jobs.
 
-On line, one step per env step; as jobs, `refine` moves one actor while the critic stands still
-and `train_critics` moves the critics while the policy stands still (AES-RL). A job is a pure
-function of weights, optimiser state, replay window and seed.
+On line, one step per env step (`learn`: the same as a job, for ERL); as jobs, `refine` moves one
+actor while the critic stands still and `train_critics` moves the critics while the policy stands
+still (AES-RL). A job is a pure function of weights, optimiser state, replay window and seed.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -154,6 +154,18 @@ class TD3Jobs:
             raise UnfiniteLoss(f"the critics' loss is {loss} after {job.steps} gradient steps")
         return critics_state(self._critics, self._targets), {"critic_loss": loss}
 
+    def learn(
+        self, state: State, job: GradientJob, progress: Progress = lambda steps: None
+    ) -> tuple[State, Metrics]:
+        """Return a learner's state after the job's steps, as `TD3` takes them on line."""
+        learner = TD3(self._settings, self._draws, 0)
+        learner.load(state)
+        learner.begin_job(job.seed)
+        for _ in range(job.steps):
+            learner.learn(job.watermark)
+            progress(1)
+        return learner.state(), learner.metrics()
+
 
 def first_critics_state(critics: np.ndarray) -> State:
     """Return the state that `train_critics` begins with: targets equal, moments zero."""
@@ -210,7 +222,11 @@ class TD3:
 
     def begin(self, block: int) -> None:
         """Start the random streams of a block of steps."""
-        _begin(self._draws, seeding.key(self._seed, "gradient-steps", block))
+        self.begin_job(seeding.key(self._seed, "gradient-steps", block))
+
+    def begin_job(self, seed: int) -> None:
+        """Start the random streams of a job."""
+        _begin(self._draws, seed)
         self._losses.zero_()
         self._counts = [0, 0]
 

@@ -1,12 +1,14 @@
 """The genetic algorithm of ERL (Khadka & Tumer 2018, arXiv 1805.07917) on flat parameters.
 
 A vector is cut into the policy's tensors by their shapes: `(rows, columns)` for a matrix, `(rows,)`
-for a bias.
+for a bias. A row is what a neuron is made of.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float32, Float64
@@ -14,6 +16,25 @@ from jaxtyping import Float32, Float64
 LARGEST_WEIGHT = 1e6
 
 Shapes = Sequence[tuple[int, ...]]
+
+
+class ByInput(NamedTuple):
+    """Shape of a matrix that is stored input by input: its rows are the stored columns."""
+
+    inputs: int
+    outputs: int
+
+
+def layer_tensors(sizes: Sequence[int]) -> Shapes:
+    """Return the tensors of a network in the layout of `policies.mlp`.
+
+    >>> layer_tensors((3, 2))
+    [ByInput(inputs=3, outputs=2), (2,)]
+    """
+    shapes: list[tuple[int, ...]] = []
+    for inputs, outputs in pairwise(sizes):
+        shapes += [ByInput(inputs, outputs), (outputs,)]
+    return shapes
 
 
 @dataclass(frozen=True)
@@ -146,5 +167,6 @@ def _tensors(vector: Float32[np.ndarray, " P"], shapes: Shapes) -> Iterator[np.n
     start = 0
     for shape in shapes:
         stop = start + math.prod(shape)
-        yield vector[start:stop].reshape(shape)
+        tensor = vector[start:stop].reshape(shape)
+        yield tensor.T if isinstance(shape, ByInput) else tensor
         start = stop

@@ -21,7 +21,7 @@ from drumline.recipes.population_config import (
     refuse_negative,
     refuse_outside_unit,
 )
-from drumline.recipes.published_critics import first_critics
+from drumline.recipes.published_learner import first_critics
 from drumline.recipes.refining import refining_parts
 from drumline.recipes.searched_policy import refuse_nonpositive
 from drumline.recipes.steady import SteadyRecipe

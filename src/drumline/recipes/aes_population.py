@@ -18,7 +18,7 @@ from drumline import seeding
 from drumline.algorithms.actor_choice import ActorChoice
 from drumline.buffers.queued_replay import QueuedReplay
 from drumline.buffers.replay import one_episode
-from drumline.recipes.published_critics import PublishedCritics
+from drumline.recipes.published_learner import PublishedLearner
 from drumline.types import (
     Candidate,
     CriticsTrained,
@@ -107,7 +107,7 @@ class AESPopulation:
         self._plan = plan
         self._strategy = strategy
         self._choice = choice
-        self._critics = PublishedCritics(critics)
+        self._critics = PublishedLearner(critics, saved_as="critics/")
         self._replay = replay
         self._counters = dict.fromkeys(_COUNTERS, 0)
         self._lengths: deque[int] = deque(maxlen=plan.recent_episodes)
@@ -141,12 +141,12 @@ class AESPopulation:
         return {
             **{name: told.get(name, float("nan")) for name in _METRICS},
             "rl_share": self._choice.rl_share,
-            "critic_steps": float(self._critics.steps),
+            "critic_steps": float(self._critics.critic_steps),
         }
 
     def learned(self) -> dict[str, np.ndarray]:
         """Return the critics."""
-        return {"critics": self._critics.vectors}
+        return {"critics": self._critics.critics}
 
     def settled(self, snapshot: Snapshot) -> Snapshot:
         """Return the whole queue: every event leaves a state to go on from."""
@@ -210,7 +210,7 @@ class AESPopulation:
         plan, counted = self._plan, self.env_steps_counted
         if not plan.learns_critics or counted < plan.warmup_steps:
             return None
-        if self._critics.steps >= counted or self._replay.watermark < plan.batch_size:
+        if self._critics.critic_steps >= counted or self._replay.watermark < plan.batch_size:
             return None
         number = self._counters["critic_jobs"]
         self._counters["critic_jobs"] += 1

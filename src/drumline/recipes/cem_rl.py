@@ -11,8 +11,8 @@ from drumline.recipes.critic_turns import CriticTurns, TurnsBeside, TurnsOfMembe
 from drumline.recipes.generation_population import GenerationalPlan, GenerationPopulation
 from drumline.recipes.layout import Layout
 from drumline.recipes.population_config import CLOCKS, ClockConfig, RefiningConfig
-from drumline.recipes.published_critics import first_critics
-from drumline.recipes.refining import refining_parts
+from drumline.recipes.published_learner import first_critics
+from drumline.recipes.refining import refining_parts, scaled_steps
 from drumline.recipes.searched_policy import refuse_nonpositive
 from drumline.recipes.steady import SteadyRecipe
 
@@ -134,8 +134,8 @@ def build(config: CEMRL, layout: Layout) -> SteadyRecipe:
         random_warmup=config.warmup == "random",
         mean_evaluations=config.mean_evaluations,
         batch_size=config.batch_size,
-        actor_steps=partial(_scaled, config.actor_steps_scale),
-        critic_steps=partial(_scaled, config.critic_steps_scale),
+        actor_steps=partial(scaled_steps, config.actor_steps_scale),
+        critic_steps=partial(scaled_steps, config.critic_steps_scale),
         throttle_critic=parallel is not None and parallel.throttle_critic,
         least_env_steps=1 if parallel is None else parallel.least_env_steps,
     )
@@ -165,7 +165,3 @@ def _turns(parallel: PCEMRL | None) -> CriticTurns:
     if parallel is not None and parallel.critic == "parallel":
         return TurnsBeside(parallel.critic_batches)
     return TurnsOfMembers(all_first=parallel is not None)
-
-
-def _scaled(scale: float, env_steps: int) -> int:
-    return round(scale * env_steps)

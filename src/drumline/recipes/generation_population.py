@@ -15,10 +15,12 @@ import numpy as np
 from drumline import seeding
 from drumline.algorithms.candidate_generations import CandidateStrategy
 from drumline.algorithms.individuals import norm
+from drumline.algorithms.optimizers import counter
 from drumline.buffers.queued_replay import QueuedReplay
 from drumline.buffers.replay import one_episode
+from drumline.recipes.barrier import Barrier, lived_summary, merged
 from drumline.recipes.critic_turns import CriticTurns
-from drumline.recipes.published_critics import PublishedCritics
+from drumline.recipes.published_learner import PublishedLearner
 from drumline.types import (
     Candidate,
     CriticsTrained,
@@ -111,13 +113,12 @@ class GenerationPopulation:
         self._plan = plan
         self._strategy = strategy
         self._turns = turns
-        self._critics = PublishedCritics(critics)
+        self._critics = PublishedLearner(critics, saved_as="critics/")
         self._replay = replay
         self._counters: dict[str, int] = dict.fromkeys(_COUNTERS, 0)
         self._generation: _Generation | None = None
-        self._finished: list[EpisodeRow] = []
-        self._settles = False
-        self._stands: State = self._now()
+        self._barrier = Barrier()
+        self._barrier.stands = self._now()
 
     @property
     def env_steps_counted(self) -> int:
@@ -136,8 +137,7 @@ class GenerationPopulation:
 
     def finished(self) -> list[EpisodeRow]:
         """Return, once, the episodes of the generation that the latest event has ended."""
-        rows, self._finished = self._finished, []
-        return rows
+        return self._barrier.finished()
 
     def metrics(self, told: Metrics) -> Metrics:
         """Return a generation's row."""
@@ -145,17 +145,11 @@ class GenerationPopulation:
 
     def learned(self) -> dict[str, np.ndarray]:
         """Return the critics."""
-        return {"critics": self._critics.vectors}
+        return {"critics": self._critics.critics}
 
     def settled(self, snapshot: Snapshot) -> Snapshot | None:
-        """Return what was in flight when a generation ended: what it asked is asked again."""
-        if not self._settles:
-            return None
-        self._settles = False
-        before = int(self._stands.counters["jobs"])
-        started = tuple(entry for entry in snapshot.started if entry.job.version <= before)
-        versions = {entry.job.version: snapshot.versions[entry.job.version] for entry in started}
-        return Snapshot(snapshot.events, snapshot.now, started, versions)
+        """Return, once a generation, what goes on from one to the next."""
+        return self._barrier.settled(snapshot)
 
     # the schedule's calls
 
@@ -196,7 +190,7 @@ class GenerationPopulation:
         plan = self._plan
         self._current()
         watermark = self._replay.watermark
-        full = plan.throttle_critic and self._critics.steps >= self.env_steps_counted
+        full = plan.throttle_critic and self._critics.critic_steps >= self.env_steps_counted
         if full or not self._learns(watermark):
             return None
         turn = self._turns.due(self.parameters)
@@ -243,24 +237,18 @@ class GenerationPopulation:
 
     def state(self) -> State:
         """Return the state after the latest whole generation."""
-        return self._stands
+        return self._barrier.stands
 
     def load(self, state: State) -> None:
         """Take over a state."""
         self._strategy.load(state)
         self._critics.load(state)
-        for name in _COUNTERS:
-            if name not in state.counters:
-                raise ValueError(f"the state has no counter {name!r}")
-        self._counters = {name: int(state.counters[name]) for name in _COUNTERS}
+        self._counters = {name: int(counter(state, name)) for name in _COUNTERS}
         self._generation = None
-        self._stands = self._now()
+        self._barrier.stands = self._now()
 
     def _now(self) -> State:
-        parts = [self._strategy.state(), self._critics.state()]
-        tensors = {name: array for part in parts for name, array in part.tensors.items()}
-        counters = {name: value for part in parts for name, value in part.counters.items()}
-        return State(tensors, {**counters, **self._counters})
+        return merged([self._strategy.state(), self._critics.state()], self._counters)
 
     # generations
 
@@ -336,11 +324,7 @@ class GenerationPopulation:
         returns = [one.episode_return for one in lived]
         row = {
             "warm_up": float(generation.random),
-            "fitness_mean": float(np.mean(returns)),
-            "fitness_std": float(np.std(returns)),
-            "fitness_min": min(returns),
-            "fitness_max": max(returns),
-            "episode_length_mean": env_steps / len(lived),
+            **lived_summary(lived, returns),
             "actor_steps": float(generation.actor_steps if generation.refined else 0),
         }
         if generation.random:
@@ -370,13 +354,13 @@ class GenerationPopulation:
     def _end(self, row: Metrics) -> Metrics:
         generation = self._current()
         lived = [generation.lived[member] for member in range(len(generation.lived))]
-        self._finished = [
+        rows = [
             EpisodeRow(0, member, 0, one.episode_return, one.length)
             for member, one in enumerate(lived)
         ]
         self._counters["generations"] += 1
         self._generation = None
-        self._settles, self._stands = True, self._now()
+        self._barrier.reach(self._now(), rows)
         losses: Sequence[float] = generation.losses
         loss = {"critic_loss": float(np.mean(losses))} if losses else {}
-        return {**row, **loss, "critic_steps": float(self._critics.steps)}
+        return {**row, **loss, "critic_steps": float(self._critics.critic_steps)}

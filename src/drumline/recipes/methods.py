@@ -13,6 +13,7 @@ from drumline.recipes import (
     ars,
     cem,
     cem_rl,
+    erl,
     es,
     hts,
     impala,
@@ -75,6 +76,7 @@ METHODS: dict[str, Method] = {
             (cem_rl.PARALLEL, cem_rl.PCEMRL, cem_rl.parallel_preset, SteadyLayout),
         )
     },
+    erl.METHOD: Method(erl.ERL, erl.preset, erl.build, SteadyRun, erl.packages),
     td3.METHOD: Method(td3.TD3, td3.preset, td3.build, StreamRun, td3.packages),
     hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, actor_critic.resolve),
     a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),

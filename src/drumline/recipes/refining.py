@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from drumline.buffers.replay import ReplayShape
 from drumline.recipes.learned_actor import LearnedActor, learned_actor, truncation_slots
-from drumline.recipes.population_config import RefiningConfig
+from drumline.recipes.population_config import OffPolicyConfig, RefiningConfig
 from drumline.recipes.td3_jobs import TD3JobsSpec
 
 
@@ -17,6 +17,28 @@ class RefiningParts(NamedTuple):
     critic_sizes: tuple[int, ...]
 
 
+def replay_shape(
+    config: OffPolicyConfig, actor: LearnedActor, episodes: int, most_transitions: int | None = None
+) -> ReplayShape:
+    """Return a replay that so many episodes may wait for, while older windows are read.
+
+    `most_transitions`: how many there are before the last episodes, if that is known.
+    """
+    capacity = config.replay_size
+    if most_transitions is not None:
+        # A ring that never fills needs no more rows, and holds the same windows.
+        capacity = min(capacity, most_transitions + episodes * actor.longest)
+        capacity = max(capacity, config.batch_size)
+    slack = 2 * (episodes + 1) * actor.longest
+    return ReplayShape(
+        capacity=capacity,
+        observation_size=actor.policy.observation_size,
+        action_size=actor.policy.head.action_size,
+        slack=slack,
+        truncations=truncation_slots(capacity + slack, actor.limit),
+    )
+
+
 def refining_parts(
     config: RefiningConfig, individuals: int, most_transitions: int | None = None
 ) -> RefiningParts:
@@ -27,19 +49,7 @@ def refining_parts(
     actor = learned_actor(config)
     head, size = actor.policy.head, actor.policy.observation_size
     discrete = head.kind == "discrete"
-    capacity = config.replay_size
-    if most_transitions is not None:
-        # A ring that never fills needs no more rows, and holds the same windows.
-        capacity = min(capacity, most_transitions + individuals * actor.longest)
-        capacity = max(capacity, config.batch_size)
-    slack = 2 * (individuals + 1) * actor.longest
-    shape = ReplayShape(
-        capacity=capacity,
-        observation_size=size,
-        action_size=head.action_size,
-        slack=slack,
-        truncations=truncation_slots(capacity + slack, actor.limit),
-    )
+    shape = replay_shape(config, actor, individuals, most_transitions)
     settings = {
         "observation_size": size,
         "head": head,
@@ -61,3 +71,8 @@ def refining_parts(
     outputs = head.output_size if discrete else 1
     critic_sizes = (inputs, *config.hidden, outputs)
     return RefiningParts(actor, shape, TD3JobsSpec(settings, shape), critic_sizes)
+
+
+def scaled_steps(scale: float, env_steps: int) -> int:
+    """Return the gradient steps that follow from env steps."""
+    return round(scale * env_steps)

@@ -10,7 +10,7 @@ from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.functional.frame_stacks import whole
 from drumline.policies.heads import Head
 from drumline.schedules.generational import ImpureEnvironment
-from drumline.types import Live, Lived, Rollout, StackedFrames
+from drumline.types import Explore, Live, Lived, Rollout, StackedFrames
 
 _ROUNDS = 2  # the second time in an environment that has run before: a fresh one may repeat by luck
 
@@ -44,7 +44,7 @@ def rehearse(lanes: LanesSpec, first: Rollout, env_id: str) -> None:
         again.close()
 
 
-def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live, lived: Lived) -> None:
+def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live | Explore, lived: Lived) -> None:
     """Make an episode's steps again in another environment; raises if any bit differs."""
     environment = make_environment(spec).environment
     try:

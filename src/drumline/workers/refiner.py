@@ -1,8 +1,10 @@
-"""The far side of AES-RL: candidates live, critics learn, the mean is evaluated.
+"""The far side of populations: candidates live, critics learn, the mean is evaluated.
 
     Live           (refine on a frozen critic and replay window →) one episode → its transitions
     TrainCritics   minibatch steps on the critics, the target policy standing still
     EvaluateMean   episodes that nothing learns from
+    Explore        one episode with noise on the actions → its transitions
+    TrainLearner   minibatch steps on an actor and its critics
 
 Every task is a pure function of itself, the published arrays and a replay window. Rollouts never
 import torch; whoever refines or trains imports it then.
@@ -23,17 +25,24 @@ from drumline.protocols import WorkerContext
 from drumline.types import (
     CriticsTrained,
     EvaluateMean,
+    Explore,
     GradientJob,
+    LearnerTrained,
     Live,
     Lived,
     MeanEvaluated,
     Metrics,
     State,
     TrainCritics,
+    TrainLearner,
 )
 
 CRITIC_TENSORS = ("critics", "target_critics", "critic_adam_first", "critic_adam_second")
 """What of the critics is published, besides the number of their steps."""
+
+LEARNER = "learner/"
+"""What the names of a published learner's arrays begin with."""
+LEARNER_COUNTERS = ("actor_steps", "critic_steps")
 
 _WARMUP_BLOCK = 128
 
@@ -61,6 +70,12 @@ class Jobs(Protocol):
         """Return the critics' state after the job's steps."""
         ...
 
+    def learn(
+        self, state: State, job: GradientJob, progress: Callable[[int], None]
+    ) -> tuple[State, Metrics]:
+        """Return a learner's state after the job's steps."""
+        ...
+
 
 @dataclass(frozen=True)
 class RefinerSpec:
@@ -77,7 +92,7 @@ class RefinerSpec:
 
 
 class Refiner:
-    """Runs `Live`, `EvaluateMean` and `TrainCritics`."""
+    """Runs the tasks of a population."""
 
     def __init__(self, spec: RefinerSpec, context: WorkerContext):
         self._spec = spec
@@ -92,8 +107,12 @@ class Refiner:
         self._rows = np.empty((257, spec.policy.observation_size), np.float32)
         self._actions = np.empty((256, self._head.action_size), np.float32)
 
-    def __call__(self, task: Live | EvaluateMean | TrainCritics) -> Any:
+    def __call__(self, task: Live | EvaluateMean | TrainCritics | Explore | TrainLearner) -> Any:
         """Run one task."""
+        if isinstance(task, Explore):
+            return self._explore(task)
+        if isinstance(task, TrainLearner):
+            return self._learn(task)
         if isinstance(task, Live):
             return self._live(task)
         if isinstance(task, EvaluateMean):
@@ -122,9 +141,15 @@ class Refiner:
             vector = self._jobs.refine(actor, critics, task.refine, self._context.progress)
             self._context.probe("individual-refined")
             self._policy.load_vector(vector)
-        lived = self._episode(task, vector)
+        random = _Random(task.seed, self._head) if task.random else None
+        lived = self._episode(task, vector, random=random)
         self._context.probe("individual-ended")
         return lived
+
+    def _explore(self, task: Explore) -> Lived:
+        self._context.probe("exploration-begun")
+        self._policy.load_vector(self._context.published(task.version)["actor"])
+        return self._episode(task, None, noise=_Remembering(task, self._head))
 
     def _evaluate(self, task: EvaluateMean) -> MeanEvaluated:
         self._context.probe("mean-begun")
@@ -154,11 +179,28 @@ class Refiner:
         self._context.probe("critic-ended")
         return CriticsTrained(trained, metrics)
 
-    def _episode(self, task: Live, vector: np.ndarray | None) -> Lived:
+    def _learn(self, task: TrainLearner) -> LearnerTrained:
+        self._context.probe("learner-begun")
+        published = self._context.published(task.version)
+        names = [name for name in published if name.startswith(LEARNER)]
+        arrays = {name.removeprefix(LEARNER): published[name].copy() for name in names}
+        counters = {name: int(arrays.pop(name)[0]) for name in LEARNER_COUNTERS}
+        state = State(arrays, {**counters})
+        trained, metrics = self._jobs.learn(state, task.job, self._context.progress)
+        self._context.probe("learner-ended")
+        return LearnerTrained(trained, metrics)
+
+    def _episode(
+        self,
+        task: Live | Explore,
+        vector: np.ndarray | None,
+        *,
+        random: "_Random | None" = None,
+        noise: "_Remembering | None" = None,
+    ) -> Lived:
         """Run from `reset(seed)` to the end, keeping every transition."""
         environment, progress = self._environment, self._context.progress
         seeding.seed_globals(task.seed)
-        chooser = _Random(task.seed, self._head) if task.random else None
         observation, _ = environment.reset(seed=task.seed)
         rewards: list[float] = []
         total, length = 0.0, 0
@@ -166,14 +208,14 @@ class Refiner:
         while True:
             if length == len(self._actions):
                 self._grow()
-            if chooser is None:
+            if random is None:
                 output = self._policy.output(observation)
                 if output[0] != output[0]:
                     raise NonFinite(f"the policy's output is NaN in {self._place(task, length)}")
-                action = self._policy.to_action(output, None)
+                action = self._policy.to_action(output, None if noise is None else noise.next())
                 stored = action - self._head.start if self._discrete else action
             else:
-                stored = chooser.next(length)
+                stored = random.next(length)
                 action = self._to_environment(stored)
             self._actions[length] = np.asarray(stored, np.float32).reshape(-1)
             observation, reward, terminated, truncated, _ = environment.step(action)
@@ -203,13 +245,13 @@ class Refiner:
         self._actions = np.concatenate([self._actions, np.empty_like(self._actions)])
         self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
 
-    def _finite(self, value: Any, what: str, task: Live, step: int) -> np.ndarray:
+    def _finite(self, value: Any, what: str, task: Live | Explore, step: int) -> np.ndarray:
         array = np.asarray(value, np.float32).reshape(-1) if what == "observation" else value
         if not np.isfinite(array).all():
             raise NonFinite(f"the {what} is not finite in {self._place(task, step)}")
         return array
 
-    def _place(self, task: Live, step: int) -> str:
+    def _place(self, task: Live | Explore, step: int) -> str:
         return f"{self._spec.environment.id}, episode seed {task.seed}, step {step}"
 
 
@@ -233,3 +275,19 @@ class _Random:
             return np.array([min(int(uniform[0] * choices), choices - 1)], np.float32)
         low, high = np.array(self._head.low, np.float32), np.array(self._head.high, np.float32)
         return low + uniform * (high - low)
+
+
+class _Remembering:
+    """The noise of an exploring episode (Ornstein and Uhlenbeck 1930, in unit steps)."""
+
+    def __init__(self, task: Explore, head: Any):
+        self._rng = seeding.generator(task.seed, "exploration")
+        self._task = task
+        self._half = (np.array(head.high, np.float32) - np.array(head.low, np.float32)) * 0.5
+        self._state = np.zeros(self._half.size)
+
+    def next(self) -> np.ndarray:
+        """Return the noise of this step, in units of actions."""
+        task, drawn = self._task, self._rng.standard_normal(self._half.size)
+        self._state += task.sigma * drawn - task.theta * self._state
+        return (task.scale * self._state * self._half).astype(np.float32)

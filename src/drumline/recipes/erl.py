@@ -1,0 +1,227 @@
+"""ERL as a recipe: its config, its presets, and the parts that it puts together."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from drumline import seeding
+from drumline.algorithms.ga import GA
+from drumline.envs.make import EnvironmentProblem, resolve_engine
+from drumline.envs.packages import environment_packages
+from drumline.functional.genetics import Breeding, Mutation, layer_tensors
+from drumline.policies.mlp import uniform_vector
+from drumline.recipes.erl_population import ERLPlan, ERLPopulation
+from drumline.recipes.layout import Layout
+from drumline.recipes.learned_actor import learned_actor
+from drumline.recipes.population_config import (
+    OffPolicyConfig,
+    refuse_negative,
+    refuse_outside_unit,
+)
+from drumline.recipes.refining import replay_shape, scaled_steps
+from drumline.recipes.searched_policy import refuse_nonpositive
+from drumline.recipes.steady import SteadyRecipe
+from drumline.recipes.td3_jobs import TD3JobsSpec
+from drumline.types import State
+
+METHOD = "erl"
+_LAST_LAYER = np.float32(0.1)
+"""What the RL actor's and the critic's last layers are scaled by at first, as in ERL's code."""
+
+
+@dataclass(frozen=True)
+class ERL(OffPolicyConfig):
+    """ERL (Khadka & Tumer 2018): a genetic algorithm that a DDPG actor joins."""
+
+    total_steps: int = 2_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Sizes of the actors' hidden layers (tanh)."""
+    evaluate_every: int = 10
+    """Updates (generations) between evaluations of the champion; 0: only at the end."""
+    evaluate_episodes: int = 10
+    """Episodes of each evaluation."""
+    mean_evaluations: int = 0
+    """Episodes of the champion at the end of each generation, which nothing learns from; 0: none
+    (5 in ERL's code)."""
+    warmup_steps: int = 0
+    """Env steps before the first gradient step, for which there must also be 5 batches."""
+    replay_size: int = 1_000_000
+    """Transitions that are kept."""
+    batch_size: int = 128
+    """Transitions per gradient step."""
+    learning_rate: float = 5e-5
+    """Step size of Adam, for the RL actor."""
+    polyak: float = 1e-3
+    """Share of actor and critic that enters their targets at each step."""
+    population_size: int = 10
+    """Members, without the RL actor."""
+    episodes_per_member: int = 1
+    """Episodes whose mean return is a member's fitness."""
+    elite_fraction: float = 0.1
+    """Share of members that are copied unchanged, at least one."""
+    tournament_size: int = 3
+    """Members that each tournament is between."""
+    mutation_probability: float = 0.9
+    """Probability that a member other than an elite's copy is mutated."""
+    mutation_strength: float = 0.1
+    """Std of a mutation, relative to the weight."""
+    sync_every: int = 10
+    """Generations from one joining of the RL actor to the next."""
+    gradient_steps_scale: float = 1.0
+    """Gradient steps of the RL actor per env step of the generation."""
+    critic_hidden: tuple[int, ...] = (400, 300)
+    """Sizes of the critic's hidden layers (ReLU)."""
+    critic_learning_rate: float = 5e-4
+    """Step size of Adam, for the critic."""
+    noise_theta: float = 0.15
+    """θ of the RL actor's noise: how fast it is forgotten."""
+    noise_std: float = 0.2
+    """σ of the same: what is added at each step."""
+    noise_scale: float = 0.3
+    """What the noise is multiplied by, in units of half the action range."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_nonpositive(self, "episodes_per_member", "tournament_size", "sync_every")
+        refuse_nonpositive(self, "gradient_steps_scale", "critic_learning_rate")
+        refuse_negative(self, "mutation_strength", "noise_std", "noise_scale")
+        refuse_outside_unit(self, "elite_fraction", "mutation_probability", "noise_theta")
+        if self.population_size < 2:
+            raise ValueError(f"--population-size must be 2 or more, got {self.population_size}")
+        elites = Breeding(self.elite_fraction).elites(self.population_size)
+        if elites >= self.population_size:
+            raise ValueError(
+                f"--elite-fraction {self.elite_fraction} of --population-size "
+                f"{self.population_size} leaves nobody but elites"
+            )
+        if not self.critic_hidden or min(self.critic_hidden) < 1:
+            raise ValueError(f"--critic-hidden needs layers of 1 or more, got {self.critic_hidden}")
+
+
+_SMALL = {
+    "total_steps": 50_000,
+    "replay_size": 50_000,
+    "hidden": (64, 64),
+    "critic_hidden": (64, 64),
+    "learning_rate": 1e-3,
+    "critic_learning_rate": 1e-3,
+    "polyak": 0.005,
+    "sync_every": 1,
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "Pendulum-v1": _SMALL,
+    "InvertedPendulum-v5": _SMALL,
+    "Hopper-v5": {
+        "total_steps": 4_000_000,
+        "episodes_per_member": 5,
+        "elite_fraction": 0.3,
+        "sync_every": 1,
+    },
+    "Walker2d-v5": {"total_steps": 8_000_000, "episodes_per_member": 3, "elite_fraction": 0.2},
+    "Ant-v5": {"total_steps": 6_000_000, "elite_fraction": 0.3, "sync_every": 1},
+    "HalfCheetah-v5": {},
+    "Swimmer-v5": {},
+    "Humanoid-v5": {},
+}
+
+
+def preset(env_id: str) -> dict[str, Any]:
+    """Return the fields in which the preset of (erl, env_id) differs from the defaults."""
+    return dict(PRESETS.get(env_id, {}))
+
+
+def packages(config: ERL) -> tuple[str, ...]:
+    """Return the packages that compute in a run."""
+    return (*environment_packages(config.env, resolve_engine(config.env, config.engine)), "torch")
+
+
+def build(config: ERL, layout: Layout) -> SteadyRecipe:
+    """Put the parts together."""
+    actor = learned_actor(config)
+    head, size = actor.policy.head, actor.policy.observation_size
+    if head.kind == "discrete":
+        raise EnvironmentProblem(
+            f"{config.env} has {head.choices} discrete actions, and erl's noise is for continuous "
+            f"ones: try drumline train aes {config.env}, or cem-rl"
+        )
+    episodes = config.population_size * config.episodes_per_member + 1
+    shape = replay_shape(config, actor, episodes, most_transitions=config.total_steps)
+    settings = {
+        "observation_size": size,
+        "head": head,
+        "actor_hidden": config.hidden,
+        "critic_hidden": config.critic_hidden,
+        "actor_activation": "tanh",
+        "critic_activation": "relu",
+        "critics": 1,
+        "batch_size": config.batch_size,
+        "discount": config.discount,
+        "polyak": config.polyak,
+        "actor_learning_rate": config.learning_rate,
+        "critic_learning_rate": config.critic_learning_rate,
+        "target_noise": 0.0,
+        "policy_delay": 1,
+        "precision": config.precision,
+    }
+    plan = ERLPlan(
+        seed=config.seed,
+        population_size=config.population_size,
+        episodes_per_member=config.episodes_per_member,
+        sync_every=config.sync_every,
+        warmup_steps=config.warmup_steps,
+        least_transitions=5 * config.batch_size,
+        gradient_steps=partial(scaled_steps, config.gradient_steps_scale),
+        mean_evaluations=config.mean_evaluations,
+        noise=(config.noise_theta, config.noise_std, config.noise_scale),
+    )
+    critic_sizes = (size + head.action_size, *config.critic_hidden, 1)
+    population = partial(
+        ERLPopulation,
+        plan,
+        genetic_algorithm(config, actor.sizes),
+        first_learner(actor.sizes, critic_sizes, config.seed),
+    )
+    return SteadyRecipe(
+        method=METHOD,
+        config=config,
+        environment=actor.environment,
+        policy=actor.policy,
+        shape=shape,
+        jobs=TD3JobsSpec(settings, shape),
+        population=population,
+        concurrency=config.population_size + 1,
+        costs=None,
+    )
+
+
+def genetic_algorithm(config: ERL, sizes: tuple[int, ...]) -> GA:
+    """Return the population at its first parameters, each member from a stream of its own."""
+    members = [
+        uniform_vector(sizes, seeding.generator(config.seed, "initial-member", member))
+        for member in range(config.population_size)
+    ]
+    breeding = Breeding(
+        elite_fraction=config.elite_fraction,
+        tournament_size=config.tournament_size,
+        mutation_probability=config.mutation_probability,
+        mutation=Mutation(strength=config.mutation_strength),
+    )
+    return GA(np.stack(members), layer_tensors(sizes), seed=config.seed, breeding=breeding)
+
+
+def first_learner(actor_sizes: tuple[int, ...], critic_sizes: tuple[int, ...], seed: int) -> State:
+    """Return the RL actor and its critic at their first parameters, as `TD3.state` names them."""
+    tensors: dict[str, np.ndarray] = {}
+    for name, sizes in (("actor", actor_sizes), ("critic", critic_sizes)):
+        vector = uniform_vector(sizes, seeding.generator(seed, f"initial-rl-{name}"))
+        vector[-(sizes[-2] + 1) * sizes[-1] :] *= _LAST_LAYER
+        live = vector if name == "actor" else vector[None]
+        plural = name if name == "actor" else "critics"
+        tensors |= {plural: live, f"target_{plural}": live.copy()}
+        tensors[f"{name}_adam_first"] = np.zeros(vector.size, np.float32)
+        tensors[f"{name}_adam_second"] = np.zeros(vector.size, np.float32)
+    return State(tensors, {"actor_steps": 0, "critic_steps": 0})
