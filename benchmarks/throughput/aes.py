@@ -41,9 +41,18 @@ def steps(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
     """Compare a real run's jobs with the plain loop, per processor second."""
     count = str(options.steps)
     # Those that are not refined say what an episode takes.
-    words = ["--p-desired", "0.7", "--mean-evaluations", "0", "--warmup-steps", "1000"]
+    words = [
+        "--concurrency",
+        "2",
+        "--p-desired",
+        "0.7",
+        "--mean-evaluations",
+        "0",
+        "--warmup-steps",
+        "1000",
+    ]
     words += ["--actor-steps", "fixed", "--fixed-actor-steps", count, "--critic-batches", count]
-    words += ["--total-steps", "100000000", "--evaluate-every", "0"]
+    words += ["--total-steps", "100000000", "--evaluate-every", "0", "--workers", "2"]
     for precision in options.precisions:
         run = PausedRun(
             ["aes", "HalfCheetah-v5", *words, "--precision", precision], folder / precision
