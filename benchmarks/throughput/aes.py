@@ -25,6 +25,7 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+from napping import MEAN_STEPS, SHAPES, STEP_SECONDS
 from paused_run import Job, PausedRun
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -232,21 +233,20 @@ def cores(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
 
 def barriers(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
     """Time 100 individuals with a process each, with and without barriers between generations."""
-    from napping import MEAN_STEPS, SHAPES, STEP_SECONDS
-
     mean = MEAN_STEPS * STEP_SECONDS
     for law, concurrency in options.laws:
         setting = Napped(f"napping:{law}", law, concurrency)
         processes = min(concurrency, 10)
         rng = np.random.default_rng(0)
         predicted = 10 * mean * generation_seconds(10, processes, SHAPES[law], rng)
-        search = ["--population-size", "10", "--workers", str(processes), "--no-antithetic"]
-        barrier = _hundred("cem", setting, search, folder, 10)
-        yield _barrier_row("cem: a barrier per 10", setting, barrier, predicted, barrier)
+        alike = ["--mean-evaluations", "0", "--warmup-steps", "0", "--clock", "wall"]
+        search = ["--concurrency", str(processes), "--refined-members", "0", *alike]
+        barrier = _hundred("p-cem-rl", setting, search, folder, 10)
+        yield _barrier_row("p-cem-rl: wall clock", setting, barrier, predicted, barrier)
         live = ["--concurrency", str(concurrency), "--p-desired", "0", "--warmup-steps", "0"]
         live += ["--env-step-cost", str(round(STEP_SECONDS * 1e9))]
         both = [("wall", 0), ("virtual", 0)]
-        for clock, evaluations in [*both, ("virtual", 5)] if concurrency == 5 else both:
+        for clock, evaluations in [*both, ("virtual", 5)] if law == "constant" else both:
             more = ["--clock", clock, "--mean-evaluations", str(evaluations)]
             ours = _hundred("aes", setting, [*live, *more], folder, 1)
             name = f"aes: {clock} clock, {evaluations} mean episodes"
@@ -264,7 +264,7 @@ class Napped(NamedTuple):
     @property
     def individuals(self) -> int:
         """Return how many are timed, in whole generations: at least half a minute's worth."""
-        return min(200, max(100, 40 * self.concurrency))
+        return min(400, max(100, 80 * self.concurrency))
 
 
 def _barrier_row(name: str, setting: Napped, ours: float, predicted: float, barrier: float) -> Row:
@@ -282,10 +282,10 @@ def _barrier_row(name: str, setting: Napped, ours: float, predicted: float, barr
 
 
 def _hundred(method: str, setting: Napped, words: list[str], folder: Path, each: int) -> float:
-    """Return the seconds of 100 individuals, once the first 20 have been handled."""
+    """Return the seconds of 100 individuals of average length, once the first 20 were handled."""
     out = Path(tempfile.mkdtemp(dir=folder)) / "run"
     # What is timed lies among the first; the others are there because durations are random.
-    steps = (setting.individuals + 50) * 40
+    steps = (setting.individuals + 50) * MEAN_STEPS
     words = [*words, "--evaluate-every", "0", "--evaluate-episodes", "1", "--no-promise"]
     words += ["--total-steps", str(steps), "--hidden", "8"]
     command = [sys.executable, "-m", "drumline", "train", method, setting.env, *words]
@@ -297,9 +297,13 @@ def _hundred(method: str, setting: Napped, words: list[str], folder: Path, each:
         check=True,
     )
     with (out / "metrics.csv").open() as lines:
-        at = [float(row["wall_seconds"]) for row in csv.DictReader(lines)]
-    first, last = 20 // each - 1, (20 + setting.individuals) // each - 1
-    return (at[last] - at[first]) * 100 / setting.individuals
+        rows = list(csv.DictReader(lines))
+    ends = (rows[20 // each - 1], rows[(20 + setting.individuals) // each - 1])
+    seconds, env_steps = (
+        float(ends[1][name]) - float(ends[0][name]) for name in ("wall_seconds", "env_steps")
+    )
+    # By env steps: the mean of 200 random lengths would add 7 % of noise.
+    return seconds / env_steps * MEAN_STEPS * 100
 
 
 def _law(word: str) -> tuple[str, int]:
