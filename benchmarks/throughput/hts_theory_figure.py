@@ -41,7 +41,7 @@ def draw(rows: Sequence[Row], image: Path, environments: int = 32) -> None:
     _environments(axes[6], exponential)
     _executors(axes[7], rows)
     for axis in axes:
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, 1.05 * axis.dataLim.y1)
         axis.tick_params(labelsize=8)
     for axis in (axes[0], axes[4]):
         axis.set_ylabel("env steps per second")
