@@ -246,7 +246,13 @@ def test_an_environment_with_hidden_state_is_refused(tmp_path: Path):
         train(config, layout=INLINE, out=tmp_path / "run")
 
 
-@pytest.mark.parametrize("env", sorted(PRESETS))
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param(env, marks=() if env in ("Hopper-v5", "Pendulum-v1") else pytest.mark.slow)
+        for env in sorted(PRESETS)
+    ],
+)
 def test_every_preset_runs_two_generations(env: str, tmp_path: Path):
     scale = 0.01 if env.startswith(("HalfCheetah", "Swimmer", "Ant")) else 0.5
     small: dict[str, Any] = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}

@@ -208,7 +208,13 @@ def test_evaluating_the_champion_changes_nothing_that_is_learned(tmp_path: Path)
     assert all(row["mean_fitness"] > 0 for row in beside.metrics)
 
 
-@pytest.mark.parametrize("env", sorted(PRESETS))
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param(env, marks=() if env in ("Hopper-v5", "Pendulum-v1") else pytest.mark.slow)
+        for env in sorted(PRESETS)
+    ],
+)
 def test_every_preset_runs_two_generations(env: str, tmp_path: Path):
     scale = 0.01 if env.startswith(("HalfCheetah", "Swimmer", "Ant")) else 0.2
     small: dict[str, Any] = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}
