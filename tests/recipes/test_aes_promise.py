@@ -100,10 +100,10 @@ def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
 @pytest.mark.parametrize(
     ("name", "workers"),
     [
-        ("continuous", 1),
         ("continuous", 2),
-        ("discrete", 3),
         ("sync", 2),
+        pytest.param("discrete", 3, marks=pytest.mark.slow),
+        pytest.param("continuous", 1, marks=pytest.mark.slow),
         pytest.param("continuous", 5, marks=pytest.mark.slow),
         pytest.param("discrete", 1, marks=pytest.mark.slow),
     ],

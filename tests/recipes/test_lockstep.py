@@ -91,7 +91,13 @@ def test_every_layout_gives_the_bits_of_hts_without_lag(
     assert [row.split(",")[0] for row in rows].count("executor") == max(layout.executors, 1)
 
 
-@pytest.mark.parametrize(("name", "point"), [("ppo", "request-sent"), ("envpool", "half-row")])
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [
+        ("ppo", "request-sent"),
+        pytest.param("envpool", "half-row", marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_executor_changes_no_byte(tmp_path: Path, expected: Any, name: str, point: str):
     probe = KillAt(point, tmp_path / "flag")
     layout = LockstepLayout(executors=2, halves=2)

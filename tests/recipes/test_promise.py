@@ -147,7 +147,7 @@ def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("delay", [0.0, 0.15])
+@pytest.mark.parametrize("delay", [pytest.param(0.0, marks=pytest.mark.slow), 0.15])
 def test_a_run_stopped_by_a_signal_goes_on_with_the_same_bits(
     tmp_path: Path, never_stopped: dict[str, bytes], number: int, delay: float
 ):

@@ -175,7 +175,14 @@ def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return lasting_bytes(train(STOPPED, workers="inline", out=out).path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_stopped_by_a_signal_goes_on_with_the_same_bits(
     tmp_path: Path, never_stopped: dict[str, bytes], number: int
 ):

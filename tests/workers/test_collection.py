@@ -184,7 +184,12 @@ def test_a_process_killed_at_any_point_changes_no_byte(point: str, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("name", "actors"),
-    [("gymnasium", 0), ("gymnasium", 1), ("renewed", 0), ("renewed", 1)],
+    [
+        ("gymnasium", 0),
+        ("gymnasium", 1),
+        pytest.param("renewed", 0, marks=pytest.mark.slow),
+        ("renewed", 1),
+    ],
 )
 def test_kills_within_episodes_and_around_renewals_change_no_byte(
     name: str, actors: int, tmp_path: Path
