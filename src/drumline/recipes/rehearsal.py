@@ -32,14 +32,14 @@ def rehearse(lanes: LanesSpec, first: Rollout, env_id: str) -> None:
         for _ in range(_ROUNDS):
             observation = again.begin(0)
             for t in range(len(first.rewards)):
-                _compare(observations[t, 0], observation[0], "observation", t, where)
+                compare(observations[t, 0], observation[0], "observation", t, where)
                 steps = again.step(None, first.actions[t, :1])
-                _compare(first.rewards[t, 0], steps.rewards[0], "reward", t, where)
+                compare(first.rewards[t, 0], steps.rewards[0], "reward", t, where)
                 ended = (first.terminated[t, 0], first.truncated[t, 0])
-                _compare(ended, (steps.terminated[0], steps.truncated[0]), "end", t, where)
+                compare(ended, (steps.terminated[0], steps.truncated[0]), "end", t, where)
                 observation = steps.observations
             last = len(first.rewards)
-            _compare(observations[-1, 0], observation[0], "observation", last, where)
+            compare(observations[-1, 0], observation[0], "observation", last, where)
     finally:
         again.close()
 
@@ -52,7 +52,7 @@ def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live | Explore, li
             for _ in range(_ROUNDS):
                 seeding.seed_globals(task.seed)
                 observation, _ = environment.reset(seed=task.seed)
-                _compare(lived.observations[0], _flat(observation), "observation", 0, spec.id)
+                compare(lived.observations[0], _flat(observation), "observation", 0, spec.id)
                 for t, (stored, reward) in enumerate(
                     zip(lived.actions, lived.rewards, strict=True)
                 ):
@@ -60,9 +60,9 @@ def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live | Explore, li
                     if head.kind == "discrete":
                         action = int(stored[0]) + head.start
                     observation, now, _, _, _ = environment.step(action)
-                    _compare(reward, np.float32(now), "reward", t, spec.id)
+                    compare(reward, np.float32(now), "reward", t, spec.id)
                     after = _flat(observation)
-                    _compare(lived.observations[t + 1], after, "observation", t + 1, spec.id)
+                    compare(lived.observations[t + 1], after, "observation", t + 1, spec.id)
     finally:
         environment.close()
 
@@ -71,7 +71,8 @@ def _flat(observation: object) -> np.ndarray:
     return np.asarray(observation, np.float32).reshape(-1)
 
 
-def _compare(before: object, after: object, what: str, t: int, where: str) -> None:
+def compare(before: object, after: object, what: str, t: int, where: str) -> None:
+    """Raise for the first thing that an environment gave otherwise the second time."""
     if not np.array_equal(np.asarray(before), np.asarray(after), equal_nan=True):
         raise ImpureEnvironment(
             f"{where}, run again with the same seeds and actions, gave another {what} at step {t}: "

@@ -26,6 +26,7 @@ from drumline.recipes.layout import Layout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
 from drumline.recipes.living_population import LivingPopulation
 from drumline.recipes.rehearsal import rehearse_episode
+from drumline.recipes.replay_memory import replay_memory
 from drumline.recipes.scheduled_evaluation import ScheduledEvaluation
 from drumline.recipes.td3_jobs import TD3JobsSpec
 from drumline.runs.checkpoint import Checkpoint
@@ -34,7 +35,6 @@ from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.segments import read_segment
 from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.process_pool import ProcessPool
-from drumline.runtime.shared_arrays import SharedArrays
 from drumline.schedules.event_order import (
     ArrivalOrder,
     EventOrder,
@@ -97,7 +97,7 @@ class SteadyRun:
         self._display = display
         self._probe_factory = probe_factory
         self._last_update = last_update
-        self._memory = _replay_memory(recipe.shape)
+        self._memory = replay_memory(recipe.shape)
         self._replay = QueuedReplay(Replay(recipe.shape, self._memory.arrays))
         self._population = recipe.population(self._replay)
         self._snapshot: Snapshot | None = None
@@ -380,10 +380,3 @@ class SteadyRun:
             int(state.counters["counted_beside"]),
         ]
         self._evaluation.load(state)
-
-
-def _replay_memory(shape: ReplayShape) -> SharedArrays:
-    try:
-        return SharedArrays.create(PublishedLayout(shape.layout()))
-    except MemoryError as error:
-        raise ValueError(f"{error}; that is --replay-size {shape.capacity}") from error

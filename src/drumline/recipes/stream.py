@@ -22,13 +22,13 @@ from drumline.recipes.attended_pool import AttendedPool, StopSignals
 from drumline.recipes.blame import explain
 from drumline.recipes.layout import Layout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
+from drumline.recipes.rehearsal import compare
+from drumline.recipes.replay_memory import replay_memory
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.segments import read_segment
 from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.process_pool import ProcessPool
-from drumline.runtime.shared_arrays import SharedArrays
-from drumline.schedules.generational import ImpureEnvironment
 from drumline.schedules.single_stream import Block, SingleStreamPlan, single_stream
 from drumline.types import Evaluation, EvaluationRow, ProcessActivity, Span, State
 from drumline.workers.evaluator import EvaluatorSpec
@@ -76,7 +76,7 @@ class StreamRun:
         self._layout = layout
         self._display = display
         self._probe_factory = probe_factory
-        self._memory = _replay_memory(recipe.shape)
+        self._memory = replay_memory(recipe.shape)
         replay = Replay(recipe.shape, self._memory.arrays)
         self._writer = ReplayWriter(replay)
         self._archive = ReplayArchive(self._writer)
@@ -305,25 +305,9 @@ class StreamRun:
         self._stream.load(state)
 
 
-def _replay_memory(shape: ReplayShape) -> SharedArrays:
-    try:
-        return SharedArrays.create(PublishedLayout(shape.layout()))
-    except MemoryError as error:
-        raise ValueError(f"{error}; that is --replay-size {shape.capacity}") from error
-
-
 def _compare(again: TransitionStream, first: Transitions, env_id: str) -> None:
     for t in range(len(first.rewards)):
         step = again.apply(first.actions[t])
-        for what, before, now in (
-            ("observation", first.observations[t], step.observation),
-            ("reward", first.rewards[t], np.float32(step.reward)),
-            ("end", first.kinds[t], step.kind),
-        ):
-            if not np.array_equal(before, now):
-                raise ImpureEnvironment(
-                    f"{env_id}, run again with the same seeds and actions, gave another {what} at "
-                    f"env step {t}: it has hidden state that reset(seed=…) does not reset, so no "
-                    "result could be repeated. Mend the environment, or train without the promise "
-                    "with --no-promise"
-                )
+        compare(first.observations[t], step.observation, "observation", t, env_id)
+        compare(first.rewards[t], np.float32(step.reward), "reward", t, env_id)
+        compare(first.kinds[t], step.kind, "end", t, env_id)
