@@ -27,12 +27,13 @@ def write_timeline(path: Path, spans: Sequence[Span]) -> None:
     named = [_role_name(roles, role) for role in roles]
     earlier = [{**event, "pid": roles.index(event["cat"])} for event in events]
     latest = [_event(span, roles.index(span.role), begin, origin) for span in spans]
-    document = {
-        "traceEvents": [*named, *tracks, *earlier, *latest],
-        "displayTimeUnit": "ms",
-        "otherData": {"origin_seconds": origin},
-    }
-    replace_file(path, json.dumps(document).encode())
+    known = [*named, *tracks, *earlier]
+    written = [*([json.dumps(known)[1:-1]] if known else []), *latest]
+    replace_file(
+        path,
+        f'{{"displayTimeUnit": "ms", "otherData": {{"origin_seconds": {origin!r}}}, '
+        f'"traceEvents": [{", ".join(written)}]}}'.encode(),
+    )
 
 
 def write_processes(path: Path, activity: Iterable[ProcessActivity]) -> None:
@@ -48,17 +49,14 @@ def write_processes(path: Path, activity: Iterable[ProcessActivity]) -> None:
         file.close()
 
 
-def _event(span: Span, process: int, begin: float, origin: float) -> dict[str, Any]:
-    return {
-        "name": f"{span.tasks} tasks",
-        "cat": span.role,
-        "ph": "X",
-        "pid": process,
-        "tid": span.index,
-        "ts": round(begin + (span.start - origin) * 1e6, 3),
-        "dur": round((span.end - span.start) * 1e6, 3),
-        "args": {"tasks": span.tasks},
-    }
+def _event(span: Span, process: int, begin: float, origin: float) -> str:
+    """As JSON at once: there may be one per lease, and `json` takes ten times as long."""
+    start, duration = begin + (span.start - origin) * 1e6, (span.end - span.start) * 1e6
+    return (
+        f'{{"name": "{span.tasks} tasks", "cat": "{span.role}", "ph": "X", "pid": {process}, '
+        f'"tid": {span.index}, "ts": {start:.3f}, "dur": {duration:.3f}, '
+        f'"args": {{"tasks": {span.tasks}}}}}'
+    )
 
 
 def _earlier_events(path: Path) -> list[dict[str, Any]]:
