@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -103,11 +104,13 @@ def part(config: dict[str, object], what: str, processes: int, seconds: float) -
     return sum(float(process.communicate()[0]) for process in started)
 
 
-def whole(case: list[str], steps: int, layout: list[str]) -> dict[str, float]:
+def whole(
+    case: list[str], steps: int, layout: list[str], drumline: Sequence[str] = ("-m", "drumline")
+) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
         flags = [f"--total-steps={steps}", "--evaluate-every=0", "--evaluate-episodes=1", "--quiet"]
-        command = [sys.executable, "-m", "drumline", "train", "hts", *case, *flags, *layout]
+        command = [sys.executable, *drumline, "train", "hts", *case, *flags, *layout]
         subprocess.run([*command, f"--out={out}"], check=True)
         with open(out / "metrics.csv", newline="") as lines:
             rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(lines)]

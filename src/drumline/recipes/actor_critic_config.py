@@ -55,7 +55,8 @@ class ActorCriticConfig:
     clip_rewards: bool = False
     """Learn from the sign of rewards, as is usual for Atari."""
     inference_rows: int = -1
-    """Rows of every forward pass when acting: 0 for any number, -1 for what a self-check finds."""
+    """Rows of every forward pass when acting, 0 for any number: a self-check finds (-1) how many
+    keep a row's bits, and a run goes on only where it finds the same."""
     renew_intervals: int = 0
     """EnvPool only: make every environment anew before each interval that this divides."""
     truncations_per_interval: int = 0

@@ -6,7 +6,7 @@ Whoever lives does so anywhere; episodes enter the replay by member, the RL acto
 depends on the order in which jobs end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,9 @@ import numpy as np
 
 from drumline import seeding
 from drumline.algorithms.ga import GA
-from drumline.algorithms.optimizers import counter
 from drumline.buffers.queued_replay import QueuedReplay
-from drumline.buffers.replay import one_episode
-from drumline.recipes.barrier import Barrier, lived_summary, merged
+from drumline.recipes.barrier import lived_summary
+from drumline.recipes.barrier_population import BarrierPopulation
 from drumline.recipes.published_learner import PublishedLearner
 from drumline.types import (
     Candidate,
@@ -32,13 +31,12 @@ from drumline.types import (
     Lived,
     MeanEvaluated,
     Metrics,
-    Snapshot,
     State,
     TrainLearner,
 )
 from drumline.workers.refiner import LEARNER
 
-_COUNTERS = ("env_steps_counted", "env_steps_beside", "generations", "injections")
+_COUNTERS = ("injections",)
 _COLUMNS = (
     *("fitness_mean", "fitness_std", "fitness_min", "fitness_max", "fitness_rl", "mean_fitness"),
     *("episode_length_mean", "update_norm", "joined", "injections"),
@@ -81,64 +79,19 @@ class _Generation:
     champion_asked: bool = False
 
 
-class ERLPopulation:
-    """A `Population` whose state stands still between two generations."""
-
-    in_generations = True
+class ERLPopulation(BarrierPopulation[GA, _Generation]):
+    """ERL's: all live, then the RL actor learns; nothing goes on over the barrier."""
 
     def __init__(self, plan: ERLPlan, strategy: GA, learner: State, replay: QueuedReplay):
-        self.unsaved: list[tuple[str, bytes]] = []
-        """What was appended since somebody took it: (segment, bytes to append to it)."""
+        newest = PublishedLearner(learner, saved_as=LEARNER, published_as=LEARNER)
+        super().__init__(strategy, newest, replay, counters=_COUNTERS, columns=_COLUMNS)
         self._plan = plan
-        self._strategy = strategy
-        self._learner = PublishedLearner(learner, saved_as=LEARNER, published_as=LEARNER)
-        self._replay = replay
-        self._counters: dict[str, int] = dict.fromkeys(_COUNTERS, 0)
-        self._generation: _Generation | None = None
-        self._barrier = Barrier()
-        self._barrier.stands = self._now()
-
-    @property
-    def env_steps_counted(self) -> int:
-        """Return the env steps of training."""
-        return self._counters["env_steps_counted"]
-
-    @property
-    def env_steps_beside(self) -> int:
-        """Return the env steps of the champion's evaluations."""
-        return self._counters["env_steps_beside"]
-
-    @property
-    def parameters(self) -> np.ndarray:
-        """Return the champion."""
-        return self._strategy.parameters
-
-    def finished(self) -> list[EpisodeRow]:
-        """Return, once, the episodes of the generation that the latest event has ended."""
-        return self._barrier.finished()
-
-    def metrics(self, told: Metrics) -> Metrics:
-        """Return a generation's row."""
-        return {name: told.get(name, float("nan")) for name in _COLUMNS}
 
     def learned(self) -> dict[str, np.ndarray]:
         """Return the RL actor and its critic."""
         return {"rl_actor": self._rl_actor, "critics": self._learner.critics}
 
-    def settled(self, snapshot: Snapshot) -> Snapshot | None:
-        """Return, once a generation, what goes on from one to the next: nothing."""
-        return self._barrier.settled(snapshot)
-
     # the schedule's calls
-
-    def env_steps(self, task: Any, result: Any) -> int:
-        """Return how many env steps a job took."""
-        if isinstance(result, Lived):
-            return result.length
-        return result.env_steps if isinstance(result, MeanEvaluated) else 0
-
-    def append(self, worker: int, task: Any, result: Any) -> None:
-        """Episodes enter the replay when all have lived, by member."""
 
     def tell(self, worker: int, task: Any, result: Any) -> Metrics:
         """Wait for the last episode; then breed."""
@@ -199,35 +152,6 @@ class ERLPopulation:
         task = EvaluateMean(version, number, seed, plan.mean_evaluations)
         return Job(task, version, least_env_steps=plan.mean_evaluations)
 
-    def published(self) -> Mapping[str, np.ndarray]:
-        """Return the arrays of the latest job."""
-        return self._learner.latest
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return arrays of the shapes that every version has."""
-        return self._learner.arrays(self.parameters)
-
-    def fill(self, oldest: int | None) -> int:
-        """Move what waits into the ring, as far as the windows in use allow."""
-        return self._replay.fill(oldest)
-
-    # state
-
-    def state(self) -> State:
-        """Return the state after the latest whole generation."""
-        return self._barrier.stands
-
-    def load(self, state: State) -> None:
-        """Take over a state."""
-        self._strategy.load(state)
-        self._learner.load(state)
-        self._counters = {name: int(counter(state, name)) for name in _COUNTERS}
-        self._generation = None
-        self._barrier.stands = self._now()
-
-    def _now(self) -> State:
-        return merged([self._strategy.state(), self._learner.state()], self._counters)
-
     # generations
 
     @property
@@ -239,11 +163,9 @@ class ERLPopulation:
     def _rl_actor(self) -> np.ndarray:
         return self._learner.newest.tensors["actor"]
 
-    def _current(self) -> _Generation:
-        if self._generation is None:
-            candidates = self._strategy.ask(self._plan.population_size)
-            self._generation = _Generation(candidates, list(range(self._episodes)))
-        return self._generation
+    def _begin(self) -> _Generation:
+        candidates = self._strategy.ask(self._plan.population_size)
+        return _Generation(candidates, list(range(self._episodes)))
 
     def _episode(self, generation: _Generation, episode: int) -> Job:
         plan = self._plan
@@ -261,12 +183,7 @@ class ERLPopulation:
         """Put a whole generation into the replay and tell it, by member."""
         plan, each = self._plan, self._plan.episodes_per_member
         lived = [generation.lived[episode] for episode in range(self._episodes)]
-        for one in lived:
-            self.unsaved += self._replay.append(
-                one_episode(one.observations, one.actions, one.rewards, one.kind)
-            )
-        env_steps = sum(one.length for one in lived)
-        self._counters["env_steps_counted"] += env_steps
+        env_steps = self._remember(lived)
         returns = [one.episode_return for one in lived]
         fitness = [
             sum(returns[member * each : member * each + each]) / each
@@ -307,7 +224,5 @@ class ERLPopulation:
             )
             for episode in range(self._episodes)
         ]
-        self._counters["generations"] += 1
-        self._generation = None
-        self._barrier.reach(self._now(), rows)
+        self._reach(rows)
         return {**generation.row, "injections": float(self._counters["injections"])}

@@ -6,7 +6,7 @@ Members enter the replay and are told by index, when the last one has lived: wit
 not run beside the population, nothing depends on the order in which jobs end.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,9 @@ import numpy as np
 from drumline import seeding
 from drumline.algorithms.candidate_generations import CandidateStrategy
 from drumline.algorithms.individuals import norm
-from drumline.algorithms.optimizers import counter
 from drumline.buffers.queued_replay import QueuedReplay
-from drumline.buffers.replay import one_episode
-from drumline.recipes.barrier import Barrier, lived_summary, merged
+from drumline.recipes.barrier import lived_summary
+from drumline.recipes.barrier_population import BarrierPopulation
 from drumline.recipes.critic_turns import CriticTurns
 from drumline.recipes.published_learner import PublishedLearner
 from drumline.types import (
@@ -33,19 +32,11 @@ from drumline.types import (
     Lived,
     MeanEvaluated,
     Metrics,
-    Snapshot,
     State,
     TrainCritics,
 )
 
-_COUNTERS = (
-    "env_steps_counted",
-    "env_steps_beside",
-    "warmups_asked",
-    "critic_jobs",
-    "generation_env_steps",
-    "generations",
-)
+_COUNTERS = ("warmups_asked", "critic_jobs", "generation_env_steps")
 _COLUMNS = (
     *("warm_up", "fitness_mean", "fitness_std", "fitness_min", "fitness_max"),
     *("fitness_es_mean", "fitness_rl_mean", "mean_fitness", "distance_moved"),
@@ -95,10 +86,8 @@ class _Generation:
     mean_asked: bool = False
 
 
-class GenerationPopulation:
-    """A `Population` whose state stands still between two generations."""
-
-    in_generations = True
+class GenerationPopulation(BarrierPopulation[CandidateStrategy, _Generation]):
+    """CEM-RL's: what goes on between two barriers is fixed by the plan and by the turns."""
 
     def __init__(
         self,
@@ -108,59 +97,16 @@ class GenerationPopulation:
         critics: State,
         replay: QueuedReplay,
     ):
-        self.unsaved: list[tuple[str, bytes]] = []
-        """What was appended since somebody took it: (segment, bytes to append to it)."""
+        newest = PublishedLearner(critics, saved_as="critics/")
+        super().__init__(strategy, newest, replay, counters=_COUNTERS, columns=_COLUMNS)
         self._plan = plan
-        self._strategy = strategy
         self._turns = turns
-        self._critics = PublishedLearner(critics, saved_as="critics/")
-        self._replay = replay
-        self._counters: dict[str, int] = dict.fromkeys(_COUNTERS, 0)
-        self._generation: _Generation | None = None
-        self._barrier = Barrier()
-        self._barrier.stands = self._now()
-
-    @property
-    def env_steps_counted(self) -> int:
-        """Return the env steps of training, warm-up included."""
-        return self._counters["env_steps_counted"]
-
-    @property
-    def env_steps_beside(self) -> int:
-        """Return the env steps of the mean's evaluations."""
-        return self._counters["env_steps_beside"]
-
-    @property
-    def parameters(self) -> np.ndarray:
-        """Return the mean of the distribution."""
-        return self._strategy.published()["parameters"]
-
-    def finished(self) -> list[EpisodeRow]:
-        """Return, once, the episodes of the generation that the latest event has ended."""
-        return self._barrier.finished()
-
-    def metrics(self, told: Metrics) -> Metrics:
-        """Return a generation's row."""
-        return {name: told.get(name, float("nan")) for name in _COLUMNS}
 
     def learned(self) -> dict[str, np.ndarray]:
         """Return the critics."""
-        return {"critics": self._critics.critics}
-
-    def settled(self, snapshot: Snapshot) -> Snapshot | None:
-        """Return, once a generation, what goes on from one to the next."""
-        return self._barrier.settled(snapshot)
+        return {"critics": self._learner.critics}
 
     # the schedule's calls
-
-    def env_steps(self, task: Any, result: Any) -> int:
-        """Return how many env steps a job took."""
-        if isinstance(result, Lived):
-            return result.length
-        return result.env_steps if isinstance(result, MeanEvaluated) else 0
-
-    def append(self, worker: int, task: Any, result: Any) -> None:
-        """Episodes enter the replay at the barrier, by member."""
 
     def tell(self, worker: int, task: Any, result: Any) -> Metrics:
         """Wait for the last member; then tell all, and evaluate the mean."""
@@ -180,7 +126,7 @@ class GenerationPopulation:
 
     def take_critic(self, task: Any, result: CriticsTrained) -> Metrics:
         """Take over the critics."""
-        self._critics.newest = result.state
+        self._learner.newest = result.state
         self._turns.take(result.state)
         self._current().losses.append(result.metrics["critic_loss"])
         return result.metrics
@@ -190,7 +136,7 @@ class GenerationPopulation:
         plan = self._plan
         self._current()
         watermark = self._replay.watermark
-        full = plan.throttle_critic and self._critics.critic_steps >= self.env_steps_counted
+        full = plan.throttle_critic and self._learner.critic_steps >= self.env_steps_counted
         if full or not self._learns(watermark):
             return None
         turn = self._turns.due(self.parameters)
@@ -200,7 +146,7 @@ class GenerationPopulation:
         self._counters["critic_jobs"] += 1
         seed = seeding.seeds(plan.seed, 1, "critic-job", number)[0]
         job = GradientJob(turn.steps, watermark, seed)
-        task = TrainCritics(self._critics.publish(turn.target_actor), number, job)
+        task = TrainCritics(self._learner.publish(turn.target_actor), number, job)
         return Job(
             task,
             task.version,
@@ -221,46 +167,12 @@ class GenerationPopulation:
                 return self._member(generation, member, critics)
         return None
 
-    def published(self) -> Mapping[str, np.ndarray]:
-        """Return the arrays of the latest job."""
-        return self._critics.latest
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return arrays of the shapes that every version has."""
-        return self._critics.arrays(self.parameters)
-
-    def fill(self, oldest: int | None) -> int:
-        """Move what waits into the ring, as far as the windows in use allow."""
-        return self._replay.fill(oldest)
-
-    # state
-
-    def state(self) -> State:
-        """Return the state after the latest whole generation."""
-        return self._barrier.stands
-
-    def load(self, state: State) -> None:
-        """Take over a state."""
-        self._strategy.load(state)
-        self._critics.load(state)
-        self._counters = {name: int(counter(state, name)) for name in _COUNTERS}
-        self._generation = None
-        self._barrier.stands = self._now()
-
-    def _now(self) -> State:
-        return merged([self._strategy.state(), self._critics.state()], self._counters)
-
     # generations
 
     def _learns(self, watermark: int) -> bool:
         """Whether there is enough in the replay for gradient steps."""
         plan = self._plan
         return self.env_steps_counted >= plan.warmup_steps and watermark >= plan.batch_size
-
-    def _current(self) -> _Generation:
-        if self._generation is None:
-            self._generation = self._begin()
-        return self._generation
 
     def _begin(self) -> _Generation:
         plan, counters = self._plan, self._counters
@@ -269,7 +181,7 @@ class GenerationPopulation:
         if plan.random_warmup and self.env_steps_counted < plan.warmup_steps:
             first = counters["warmups_asked"]
             counters["warmups_asked"] += size
-            self._turns.begin((), 0, self._critics.newest)
+            self._turns.begin((), 0, self._learner.newest)
             return _Generation(True, [self.parameters] * size, first, 0, 0, members)
         candidates = self._strategy.ask(size)
         vectors = [candidate.vector for candidate in candidates]
@@ -277,14 +189,14 @@ class GenerationPopulation:
         steps = plan.actor_steps(before) if self._learns(self._replay.watermark) else 0
         refined = plan.refined_members if steps else 0
         due = plan.critic_steps(before) if refined else 0
-        self._turns.begin(vectors[:refined], due, self._critics.newest)
+        self._turns.begin(vectors[:refined], due, self._learner.newest)
         first = candidates[0].index
         return _Generation(False, vectors, first, refined, steps, members, candidates)
 
     def _member(self, generation: _Generation, member: int, critics: State) -> Job:
         plan = self._plan
         index = generation.first + member
-        version = self._critics.publish(generation.vectors[member], critics)
+        version = self._learner.publish(generation.vectors[member], critics)
         role = "warm-up-episode" if generation.random else "individual-episode"
         seed = seeding.seeds(plan.seed, 1, role, index)[0]
         if member >= generation.refined:
@@ -307,19 +219,14 @@ class GenerationPopulation:
         generation.mean_asked = True
         number = self._counters["generations"]
         seed = seeding.seeds(plan.seed, 1, "mean-evaluations", number)[0]
-        version = self._critics.publish(self.parameters)
+        version = self._learner.publish(self.parameters)
         task = EvaluateMean(version, number, seed, plan.mean_evaluations)
         return Job(task, version, least_env_steps=plan.mean_evaluations * plan.least_env_steps)
 
     def _learn(self, generation: _Generation) -> Metrics:
         """Put a whole generation into the replay and tell it, by member."""
         lived = [generation.lived[member] for member in range(len(generation.lived))]
-        for one in lived:
-            self.unsaved += self._replay.append(
-                one_episode(one.observations, one.actions, one.rewards, one.kind)
-            )
-        env_steps = sum(one.length for one in lived)
-        self._counters["env_steps_counted"] += env_steps
+        env_steps = self._remember(lived)
         self._counters["generation_env_steps"] = env_steps
         returns = [one.episode_return for one in lived]
         row = {
@@ -358,9 +265,7 @@ class GenerationPopulation:
             EpisodeRow(0, member, 0, one.episode_return, one.length)
             for member, one in enumerate(lived)
         ]
-        self._counters["generations"] += 1
-        self._generation = None
-        self._barrier.reach(self._now(), rows)
+        self._reach(rows)
         losses: Sequence[float] = generation.losses
         loss = {"critic_loss": float(np.mean(losses))} if losses else {}
-        return {**row, **loss, "critic_steps": float(self._critics.critic_steps)}
+        return {**row, **loss, "critic_steps": float(self._learner.critic_steps)}
