@@ -58,7 +58,7 @@ def command() -> str:
 
 def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     with open(path, "w", newline="") as lines:
-        writer = csv.DictWriter(lines, fieldnames=list(rows[0]))
+        writer = csv.DictWriter(lines, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
