@@ -119,7 +119,9 @@ def whole(
         made = rows[-1]["env_steps"] - rows[first]["env_steps"]
         updates = sum(row["update_seconds"] for row in rows[first + 1 :])
         timeline = json.loads((out / "timeline.json").read_text())
+        config = json.loads((out / "config.json").read_text())["config"]
         return {
+            "inference_rows": config["inference_rows"],
             "speed": made / seconds,
             "update_share": updates / seconds,
             "overlap": overlap_share(timeline),

@@ -42,9 +42,11 @@ def main() -> None:
         config = resolved(CASES[name])
         for inference in options.layouts:
             layout = LAYOUTS[inference]
-            fixed, free = [], []
+            fixed, free, rows = [], [], 0
             for _ in range(options.rounds):
-                fixed.append(whole(CASES[name], options.steps, layout)["speed"])
+                promised = whole(CASES[name], options.steps, layout)
+                rows = int(promised["inference_rows"])
+                fixed.append(promised["speed"])
                 free.append(whole(CASES[name], options.steps, layout, ["-c", FREE])["speed"])
             ratios = [one / other for one, other in zip(fixed, free, strict=True)]
             table.append(
@@ -52,7 +54,7 @@ def main() -> None:
                     "case": name,
                     "precision": config["precision"],
                     "inference": inference,
-                    "inference_rows": config["inference_rows"],
+                    "inference_rows": rows,
                     "fixed_env_steps_per_second": f"{statistics.median(fixed):.0f}",
                     "free_env_steps_per_second": f"{statistics.median(free):.0f}",
                     "ratio_median": f"{statistics.median(ratios):.3f}",
