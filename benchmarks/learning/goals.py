@@ -29,6 +29,8 @@ class Goal:
     """In env steps."""
     flags: tuple[str, ...] = ()
     """Besides the preset."""
+    training: str = ""
+    """A column of metrics.csv that is to reach the score, instead of the evaluations' mean."""
 
 
 def evaluations(folder: Path) -> list[dict[str, str]]:
@@ -36,8 +38,15 @@ def evaluations(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
+def in_training(folder: Path, column: str) -> list[dict[str, str]]:
+    """Return metrics.csv with a mean over 100 episodes as `mean`, as soon as there are so many."""
+    with open(folder / "metrics.csv", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if int(row["episodes"]) >= 100]
+    return [{**row, "mean": row[column]} for row in rows]
+
+
 def reached(rows: list[dict[str, str]], goal: float) -> dict[str, str] | None:
-    """Return the first evaluation that reaches the goal and whose next is not below 0.9 of it."""
+    """Return the first row that reaches the goal and whose next is not below 0.9 of it."""
     for row, following in pairwise(rows):
         if float(row["mean"]) >= goal and float(following["mean"]) >= 0.9 * goal:
             return row
@@ -92,7 +101,7 @@ def _carry_out(goal: Goal, seed: int, folder: Path, layout: list[str]) -> None:
 
 
 def _row(name: str, goal: Goal, seed: int, folder: Path) -> dict[str, object]:
-    rows = evaluations(folder)
+    rows = in_training(folder, goal.training) if goal.training else evaluations(folder)
     met = None if goal.score is None else reached(rows, goal.score)
     missed = "" if goal.score is None else "not reached"
     return {
