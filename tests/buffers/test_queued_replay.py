@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drumline.buffers import queued_replay
-from drumline.buffers.queued_replay import QueuedReplay
+from drumline.buffers.queued_replay import EpisodeTooLong, QueuedReplay
 from drumline.buffers.replay import TERMINATED, TRUNCATED, Batch, Replay, ReplayShape, one_episode
 from drumline.buffers.replay_archive import DamagedReplay
 
@@ -14,7 +14,7 @@ SHAPE = ReplayShape(capacity=20, observation_size=2, action_size=1, slack=12, tr
 def queue() -> tuple[QueuedReplay, Replay]:
     arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in SHAPE.layout().items()}
     replay = Replay(SHAPE, arrays)
-    return QueuedReplay(replay), replay
+    return QueuedReplay(replay, longest=12), replay
 
 
 def episode(number: int, length: int):
@@ -88,3 +88,14 @@ def test_a_damaged_segment_and_a_missing_tensor_are_refused():
     del state.tensors["replay_digests"]
     with pytest.raises(ValueError, match="no tensor 'replay_digests'"):
         queue()[0].load(state, lambda name: parts[0][1], None)
+
+
+def test_an_episode_longer_than_the_replay_was_laid_out_for_is_refused_and_changes_nothing():
+    replay, _ = queue()
+    replay.append(episode(0, 12))
+    before = replay.state(None)
+    with pytest.raises(EpisodeTooLong, match=r"took 13 steps and .* laid out for 12 .*TimeLimit"):
+        replay.append(episode(1, 13))
+    assert replay.watermark == 12
+    assert replay.digests().tobytes() == before.tensors["replay_digests"].tobytes()
+    assert replay.fill(None) == 12

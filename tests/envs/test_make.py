@@ -143,8 +143,12 @@ def test_every_episode_with_frame_skip_has_the_whole_limit():
 
 def test_a_factorys_own_time_limit_stays():
     spec = EnvironmentSpec("impure_environment:limited")
-    assert make_environment(spec).limit == 0
+    made = make_environment(spec)
+    assert (made.limit, made.wrapped_limit) == (0, 10)
     assert len(frames_of_an_episode(spec)) == 10
+    skipping = make_environment(EnvironmentSpec("impure_environment:limited", frame_skip=4))
+    assert (skipping.limit, skipping.wrapped_limit) == (0, 3)
+    assert make_environment(EnvironmentSpec("impure_environment:Endless")).wrapped_limit == 0
 
 
 @pytest.mark.parametrize("limit", [4, 25])

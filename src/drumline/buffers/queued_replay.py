@@ -26,21 +26,36 @@ from drumline.types import State
 DIGESTS, FIRST, WATERMARK = "replay_digests", "replay_first_segment", "replay_watermark"
 
 
+class EpisodeTooLong(ValueError):
+    """The replay was not laid out for an episode of so many steps."""
+
+
 class QueuedReplay:
     """The one writer of a replay that others read by watermark; whole episodes only."""
 
-    def __init__(self, replay: Replay):
+    def __init__(self, replay: Replay, longest: int):
+        """`longest`: the steps of an episode that the replay's slack was made for."""
         self.watermark = 0
         """Transitions that were ever appended, in the ring or waiting."""
         self._writer = ReplayWriter(replay)
         self._capacity = replay.shape.capacity
+        self._longest = longest
         self._waiting: deque[Transitions] = deque()
         self._hashes: dict[int, Any] = {}
 
     def append(self, episode: Transitions) -> list[tuple[str, bytes]]:
-        """Number an episode's transitions; returns (segment, bytes to append to it)."""
+        """Number an episode's transitions; returns (segment, bytes to append to it).
+
+        Raises EpisodeTooLong for one that would not find its place whatever is read meanwhile.
+        """
         taken: list[tuple[str, bytes]] = []
         count, done = len(episode.rewards), 0
+        if count > self._longest:
+            raise EpisodeTooLong(
+                f"an episode took {count:,} steps and the replay was laid out for {self._longest:,}"
+                " at most, because the environment states no time limit: put it into "
+                "gymnasium.wrappers.TimeLimit and name your factory as module:factory"
+            )
         while done < count:
             number = self.watermark // SEGMENT
             last = min(count, done + (number + 1) * SEGMENT - self.watermark)

@@ -52,6 +52,8 @@ class MadeEnvironment:
     limit: int
     stack: int = 1
     """Observations are stacks of so many frames along their first axis, oldest first."""
+    wrapped_limit: int = 0
+    """The limit that a TimeLimit of a user's factory counts itself (0: there is none)."""
 
 
 def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:
@@ -63,12 +65,13 @@ def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> M
         environment, limit = made, made.limit
     else:
         environment, limit = _make_gymnasium(spec, render_mode)
+    wrapped = _wrapped_limit(environment)
     if spec.frame_skip > 1:
         from drumline.envs.frame_skip import FrameSkip
 
         environment = FrameSkip(environment, spec.frame_skip, limit)
-        limit = -(-limit // spec.frame_skip)
-    return MadeEnvironment(environment, limit, _stack(environment))
+        limit, wrapped = -(-limit // spec.frame_skip), -(-wrapped // spec.frame_skip)
+    return MadeEnvironment(environment, limit, _stack(environment), wrapped)
 
 
 def _stack(environment: Environment) -> int:
@@ -202,6 +205,18 @@ def _without_time_limits(made: Any) -> Any:
         else:
             outer = outer.env
     return made
+
+
+def _wrapped_limit(environment: Any) -> int:
+    """Return the smallest limit that a TimeLimit in a chain of wrappers counts, 0 without one."""
+    from gymnasium.wrappers import TimeLimit
+
+    limits: list[int] = []
+    while environment is not None:
+        if isinstance(environment, TimeLimit):
+            limits.append(environment._max_episode_steps)  # pyright: ignore[reportPrivateUsage]
+        environment = getattr(environment, "env", None)
+    return min(limits, default=0)
 
 
 def _envpool_ids() -> tuple[str, ...] | None:

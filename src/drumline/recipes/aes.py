@@ -200,6 +200,7 @@ def build(config: AES, layout: SteadyLayout) -> SteadyRecipe:
             first_critics(parts.critic_sizes, config.seed),
         ),
         concurrency=config.concurrency,
+        longest_episode=parts.actor.longest,
         costs=config.costs(parts.actor.sizes, parts.critic_sizes, config.batch_size),
     )
 

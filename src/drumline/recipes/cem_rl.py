@@ -155,6 +155,7 @@ def build(config: CEMRL, layout: Layout) -> SteadyRecipe:
         jobs=parts.jobs,
         population=population,
         concurrency=size if parallel is None else parallel.concurrency,
+        longest_episode=parts.actor.longest,
         costs=None
         if parallel is None
         else parallel.costs(parts.actor.sizes, parts.critic_sizes, config.batch_size),

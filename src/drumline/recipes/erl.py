@@ -194,6 +194,7 @@ def build(config: ERL, layout: Layout) -> SteadyRecipe:
         jobs=TD3JobsSpec(settings, shape),
         population=population,
         concurrency=config.population_size + 1,
+        longest_episode=actor.longest,
         costs=None,
     )
 

@@ -16,6 +16,8 @@ from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
 
+_LONGEST = 10_000
+
 
 class LearnedActor(NamedTuple):
     """What a config's environment asks of an actor."""
@@ -24,17 +26,14 @@ class LearnedActor(NamedTuple):
     policy: PolicySpec
     limit: int
     """Env steps after which an episode is cut; 0: never."""
+    longest: int
+    """Env steps that an episode is taken to have at most: where no limit is known, 10,000."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Return the layer sizes of the actor."""
         policy = self.policy
         return (policy.observation_size, *policy.hidden, policy.head.output_size)
-
-    @property
-    def longest(self) -> int:
-        """Return how long an episode is taken to be at most."""
-        return self.limit or 10_000
 
     def first_parameters(self, seed: int) -> np.ndarray:
         """Return the parameters `[P]` that a search begins with."""
@@ -54,7 +53,8 @@ def learned_actor(config: Any, activation: Any = "tanh") -> LearnedActor:
     finally:
         made.environment.close()
     policy = PolicySpec(size, head, config.hidden, normalize=False, activation=activation)
-    return LearnedActor(environment, policy, made.limit)
+    limit = made.limit or made.wrapped_limit
+    return LearnedActor(environment, policy, limit, limit or _LONGEST)
 
 
 def learned_head(space: Any, env_id: str) -> Head:

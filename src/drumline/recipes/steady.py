@@ -72,6 +72,8 @@ class SteadyRecipe:
     jobs: TD3JobsSpec
     population: Callable[[QueuedReplay], LivingPopulation]
     concurrency: int
+    longest_episode: int
+    """Env steps that the replay was laid out for."""
     costs: VirtualCosts | None
     """None: what is learned does not depend on the order in which jobs end."""
 
@@ -98,7 +100,9 @@ class SteadyRun:
         self._probe_factory = probe_factory
         self._last_update = last_update
         self._memory = replay_memory(recipe.shape)
-        self._replay = QueuedReplay(Replay(recipe.shape, self._memory.arrays))
+        self._replay = QueuedReplay(
+            Replay(recipe.shape, self._memory.arrays), recipe.longest_episode
+        )
         self._population = recipe.population(self._replay)
         self._snapshot: Snapshot | None = None
         self._recent: list[float] = []
