@@ -7,13 +7,14 @@
     stacks    actors refined side by side in batched calls against one after another
     barriers  individuals per second in environments that sleep, against generations with barriers
 
-`paused_run.py` says how contenders take turns. Parts are appended to a table that exists.
+`paused_run.py` says how contenders take turns. A table that exists keeps its other rows.
 
     python benchmarks/throughput/aes.py --out benchmarks/results/aes_throughput.csv
 """
 
 import argparse
 import csv
+import math
 import os
 import subprocess
 import sys
@@ -234,32 +235,44 @@ def cores(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
 def barriers(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
     """Time 100 individuals with a process each, with and without barriers between generations."""
     mean = MEAN_STEPS * STEP_SECONDS
-    for law, concurrency in options.laws:
-        setting = Napped(f"napping:{law}", law, concurrency)
+    for setting in options.laws:
+        law, concurrency = setting.law, setting.concurrency
         processes = min(concurrency, 10)
         rng = np.random.default_rng(0)
         predicted = 10 * mean * generation_seconds(10, processes, SHAPES[law], rng)
-        alike = ["--mean-evaluations", "0", "--warmup-steps", "0", "--clock", "wall"]
-        search = ["--concurrency", str(processes), "--refined-members", "0", *alike]
+        alike = ["--mean-evaluations", "0", "--warmup-steps", "0" if not setting.refined else "400"]
+        alike += ["--batch-size", "64"]
+        search = ["--concurrency", str(processes), "--clock", "wall", "--critic", "parallel"]
+        search += ["--refined-members", "5" if setting.refined else "0", *alike]
         barrier = _hundred("p-cem-rl", setting, search, folder, 10)
-        yield _barrier_row("p-cem-rl: wall clock", setting, barrier, predicted, barrier)
-        live = ["--concurrency", str(concurrency), "--p-desired", "0", "--warmup-steps", "0"]
-        live += ["--env-step-cost", str(round(STEP_SECONDS * 1e9))]
+        # How long the gradient steps take is not predicted, so with them nothing is.
+        known = math.nan if setting.refined else predicted
+        yield _barrier_row("p-cem-rl: wall clock", setting, barrier, known, barrier)
+        live = ["--concurrency", str(concurrency), "--p-desired", "0.5" if setting.refined else "0"]
+        live += ["--env-step-cost", str(round(STEP_SECONDS * 1e9)), *alike]
         both = [("wall", 0), ("virtual", 0)]
         for clock, evaluations in [*both, ("virtual", 5)] if law == "constant" else both:
             more = ["--clock", clock, "--mean-evaluations", str(evaluations)]
             ours = _hundred("aes", setting, [*live, *more], folder, 1)
             name = f"aes: {clock} clock, {evaluations} mean episodes"
             predicted = 100 * mean / concurrency * (1 + evaluations)
-            yield _barrier_row(name, setting, ours, predicted, barrier)
+            known = math.nan if setting.refined else predicted
+            yield _barrier_row(name, setting, ours, known, barrier)
 
 
 class Napped(NamedTuple):
     """An environment that sleeps, and how many individuals live at a time."""
 
-    env: str
     law: str
     concurrency: int
+    refined: bool
+    """Whether half of the individuals are refined by gradient steps."""
+
+    @property
+    def words(self) -> str:
+        """Name the setting in the table."""
+        half = ", half of them refined" if self.refined else ""
+        return f"{self.law} durations, concurrency {self.concurrency}{half}"
 
     @property
     def individuals(self) -> int:
@@ -271,12 +284,12 @@ def _barrier_row(name: str, setting: Napped, ours: float, predicted: float, barr
     return {
         "part": "barriers",
         "measured": name,
-        "setting": f"{setting.law} durations, concurrency {setting.concurrency}",
+        "setting": setting.words,
         "ours": f"{ours:.3f}",
         "theirs": f"{barrier:.3f}",
         "unit": "seconds per 100 individuals",
         "ratio": f"{barrier / ours:.3f}",
-        "predicted": f"{predicted:.3f}",
+        "predicted": "" if math.isnan(predicted) else f"{predicted:.3f}",
         "samples": f"{setting.individuals} individuals",
     }
 
@@ -288,7 +301,8 @@ def _hundred(method: str, setting: Napped, words: list[str], folder: Path, each:
     steps = (setting.individuals + 50) * MEAN_STEPS
     words = [*words, "--evaluate-every", "0", "--evaluate-episodes", "1", "--no-promise"]
     words += ["--total-steps", str(steps), "--hidden", "8"]
-    command = [sys.executable, "-m", "drumline", "train", method, setting.env, *words]
+    command = [sys.executable, "-m", "drumline", "train", method, f"napping:{setting.law}"]
+    command += words
     python = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     subprocess.run(
         [*command, "--out", str(out), "--quiet", "--no-tensorboard"],
@@ -306,9 +320,13 @@ def _hundred(method: str, setting: Napped, words: list[str], folder: Path, each:
     return seconds / env_steps * MEAN_STEPS * 100
 
 
-def _law(word: str) -> tuple[str, int]:
-    law, _, concurrency = word.partition(":")
-    return law, int(concurrency)
+def _law(word: str) -> Napped:
+    law, concurrency, *refined = word.split(":")
+    return Napped(law, int(concurrency), refined == ["refined"])
+
+
+def _what(row: Row) -> tuple[object, ...]:
+    return row["part"], row["measured"], row["setting"]
 
 
 def main() -> None:
@@ -324,9 +342,11 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", default=list(parts), choices=list(parts))
     parser.add_argument("--precisions", nargs="*", default=["fp32", "bf16"])
     parser.add_argument("--envs", nargs="*", default=["HalfCheetah-v5", "Hopper-v5"])
-    laws = [(law, c) for law in ("exponential", "gamma4") for c in (1, 2, 5, 10, 16)]
-    laws.append(("constant", 5))
-    parser.add_argument("--laws", type=_law, nargs="*", default=laws, metavar="LAW:CONCURRENCY")
+    laws = [f"{law}:{c}" for law in ("exponential", "gamma4") for c in (1, 2, 5, 10, 16)]
+    laws += ["constant:5", "exponential:5:refined", "gamma4:5:refined"]
+    parser.add_argument(
+        "--laws", type=_law, nargs="*", default=[*map(_law, laws)], metavar="LAW:CONCURRENCY"
+    )
     parser.add_argument("--steps", type=int, default=500, help="gradient steps of a job")
     parser.add_argument("--turns", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=8.0, help="of a turn")
@@ -334,10 +354,11 @@ def main() -> None:
     rows: list[Row] = []
     if options.out.exists():
         with options.out.open() as lines:
-            rows = [dict(r) for r in csv.DictReader(lines) if r["part"] not in options.parts]
+            rows = [dict(row) for row in csv.DictReader(lines)]
     with tempfile.TemporaryDirectory() as name:
         for part in options.parts:
             for row in parts[part](options, Path(name)):
+                rows = [old for old in rows if _what(old) != _what(row)]
                 rows.append({**row, **provenance([0])})
                 print(row, flush=True)
                 write_table(options.out, rows)
