@@ -48,9 +48,9 @@ def lives(method: str, law: str, words: list[str], individuals: int, out: Path) 
     words = [*words, "--total-steps", str(individuals * MEAN_STEPS), "--hidden", "8", "--quiet"]
     words += ["--evaluate-every", "0", "--evaluate-episodes", "1", "--no-promise"]
     python = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    words += ["--out", str(out), "--no-tensorboard"]
     subprocess.run(
-        [sys.executable, "-m", "drumline", "train", method, f"napping:{law}", *words]
-        + ["--out", str(out), "--no-tensorboard"],
+        [sys.executable, "-m", "drumline", "train", method, f"napping:{law}", *words],
         env={**os.environ, "PYTHONPATH": python},
         check=True,
     )

@@ -6,20 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import steady_runs
 from doubles import KillAt, SleepAt
+from steady_runs import folder_for, run_on
 from stopping import stop_at_call
 
 from drumline.buffers import queued_replay
 from drumline.commands.run import Run, resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.recipes.aes import ACEMRL, AES, PRESETS, OnePlusOne, build, preset
-from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.layout import SteadyLayout
-from drumline.recipes.methods import method_of
 from drumline.recipes.steady import SteadyRecipe, SteadyRun
 from drumline.recipes.stopped import Stopped
 from drumline.runs.folder import RunFolder
-from drumline.runs.segments import segments_there
 from drumline.schedules.generational import ImpureEnvironment
 
 INLINE = SteadyLayout(pool="inline", tensorboard=False)
@@ -42,37 +41,18 @@ DISCRETE = replace(SMALL, env="CartPole-v1", total_steps=400, mean_evaluations=0
 SYNC = replace(SMALL, schedule="sync")
 CONFIGS = {"continuous": SMALL, "discrete": DISCRETE, "sync": SYNC}
 WALL = ("wall_seconds", "waited_seconds")
-LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "events.jsonl")
+LASTING = (*steady_runs.LASTING, "events.jsonl")
 
 
 def lasting_bytes(folder: RunFolder) -> dict[str, bytes]:
     """Everything in a run folder that wall-clock time has no part in, the replay included."""
-    names = (*LASTING, "policy-last.safetensors", *segments_there(folder))
     metrics = repr([{k: v for k, v in row.items() if k not in WALL} for row in metrics_of(folder)])
-    return {
-        **{name: (folder.path / name).read_bytes() for name in names},
-        "metrics.csv": metrics.encode(),
-    }
+    return {**steady_runs.lasting_bytes(folder, LASTING), "metrics.csv": metrics.encode()}
 
 
 def metrics_of(folder: RunFolder) -> list[dict[str, str]]:
     with folder.metrics_csv.open(newline="") as lines:
         return list(csv.DictReader(lines))
-
-
-def run_on(
-    out: Path, config: AES, layout: SteadyLayout, probe: Any = None, **options: Any
-) -> RunFolder:
-    folder = RunFolder.create(
-        out,
-        method=method_of(config),
-        env_id=config.env,
-        seed=config.seed,
-        document=run_document(config, layout, PROMISE),
-    )
-    recipe = build(config, layout)
-    SteadyRun(recipe, folder, layout, silent(), probe_factory=probe, **options).run()
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +144,7 @@ def test_transitions_that_wait_for_room_in_the_ring_change_no_byte(tmp_path: Pat
     processes = (SteadyLayout(workers=workers), SleepAt(("individual-refined",), 0.05))
     for number, (layout, probe) in enumerate((inline, processes)):
         out = tmp_path / str(number)
-        document = run_document(config, layout, PROMISE)
-        folder = RunFolder.create(
-            out, method="aes", env_id=config.env, seed=config.seed, document=document
-        )
+        folder = folder_for(out, config, layout)
         recipe = with_little_slack(config, layout)
         SteadyRun(recipe, folder, layout, silent(), probe_factory=probe).run()
         found.append(lasting_bytes(folder))
@@ -186,7 +163,7 @@ def test_windows_that_reach_back_over_segments_survive_a_resume(
     # Which old segments lie there still depends on when checkpoints were written.
     both = again.keys() & expected.keys()
     assert {name: again[name] for name in both} == {name: expected[name] for name in both}
-    assert both >= {*LASTING, "policy-last.safetensors"}
+    assert both >= {*LASTING}
     assert sum(name.startswith("replay/") for name in both) > 1
 
 

@@ -1,4 +1,4 @@
-"""ERL's promise: layouts, kills, sleeps, stops and resumes change no byte; what it refuses."""
+"""ERL against its authors' serial loop, its presets, and what it refuses."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from doubles import KillAt, SleepAt
-from stopping import stop_at_call
+from steady_runs import SMALL_ERL as SMALL
+from steady_runs import run_on
 
 from drumline import seeding
 from drumline.algorithms.individuals import live
@@ -15,123 +15,15 @@ from drumline.algorithms.td3 import TD3
 from drumline.algorithms.td3_steps import TD3Settings
 from drumline.buffers.minibatches import Minibatches
 from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episode
-from drumline.commands.run import resume, silent, train
-from drumline.commands.verify import verify_again
+from drumline.commands.run import train
 from drumline.envs.make import make_environment
 from drumline.policies.spec import build_policy
-from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.erl import ERL, PRESETS, build, first_learner, genetic_algorithm, preset
 from drumline.recipes.layout import Layout
 from drumline.recipes.learned_actor import learned_actor
-from drumline.recipes.steady import SteadyRun
-from drumline.recipes.stopped import Stopped
 from drumline.runs.checkpoint import read_checkpoint
-from drumline.runs.folder import RunFolder
-from drumline.runs.segments import segments_there
 
 INLINE = Layout(pool="inline", tensorboard=False)
-SMALL = ERL(
-    env="InvertedPendulum-v5",
-    total_steps=260,
-    population_size=4,
-    episodes_per_member=2,
-    elite_fraction=0.3,
-    sync_every=2,
-    warmup_steps=60,
-    replay_size=120,
-    batch_size=8,
-    hidden=(8,),
-    critic_hidden=(8, 6),
-    learning_rate=1e-2,
-    critic_learning_rate=1e-2,
-    mean_evaluations=2,
-    evaluate_every=2,
-    evaluate_episodes=2,
-)
-LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "policy-last.safetensors")
-
-
-def lasting_bytes(folder: RunFolder) -> dict[str, bytes]:
-    """Everything in a run folder that wall-clock time has no part in, the replay included."""
-    names = (*LASTING, *segments_there(folder))
-    return {name: (folder.path / name).read_bytes() for name in names}
-
-
-def run_on(out: Path, config: ERL, layout: Layout, probe: Any = None, **options: Any) -> RunFolder:
-    document = run_document(config, layout, PROMISE)
-    folder = RunFolder.create(
-        out, method="erl", env_id=config.env, seed=config.seed, document=document
-    )
-    recipe = build(config, layout)
-    SteadyRun(recipe, folder, layout, silent(), probe_factory=probe, **options).run()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    run = train(SMALL, layout=INLINE, out=tmp_path_factory.mktemp("expected") / "run")
-    assert len(run.metrics) > 3
-    assert run.metrics[-1]["injections"] > 0 < run.metrics[-1]["gradient_steps"]
-    return lasting_bytes(run.folder)
-
-
-@pytest.mark.parametrize(
-    "workers", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 3))]
-)
-def test_the_number_of_processes_changes_no_byte(tmp_path: Path, expected: Any, workers: int):
-    folder = run_on(tmp_path / "run", SMALL, Layout(workers=workers))
-    assert lasting_bytes(folder) == expected
-    rows = [row.split(",") for row in folder.processes_csv.read_text().splitlines()[1:]]
-    assert [row[0] for row in rows].count("worker") == workers
-    assert all(int(row[3]) > 0 for row in rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "point", ["individual-ended", "exploration-begun", "learner-begun", "learner-ended"]
-)
-def test_a_worker_killed_at_any_point_of_a_job_changes_no_byte(
-    tmp_path: Path, expected: Any, point: str
-):
-    folder = run_on(tmp_path / "run", SMALL, Layout(workers=2), KillAt(point, tmp_path / "flag"))
-    assert (tmp_path / "flag").exists()
-    assert lasting_bytes(folder) == expected
-
-
-@pytest.mark.slow
-def test_random_sleeps_change_no_byte(tmp_path: Path, expected: Any):
-    probe = SleepAt(("individual-begun", "exploration-begun", "mean-begun"), 0.02)
-    assert lasting_bytes(run_on(tmp_path / "run", SMALL, Layout(workers=3), probe)) == expected
-
-
-@pytest.mark.parametrize("update", [0, 1, 3])
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected: Any, update: int):
-    folder = run_on(tmp_path / "run", SMALL, INLINE, last_update=update)
-    assert lasting_bytes(resume(folder, INLINE).folder) == expected
-
-
-@pytest.mark.parametrize("call", [5, 33])
-def test_a_run_stopped_in_any_job_goes_on_with_the_same_bits(
-    tmp_path: Path, expected: Any, call: int, monkeypatch: pytest.MonkeyPatch
-):
-    with monkeypatch.context() as patch:
-        stop_at_call(patch, call)
-        with pytest.raises(Stopped):
-            run_on(tmp_path / "run", SMALL, INLINE)
-    folder = RunFolder.open(tmp_path / "run")
-    assert lasting_bytes(resume(folder, INLINE).folder) == expected
-
-
-def test_a_longer_run_is_the_one_that_was_longer_from_the_start(tmp_path: Path, expected: Any):
-    run = train(replace(SMALL, total_steps=100), layout=INLINE, out=tmp_path / "run")
-    longer = resume(run.folder, INLINE, total_steps=SMALL.total_steps)
-    assert lasting_bytes(longer.folder) == expected
-
-
-def test_verify_repeats_a_run_and_another_seed_is_another_run(tmp_path: Path, expected: Any):
-    run = train(replace(SMALL, seed=1), layout=INLINE, out=tmp_path / "run", last_update=3)
-    assert verify_again(run.folder, 3, INLINE) == (3, None)
-    assert lasting_bytes(run.folder)["fingerprints.csv"] not in expected["fingerprints.csv"]
 
 
 def serial_erl(config: ERL, generations: int) -> dict[str, np.ndarray]:
