@@ -343,17 +343,19 @@ def explicit_ppo(made: Made, rollout: Rollout, behavior: np.ndarray, shards: int
     """Go through the minibatches one by one, whole losses at once."""
     settings, live = made.settings, made.parameters
     assert isinstance(settings, PPOSettings)
-    recomputed = settings.correction in ("vtrace", "none")
+    recomputed = settings.correction in ("decoupled", "vtrace", "none")
     before = Explicit(made.spec, live if recomputed else behavior, rollout)
     values, old = before.values(), rollout.log_probs
     if not recomputed:
         values[:STEPS] = rollout.values
-    if settings.correction == "vtrace":
+    if settings.correction in ("decoupled", "vtrace"):
         ratios = np.exp(before.log_probs().astype(np.float64) - rollout.log_probs)
         rows = before.vtrace(values, ratios, settings.gae_lambda)
+        if settings.correction == "decoupled":
+            rows = Rows(rows.targets, rows.targets - values[:STEPS])
     else:
         rows = before.gae(values)
-    if settings.correction == "none":
+    if settings.correction in ("decoupled", "none"):
         old = before.log_probs()
     start = behavior if settings.correction == "delayed" else live
     parameters, gradients, kls = start.copy(), [], []

@@ -54,7 +54,7 @@ def agree(made: Made, expected: PPORun) -> None:
 
 @pytest.mark.parametrize("head", [CATEGORICAL, GAUSSIAN], ids=lambda head: head.kind)
 @pytest.mark.parametrize("shards", [1, 2])
-@pytest.mark.parametrize("correction", ["ppo-ratio", "delayed", "vtrace", "none"])
+@pytest.mark.parametrize("correction", ["decoupled", "ppo-ratio", "delayed", "vtrace", "none"])
 def test_every_minibatch_is_what_autograd_gives(correction: Any, shards: int, head: ActionHead):
     settings = replace(PPO_SETTINGS, correction=correction)
     made = Made(settings, head, options={"shards": shards})
@@ -78,7 +78,7 @@ def test_values_are_clipped_and_advantages_normalised_only_if_asked(
 
 def test_corrections_and_shards_make_a_difference():
     found = []
-    for correction in ("ppo-ratio", "delayed", "vtrace", "none"):
+    for correction in ("decoupled", "ppo-ratio", "delayed", "vtrace", "none"):
         for shards in (1, 2):
             settings: PPOSettings = replace(PPO_SETTINGS, correction=correction)
             made = Made(settings, options={"shards": shards})
@@ -87,6 +87,19 @@ def test_corrections_and_shards_make_a_difference():
     for place, one in enumerate(found):
         for other in found[place + 1 :]:
             assert np.abs(one - other).max() > 1e-4
+
+
+def test_the_decoupled_objective_is_ppos_own_where_the_data_are_on_policy():
+    found = []
+    for correction in ("decoupled", "ppo-ratio"):
+        made = Made(replace(PPO_SETTINGS, correction=correction))
+        behavior = made.learner.published()
+        made.learner.update(rollout_of(made.spec, behavior), behavior)
+        assert isinstance(made.optimizer, Downhill)
+        found.append([gradient.numpy() for gradient in made.optimizer.gradients])
+    for decoupled, plain in zip(*found, strict=True):
+        assert decoupled == pytest.approx(plain, abs=2e-5)
+        assert np.abs(plain).max() > 1e-3
 
 
 def test_slices_of_a_minibatch_add_up_to_it():

@@ -122,3 +122,11 @@ def test_verify_repeats_it_on_other_processes(tmp_path: Path):
 def test_more_executors_than_environments_are_refused():
     with pytest.raises(ValueError, match="--executors 6 is more than the 5 environments"):
         find_method("ppo").build(CONFIGS["ppo"], LockstepLayout(executors=6))
+
+
+def test_the_default_correction_is_for_the_lag_that_there_is():
+    assert HTS(env="CartPole-v1").correction_used == "decoupled"
+    assert HTS(env="CartPole-v1", lag=0).correction_used == "ppo-ratio"
+    for lag in (0, 1):
+        assert HTS(env="CartPole-v1", learner="a2c", lag=lag).correction_used == "delayed"
+        assert HTS(env="CartPole-v1", lag=lag, correction="none").correction_used == "none"

@@ -1,8 +1,10 @@
 """Proximal policy optimisation on whole intervals: epochs of minibatches (Schulman et al. 2017).
 
-Corrections for the one policy of lag: the ratio itself (what the release of HTS-RL ran), the
-delayed update (the inner loop from θ_{k−1}, its displacement added to θ_k), V-trace targets, or
-none (ratios against log-probabilities recomputed at θ_k).
+Corrections for the one policy of lag: the decoupled objective (steps are clipped around θ_k, and
+what μ would have chosen more often than θ_k counts for less; Hilton, Cobbe & Schulman 2022), the
+ratio itself (what the release of HTS-RL ran), the delayed update (the inner loop from θ_{k−1}, its
+displacement added to θ_k), V-trace targets, or none (ratios against log-probabilities recomputed
+at θ_k).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -35,7 +37,7 @@ from drumline.functional.torch_steps import clip_by_global_norm_
 from drumline.policies.distributions import log_prob_and_entropy
 from drumline.types import Metrics, Rollout, State
 
-Correction = Literal["ppo-ratio", "delayed", "vtrace", "none"]
+Correction = Literal["decoupled", "ppo-ratio", "delayed", "vtrace", "none"]
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class PPO:
         at, log_probs, values = network.frozen, data.log_probs, data.values
         actions = data.actions.reshape(count, *data.actions.shape[2:])
         current = log_probs
-        if settings.correction in ("vtrace", "none"):
+        if settings.correction in ("decoupled", "vtrace", "none"):
             at = network.live
             now = network.evaluate(at, data.observations[:count])
             current, _ = log_prob_and_entropy(network.spec.head, now.outputs, actions)
@@ -146,14 +148,18 @@ class PPO:
         final = network.evaluate(at, data.final_observations).values
         following = data.next_values(values, tail, final)
         inputs = (data.rewards, data.discounts, values, following, data.ended)
-        if settings.correction == "vtrace":
+        if settings.correction in ("decoupled", "vtrace"):
             targets, advantages = vtrace(
                 *inputs, current, data.log_probs, lambda_=settings.gae_lambda
             )
+            if settings.correction == "decoupled":
+                # Σ (γλ)^t Π min(1, π_k / μ) δ: holds the weight of its own step, and is GAE where
+                # π_k = μ, which V-trace's advantages are only for λ = 1.
+                advantages = targets - values
         else:
             advantages = gae(*inputs, lambda_=settings.gae_lambda)
             targets = advantages + values
-        if settings.correction == "none":
+        if settings.correction in ("decoupled", "none"):
             log_probs = current
         return PPOBatch(
             data.observations[:count],

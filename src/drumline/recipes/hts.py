@@ -29,7 +29,7 @@ from drumline.schedules.intervals import RotationPlan
 METHOD = "hts"
 CORRECTIONS = {
     "a2c": ("delayed", "none", "truncated-is", "vtrace"),
-    "ppo": ("ppo-ratio", "delayed", "vtrace", "none"),
+    "ppo": ("decoupled", "ppo-ratio", "delayed", "vtrace", "none"),
 }
 """Legal corrections of each learner; the first is the default."""
 
@@ -43,8 +43,9 @@ class HTS(EpochsConfig, UnrollConfig, SynchronousConfig):
     lag: Literal[0, 1] = 1
     """Policies between acting and learning: 1 overlaps them, 0 is on-policy without overlap."""
     correction: str = "auto"
-    """a2c: delayed (the paper), none, truncated-is, vtrace; ppo: ppo-ratio (what the release
-    ran), delayed, vtrace, none; auto is the first of these."""
+    """a2c: delayed (the paper), none, truncated-is, vtrace; ppo: decoupled, ppo-ratio (what the
+    release ran), delayed, vtrace, none; auto is the first of these, and ppo-ratio for ppo with
+    --lag 0."""
 
     def __post_init__(self) -> None:
         refuse_unusable_epochs(self)
@@ -61,7 +62,10 @@ class HTS(EpochsConfig, UnrollConfig, SynchronousConfig):
     @property
     def correction_used(self) -> str:
         """Return the correction, resolved."""
-        return CORRECTIONS[self.learner][0] if self.correction == "auto" else self.correction
+        if self.correction != "auto":
+            return self.correction
+        on_policy = self.learner == "ppo" and self.lag == 0
+        return "ppo-ratio" if on_policy else CORRECTIONS[self.learner][0]
 
 
 def preset(env_id: str) -> dict[str, Any]:
