@@ -1,7 +1,8 @@
 """What each part of HTS-RL does: the same parts put together otherwise, speed and score per seed.
 
 Every row is one finished run; runs that are in the folder already are read, not repeated, and a run
-that was stopped goes on. Cells: `hts` with each correction and learner, with `--lag 0`, with alpha
+that was stopped goes on. `training_return` is the mean over the whole run of the latest 100 episodes'
+returns: how quickly it learned, with less noise than where it ended. Cells: `hts` with each correction and learner, with `--lag 0`, with alpha
 1 … 256, with own and central inference, with the hard barrier; `a2c`, `ppo` and `impala`.
 
     python benchmarks/learning/hts_ablation.py --runs RUNS --out hts_ablation.csv \\
@@ -92,6 +93,9 @@ def outcome(folder: Path) -> dict[str, object]:
         "env_steps_per_second": f"{made / seconds:.0f}" if seconds > 0 else "",
         "final_score": scores[-1],
         "best_score": max(scores),
+        "training_return": mean(
+            [r for r in rows if r["episode_return_mean"] not in ("", "nan")], "episode_return_mean"
+        ),
         "policy_lag": mean(rows, "policy_lag"),
         "policy_lag_max": max(float(row["policy_lag_max"]) for row in rows),
         "gradient_step_lag": mean(rows, "gradient_step_lag"),
