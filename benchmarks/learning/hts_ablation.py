@@ -1,9 +1,10 @@
 """What each part of HTS-RL does: the same parts put together otherwise, speed and score per seed.
 
 Every row is one finished run; runs that are in the folder already are read, not repeated, and a run
-that was stopped goes on. `training_return` is the mean over the whole run of the latest 100 episodes'
-returns: how quickly it learned, with less noise than where it ended. Cells: `hts` with each correction and learner, with `--lag 0`, with alpha
-1 … 256, with own and central inference, with the hard barrier; `a2c`, `ppo` and `impala`.
+that was stopped goes on. `training_return` is the mean over the whole run of the latest 100
+episodes' returns: how quickly it learned, with less noise than where it ended. Cells: `hts` with
+each correction and learner, with `--lag 0`, with alpha 1 … 256, with own and central inference,
+with the hard barrier; `a2c`, `ppo` and `impala`.
 
     python benchmarks/learning/hts_ablation.py --runs RUNS --out hts_ablation.csv \\
         --env CartPole-v1 --total-steps 100000 --seeds 0 1 2
