@@ -4,7 +4,8 @@ Every row is one finished run; runs that are in the folder already are read, not
 that was stopped goes on. `training_return` is the mean over the whole run of the latest 100
 episodes' returns: how quickly it learned, with less noise than where it ended. Cells: `hts` with
 each correction and learner, with `--lag 0`, with alpha 1 … 256, with own and central inference,
-with the hard barrier; `a2c`, `ppo` and `impala`.
+with the hard barrier; `a2c`, `ppo` and `impala`. Rows of other cells, seeds and budgets that are in
+the table stay; beside it lies its summary, each cell over its seeds.
 
     python benchmarks/learning/hts_ablation.py --runs RUNS --out hts_ablation.csv \\
         --env CartPole-v1 --total-steps 100000 --seeds 0 1 2
@@ -14,12 +15,24 @@ import argparse
 import csv
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from goals import evaluations
 from provenance import provenance, write_table
+
+from drumline.functional.statistics import (
+    bootstrap_interval,
+    interquartile_mean,
+    interquartile_mean_along,
+)
+
+CELL = ("env", "total_steps", "cell", "flags")
+KEY = (*CELL, "seed")
 
 
 @dataclass(frozen=True)
@@ -103,6 +116,25 @@ def outcome(folder: Path) -> dict[str, object]:
     }
 
 
+def summary(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Return interquartile means with 95 % bootstrap intervals over each cell's seeds."""
+    cells: dict[tuple[object, ...], list[Mapping[str, object]]] = {}
+    for row in rows:
+        cells.setdefault(tuple(row[name] for name in CELL), []).append(row)
+    table: list[dict[str, object]] = []
+    for cell, own in cells.items():
+        found: dict[str, object] = dict(zip(CELL, cell, strict=True))
+        found["seeds"] = " ".join(sorted({str(row["seed"]) for row in own}, key=int))
+        for name in ("final_score", "training_return"):
+            values = np.array([float(str(row[name])) for row in own])
+            found[f"{name}_iqm"] = f"{interquartile_mean(values):.1f}"
+            ends = bootstrap_interval(values, seed=0, statistic=interquartile_mean_along)
+            known = len(values) > 1
+            found[f"{name}_interval"] = f"{ends.low:.1f} … {ends.high:.1f}" if known else ""
+        table.append(found)
+    return table
+
+
 def mean(rows: list[dict[str, str]], name: str) -> str:
     return f"{sum(float(row[name]) for row in rows) / len(rows):.3f}"
 
@@ -126,7 +158,10 @@ def main() -> None:
         options.minibatches, options.epochs, options.alpha, options.alphas, options.num_envs
     )
     wanted = tuple(options.cells or [""])
-    table: list[dict[str, object]] = []
+    table: list[Mapping[str, object]] = []
+    if options.out.exists():
+        with open(options.out, newline="") as lines:
+            table = [*csv.DictReader(lines)]
     for name, cell in grid.items():
         if not name.startswith(wanted):
             continue
@@ -137,18 +172,19 @@ def main() -> None:
                 words += [f"--num-envs={options.num_envs}", "--evaluate-every=0"]
                 words += [f"--evaluate-episodes={options.evaluate_episodes}"]
                 carry_out(cell, options.env, folder, words)
-            table.append(
-                {
-                    "env": options.env,
-                    "cell": name,
-                    "seed": seed,
-                    **outcome(folder),
-                    "flags": " ".join((*cell.flags, *cell.layout)),
-                    **provenance([seed]),
-                }
-            )
-            print(table[-1], flush=True)
+            row = {
+                "env": options.env,
+                "total_steps": str(options.total_steps),
+                "cell": name,
+                "seed": str(seed),
+                **outcome(folder),
+                "flags": " ".join((*cell.flags, *cell.layout)),
+                **provenance([seed]),
+            }
+            print(row, flush=True)
+            table = [*(old for old in table if any(old[k] != row[k] for k in KEY)), row]
             write_table(options.out, table)
+            write_table(options.out.with_stem(f"{options.out.stem}_summary"), summary(table))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """The ablation of AES-RL: its cells, its summary, and that nothing is run twice."""
 
 import csv
-import importlib.util
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmark_scripts import load_script
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "learning" / "aes_ablation.py"
 TINY = (
@@ -18,15 +18,7 @@ TINY = (
 
 @pytest.fixture(scope="module")
 def ablation() -> Any:
-    spec = importlib.util.spec_from_file_location("aes_ablation", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(SCRIPT.parents[1]))
-        patch.setitem(sys.modules, "aes_ablation", module)  # for its dataclass
-        spec.loader.exec_module(module)
-    return module
+    return load_script("learning", "aes_ablation")
 
 
 def test_the_grid_has_every_legal_pair_of_rules_and_no_other(ablation: Any):
