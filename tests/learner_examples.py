@@ -348,13 +348,13 @@ def explicit_ppo(made: Made, rollout: Rollout, behavior: np.ndarray, shards: int
     values, old = before.values(), rollout.log_probs
     if not recomputed:
         values[:STEPS] = rollout.values
-    if settings.correction in ("decoupled", "vtrace"):
-        ratios = np.exp(before.log_probs().astype(np.float64) - rollout.log_probs)
+    ratios = np.exp(before.log_probs().astype(np.float64) - rollout.log_probs)
+    if settings.correction == "vtrace":
         rows = before.vtrace(values, ratios, settings.gae_lambda)
-        if settings.correction == "decoupled":
-            rows = Rows(rows.targets, rows.targets - values[:STEPS])
     else:
         rows = before.gae(values)
+    if settings.correction == "decoupled":
+        rows = Rows(rows.targets, rows.advantages * np.minimum(ratios, 1.0))
     if settings.correction in ("decoupled", "none"):
         old = before.log_probs()
     start = behavior if settings.correction == "delayed" else live

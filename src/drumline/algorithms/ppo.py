@@ -32,7 +32,7 @@ from drumline.algorithms.ppo_gradients import (
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
 from drumline.functional.loss_gradients import standardized
 from drumline.functional.losses import explained_variance
-from drumline.functional.returns import gae, vtrace
+from drumline.functional.returns import gae, truncated_importance_ratios, vtrace
 from drumline.functional.torch_steps import clip_by_global_norm_
 from drumline.policies.distributions import log_prob_and_entropy
 from drumline.types import Metrics, Rollout, State
@@ -148,17 +148,15 @@ class PPO:
         final = network.evaluate(at, data.final_observations).values
         following = data.next_values(values, tail, final)
         inputs = (data.rewards, data.discounts, values, following, data.ended)
-        if settings.correction in ("decoupled", "vtrace"):
+        if settings.correction == "vtrace":
             targets, advantages = vtrace(
                 *inputs, current, data.log_probs, lambda_=settings.gae_lambda
             )
-            if settings.correction == "decoupled":
-                # Σ (γλ)^t Π min(1, π_k / μ) δ: holds the weight of its own step, and is GAE where
-                # π_k = μ, which V-trace's advantages are only for λ = 1.
-                advantages = targets - values
         else:
             advantages = gae(*inputs, lambda_=settings.gae_lambda)
             targets = advantages + values
+        if settings.correction == "decoupled":
+            advantages = advantages * truncated_importance_ratios(current, data.log_probs, bar=1.0)
         if settings.correction in ("decoupled", "none"):
             log_probs = current
         return PPOBatch(
