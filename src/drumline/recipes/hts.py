@@ -1,10 +1,11 @@
 """HTS-RL as a recipe: its config, its presets, and the parts that it puts together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 from drumline.protocols import Learner
+from drumline.recipes import actor_critic
 from drumline.recipes.actor_critic import ActorCriticParts, parts_of
 from drumline.recipes.actor_critic_config import (
     EpochsConfig,
@@ -66,6 +67,14 @@ class HTS(EpochsConfig, UnrollConfig, SynchronousConfig):
             return self.correction
         on_policy = self.learner == "ppo" and self.lag == 0
         return "ppo-ratio" if on_policy else CORRECTIONS[self.learner][0]
+
+
+def resolve(config: HTS) -> HTS:
+    """Return the config with what the self-checks found and the correction by name.
+
+    So that a run goes on with its own correction wherever the default has changed since.
+    """
+    return replace(actor_critic.resolve(config), correction=config.correction_used)
 
 
 def preset(env_id: str) -> dict[str, Any]:

@@ -78,7 +78,7 @@ METHODS: dict[str, Method] = {
     },
     erl.METHOD: Method(erl.ERL, erl.preset, erl.build, SteadyRun, erl.packages),
     td3.METHOD: Method(td3.TD3, td3.preset, td3.build, StreamRun, td3.packages),
-    hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, actor_critic.resolve),
+    hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, hts.resolve),
     a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),
     ppo.METHOD: _actor_critic(ppo.PPO, ppo.preset, ppo.build, LockstepLayout, lockstep.resolve),
     impala.METHOD: dataclasses.replace(
