@@ -193,7 +193,6 @@ class Rows(NamedTuple):
 
     targets: np.ndarray
     advantages: np.ndarray
-    weights: np.ndarray | None = None
 
 
 class Explicit:
@@ -355,7 +354,7 @@ def explicit_ppo(made: Made, rollout: Rollout, behavior: np.ndarray, shards: int
     else:
         rows = before.gae(values)
     if settings.correction == "decoupled":
-        rows = rows._replace(weights=np.minimum(ratios, 1.0))
+        rows = Rows(rows.targets, rows.advantages * np.minimum(ratios, 1.0))
     if settings.correction in ("decoupled", "none"):
         old = before.log_probs()
     start = behavior if settings.correction == "delayed" else live
@@ -397,8 +396,6 @@ def _ppo_loss(
     advantages = rows.advantages.reshape(-1)[chosen]
     if settings.normalize_advantages:
         advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-    if rows.weights is not None:
-        advantages = advantages * rows.weights.reshape(-1)[chosen]
     total = torch.zeros((), dtype=torch.float64)
     kl = 0.0
     for row, place in enumerate(chosen):

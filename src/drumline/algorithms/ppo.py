@@ -155,10 +155,8 @@ class PPO:
         else:
             advantages = gae(*inputs, lambda_=settings.gae_lambda)
             targets = advantages + values
-        weights = None
         if settings.correction == "decoupled":
-            ratios = truncated_importance_ratios(current, data.log_probs, bar=1.0)
-            weights = ratios.reshape(-1).numpy()
+            advantages = advantages * truncated_importance_ratios(current, data.log_probs, bar=1.0)
         if settings.correction in ("decoupled", "none"):
             log_probs = current
         return PPOBatch(
@@ -168,7 +166,6 @@ class PPO:
             values.reshape(-1).numpy(),
             targets.reshape(-1).numpy(),
             advantages.reshape(-1).numpy(),
-            weights,
         )
 
     def _epochs(
@@ -211,8 +208,6 @@ class PPO:
         advantages = batch.advantages.take(rows)
         if settings.normalize_advantages:
             advantages = standardized(advantages)
-        if batch.weights is not None:
-            advantages = advantages * batch.weights.take(rows)
         gradient = network.live.gradient
         total = torch.zeros_like(gradient) if len(chosen) > 1 else None
         parts: list[PPOParts] = []

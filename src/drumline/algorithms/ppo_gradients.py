@@ -29,8 +29,6 @@ class PPOBatch(NamedTuple):
     values: np.ndarray
     targets: np.ndarray
     advantages: np.ndarray
-    weights: np.ndarray | None = None
-    """What each row's surrogate counts for; None: all the same."""
 
 
 class PPOParts(NamedTuple):
