@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import steady_runs
+import whole_runs
 from doubles import KillAt, SleepAt
-from steady_runs import folder_for, run_on
 from stopping import stop_at_call
+from whole_runs import folder_for, run_on
 
 from drumline.buffers import queued_replay
 from drumline.commands.run import Run, resume, silent, train
@@ -41,13 +41,13 @@ DISCRETE = replace(SMALL, env="CartPole-v1", total_steps=400, mean_evaluations=0
 SYNC = replace(SMALL, schedule="sync")
 CONFIGS = {"continuous": SMALL, "discrete": DISCRETE, "sync": SYNC}
 WALL = ("wall_seconds", "waited_seconds")
-LASTING = (*steady_runs.LASTING, "events.jsonl")
+LASTING = (*whole_runs.LASTING, "events.jsonl")
 
 
 def lasting_bytes(folder: RunFolder) -> dict[str, bytes]:
     """Everything in a run folder that wall-clock time has no part in, the replay included."""
     metrics = repr([{k: v for k, v in row.items() if k not in WALL} for row in metrics_of(folder)])
-    return {**steady_runs.lasting_bytes(folder, LASTING), "metrics.csv": metrics.encode()}
+    return {**whole_runs.lasting_bytes(folder, LASTING), "metrics.csv": metrics.encode()}
 
 
 def metrics_of(folder: RunFolder) -> list[dict[str, str]]:

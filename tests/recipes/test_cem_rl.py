@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from steady_runs import SMALL_CEM_RL as SMALL
-from steady_runs import run_on
+from whole_runs import SMALL_CEM_RL as SMALL
+from whole_runs import run_on
 
 from drumline import seeding
 from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episode

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from doubles import KillAt, SleepAt
-from steady_runs import LASTING, SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, run_on
 from stopping import stop_at_call
+from whole_runs import LASTING, SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, run_on
 
 from drumline.commands.run import resume, train
 from drumline.commands.verify import verify_again

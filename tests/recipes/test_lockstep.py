@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 from doubles import KillAt
+from whole_runs import run_on
 
-from drumline.commands.run import resume, silent, train
+from drumline.commands.run import resume, train
 from drumline.commands.verify import verify_again
 from drumline.recipes.a2c import A2C
-from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.hts import HTS
 from drumline.recipes.layout import LockstepLayout
-from drumline.recipes.methods import find_method, method_of
+from drumline.recipes.methods import find_method
 from drumline.recipes.ppo import PPO
-from drumline.recipes.rotation import RotationRun
-from drumline.runs.folder import RunFolder
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",
@@ -40,23 +38,6 @@ LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv")
 
 def lasting_bytes(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in LASTING}
-
-
-def folder_for(out: Path, config: Any, layout: LockstepLayout) -> RunFolder:
-    return RunFolder.create(
-        out,
-        method=method_of(config),
-        env_id=config.env,
-        seed=config.seed,
-        document=run_document(config, layout, PROMISE),
-    )
-
-
-def run_on(out: Path, config: Any, layout: LockstepLayout, **options: Any) -> RunFolder:
-    folder = folder_for(out, config, layout)
-    recipe = find_method(method_of(config)).build(config, layout)
-    RotationRun(recipe, folder, layout, silent(), **options).run()
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +82,7 @@ def test_every_layout_gives_the_bits_of_hts_without_lag(
 def test_a_killed_executor_changes_no_byte(tmp_path: Path, expected: Any, name: str, point: str):
     probe = KillAt(point, tmp_path / "flag")
     layout = LockstepLayout(executors=2, halves=2)
-    folder = run_on(tmp_path / "run", CONFIGS[name], layout, probe_factory=probe)
+    folder = run_on(tmp_path / "run", CONFIGS[name], layout, probe=probe)
     assert (tmp_path / "flag").exists()
     assert lasting_bytes(folder.path) == expected[name]
 

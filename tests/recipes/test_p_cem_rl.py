@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from steady_runs import SMALL_P_CEM_RL
+from whole_runs import SMALL_P_CEM_RL
 
 from drumline.commands.run import train
 from drumline.commands.verify import verify_again

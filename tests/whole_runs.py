@@ -1,4 +1,4 @@
-"""Whole runs of methods whose jobs end in any order, and what of a run folder lasts."""
+"""Whole runs of a method on a layout, small configs for them, and what of a run folder lasts."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.erl import ERL
 from drumline.recipes.layout import Layout
 from drumline.recipes.methods import find_method, method_of
-from drumline.recipes.steady import SteadyRun
 from drumline.runs.folder import RunFolder
 from drumline.runs.segments import segments_there
 
@@ -70,6 +69,7 @@ def folder_for(out: Path, config: Any, layout: Layout) -> RunFolder:
 def run_on(out: Path, config: Any, layout: Layout, probe: Any = None, **options: Any) -> RunFolder:
     """Train on a layout, with a probe at every point of a job."""
     folder = folder_for(out, config, layout)
-    recipe = find_method(method_of(config)).build(config, layout)
-    SteadyRun(recipe, folder, layout, silent(), probe_factory=probe, **options).run()
+    method = find_method(method_of(config))
+    recipe = method.build(config, layout)
+    method.run(recipe, folder, layout, silent(), probe_factory=probe, **options).run()
     return folder
