@@ -1,6 +1,7 @@
 """Lanes: one stream per environment, whatever the engine, the grouping or the order of calls."""
 
 import pickle
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -20,6 +21,7 @@ from envs.lane_streams import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drumline.envs.held_pool import HeldPool
 from drumline.envs.lanes import LaneHistory, LanesSpec, NotReproducible, episode_seed
 from drumline.envs.make import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.timing import Constant
@@ -168,9 +170,9 @@ def test_an_envpool_stream_is_that_of_a_pool_of_one_without_its_phantom_steps(
     driver.run([100, 100])
     for lane in range(2):
         seed = renewal_seed(7, 3 + lane, 0)
-        pool = envpool.make(
-            spec.id, env_type="gymnasium", num_envs=1, seed=seed, num_threads=1, **spec.options
-        )
+        options = {"num_envs": 1, "seed": seed, "num_threads": 1, **spec.options}
+        held = HeldPool(partial(envpool.make, spec.id, env_type="gymnasium", **options))
+        pool = held.pool
         limit, length, episode = spec.options["max_episode_steps"], 0, 0
         observation = pool.reset()[0]
         dtype = driver.lanes._form.dtype

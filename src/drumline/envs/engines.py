@@ -11,6 +11,7 @@ import numpy as np
 
 from drumline.envs.envpool_package import envpool_with
 from drumline.envs.football_frames import FootballFrames, is_football, stacked_space
+from drumline.envs.held_pool import HeldPool
 from drumline.envs.make import EnvironmentProblem
 
 _ONLY = np.zeros(1, np.int64)
@@ -23,6 +24,7 @@ class EnvPoolEnvironment:
         self._envpool = envpool_with(env_id)
         self._id = env_id
         self._options = options
+        self._held: HeldPool | None = None
         self._pool: Any = None
         try:
             self._make(0)
@@ -40,11 +42,12 @@ class EnvPoolEnvironment:
         self.limit = int(getattr(spec, "max_episode_steps", 0) or 0)
 
     def _make(self, seed: int) -> None:
-        if self._pool is not None:
-            self._pool.close()
-        self._pool = self._envpool.make(
-            self._id, env_type="gymnasium", num_envs=1, seed=seed, num_threads=1, **self._options
+        self.close()
+        make, kind, options = self._envpool.make, "gymnasium", self._options
+        self._held = HeldPool(
+            lambda: make(self._id, env_type=kind, num_envs=1, seed=seed, num_threads=1, **options)
         )
+        self._pool = self._held.pool
         with warnings.catch_warnings():
             # It builds its spaces when first asked, with float64 bounds for float32: Gymnasium
             # would warn in every episode.
@@ -68,4 +71,6 @@ class EnvPoolEnvironment:
 
     def close(self) -> None:
         """Close the pool."""
-        self._pool.close()
+        self._pool = None
+        if self._held is not None:
+            self._held.close()

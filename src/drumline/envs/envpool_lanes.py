@@ -13,6 +13,7 @@ import numpy as np
 from drumline.envs.envpool_package import envpool_with
 from drumline.envs.football import Checkpoints, no_checkpoints
 from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
+from drumline.envs.held_pool import HeldPool
 from drumline.envs.lanes import (
     ActionForm,
     LaneHistory,
@@ -57,6 +58,7 @@ class EnvPoolLanes:
         self._threads = threads
         self._all = np.arange(count, dtype=np.int32)
         self._elapsed = np.zeros(count, np.int64)
+        self._held: HeldPool | None = None
         self._pool: Any = None
         known: Any = self._envpool.make_spec(spec.id, **self._options)
         self._limit = _limit_counted_here(known)
@@ -178,9 +180,9 @@ class EnvPoolLanes:
 
     def close(self) -> None:
         """Close the pool."""
-        if self._pool is not None:
-            self._pool.close()
         self._pool = None
+        if self._held is not None:
+            self._held.close()
 
     def _anew(self, renewal: int) -> np.ndarray:
         numbers = range(self._first, self._first + self.count)
@@ -192,14 +194,17 @@ class EnvPoolLanes:
         options = self._options
         if self._limit:
             options = {**options, "max_episode_steps": self._limit + 1}
-        self._pool = self._envpool.make(
-            self._id,
-            env_type="gymnasium",
-            num_envs=self.count,
-            seed=seeds,
-            num_threads=self._threads,
-            **options,
+        self._held = HeldPool(
+            lambda: self._envpool.make(
+                self._id,
+                env_type="gymnasium",
+                num_envs=self.count,
+                seed=seeds,
+                num_threads=self._threads,
+                **options,
+            )
         )
+        self._pool = self._held.pool
 
     def _call(self, ids: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
         # what `step` does without its dictionaries, which cost as much as 16 steps of CartPole
