@@ -1,7 +1,8 @@
 """Learning goals: train to each, resumably, and note when it was met.
 
 A goal is met at the first scheduled evaluation whose mean reaches it and whose next evaluation is
-not below 0.9 of it. Runs that are already in the folder are read, stopped ones go on.
+not below 0.9 of it (1.1 of it, where it is negative). Runs that are already in the folder are read,
+stopped ones go on.
 """
 
 import argparse
@@ -46,9 +47,10 @@ def in_training(folder: Path, column: str) -> list[dict[str, str]]:
 
 
 def reached(rows: list[dict[str, str]], goal: float) -> dict[str, str] | None:
-    """Return the first row that reaches the goal and whose next is not below 0.9 of it."""
+    """Return the first row that reaches the goal and whose next is short of it by 0.1 at most."""
+    least = goal - 0.1 * abs(goal)
     for row, following in pairwise(rows):
-        if float(row["mean"]) >= goal and float(following["mean"]) >= 0.9 * goal:
+        if float(row["mean"]) >= goal and float(following["mean"]) >= least:
             return row
     return None
 
