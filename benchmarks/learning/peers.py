@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class Case:
     """From one budget to the next."""
     episodes: int
     seeds: int
+    count: int = BUDGETS
 
     @property
     def env_steps(self) -> int:
@@ -61,7 +62,7 @@ class Case:
 
     @property
     def budgets(self) -> list[int]:
-        return [self.env_steps * (number + 1) for number in range(BUDGETS)]
+        return [self.env_steps * (number + 1) for number in range(self.count)]
 
 
 _TD3_BLOCK = 500
@@ -131,12 +132,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     parser.add_argument("--seeds", nargs="*", type=int, help="default: as many as the case has")
+    parser.add_argument("--budgets", type=int, default=BUDGETS, help="runs end at this one of them")
     options = parser.parse_args()
     peer = Peer(options.peer_python)
     peer_versions = peer.versions()
     table = read_table(options.out)
     for name in options.cases:
-        case = CASES[name]
+        case = replace(CASES[name], count=options.budgets)
         for seed in range(case.seeds) if options.seeds is None else options.seeds:
             for who in (PEER, *case.ours):
                 if any((r["case"], r["who"], r["seed"]) == (name, who, str(seed)) for r in table):
