@@ -12,7 +12,7 @@ demo: setup
 	@$(BIN)/drumline plot last
 
 test: setup
-	@$(BIN)/python -m pytest -m 'not slow'
+	@$(BIN)/python -m pytest -m 'not slow' -n logical --maxprocesses 4 --dist loadfile
 
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
