@@ -1,5 +1,7 @@
 """Shape checks and repeatable property tests for the whole suite."""
 
+import signal
+
 import hypothesis
 import torch
 from jaxtyping import install_import_hook
@@ -13,6 +15,10 @@ install_import_hook(["drumline.functional", "drumline.algorithms"], "beartype.be
 # orthogonal weights took seconds. What must not depend on threads sets their number itself.
 torch.set_num_threads(1)
 threadpool_limits(1, "blas")
+
+# A shell that starts the suite in the background has it and its children ignore Ctrl-C, which some
+# tests send: a terminal does not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A red suite must be red again when it is run again, on any machine and under any load.
 hypothesis.settings.register_profile(

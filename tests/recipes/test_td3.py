@@ -70,8 +70,10 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers
     run = train(CONTINUOUS, workers=workers, out=tmp_path / "run")
     assert lasting_bytes(run) == expected["continuous"]
     rows = [row.split(",") for row in run.folder.processes_csv.read_text().splitlines()[1:]]
-    assert [row[0] for row in rows].count("evaluator") == workers
-    assert all(int(row[3]) > 0 for row in rows)
+    evaluated = [int(row[3]) for row in rows if row[0] == "evaluator"]
+    assert len(evaluated) == workers
+    # Whoever has started first may take every episode of so few.
+    assert sum(evaluated) == 3 * CONTINUOUS.evaluate_episodes
 
 
 @pytest.mark.parametrize("name", CONFIGS)
