@@ -52,7 +52,7 @@ class Case:
     """From one budget to the next."""
     episodes: int
     seeds: int
-    count: int = BUDGETS
+    budget_count: int = BUDGETS
 
     @property
     def env_steps(self) -> int:
@@ -62,7 +62,7 @@ class Case:
 
     @property
     def budgets(self) -> list[int]:
-        return [self.env_steps * (number + 1) for number in range(self.count)]
+        return [self.env_steps * (number + 1) for number in range(self.budget_count)]
 
 
 _TD3_BLOCK = 500
@@ -138,7 +138,7 @@ def main() -> None:
     peer_versions = peer.versions()
     table = read_table(options.out)
     for name in options.cases:
-        case = replace(CASES[name], count=options.budgets)
+        case = replace(CASES[name], budget_count=options.budgets)
         for seed in range(case.seeds) if options.seeds is None else options.seeds:
             for who in (PEER, *case.ours):
                 if any((r["case"], r["who"], r["seed"]) == (name, who, str(seed)) for r in table):
