@@ -12,11 +12,11 @@ import doubles
 import numpy as np
 import pytest
 from doubles import KillAt, SleepAt
+from whole_runs import run_on
 
 from drumline.commands.run import resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.protocols import WorkerError
-from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.hts import HTS, build
 from drumline.recipes.layout import RotationLayout
 from drumline.recipes.rotation import RotationRun
@@ -56,19 +56,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, by
         name: lasting_bytes(train(config, workers="inline", out=out / name).path)
         for name, config in CONFIGS.items()
     }
-
-
-def run_on(out: Path, config: HTS, layout: RotationLayout, probe: Any = None) -> RunFolder:
-    folder = RunFolder.create(
-        out,
-        method="hts",
-        env_id=config.env,
-        seed=config.seed,
-        document=run_document(config, layout, PROMISE),
-    )
-    recipe = build(config, layout)
-    RotationRun(recipe, folder, layout, silent(), probe_factory=probe).run()
-    return folder
 
 
 LAYOUTS = [
@@ -140,17 +127,8 @@ def test_random_sleeps_change_no_byte(tmp_path: Path, expected: Any):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected: Any, name: str):
-    config = CONFIGS[name]
     layout = RotationLayout(executors=2)
-    folder = RunFolder.create(
-        tmp_path / "run",
-        method="hts",
-        env_id=config.env,
-        seed=config.seed,
-        document=run_document(config, layout, PROMISE),
-    )
-    recipe = build(config, layout)
-    RotationRun(recipe, folder, layout, silent(), last_update=5).run()
+    folder = run_on(tmp_path / "run", CONFIGS[name], layout, last_update=5)
     # As a kill leaves it: the final evaluation of the shorter run is no part of the longer one.
     again = resume(folder, RotationLayout(pool="inline"))
     assert lasting_bytes(again.path) == expected[name]
