@@ -1,6 +1,7 @@
 """AES-RL's promise: layouts, kills, sleeps, stops and resumes change no byte; what it refuses."""
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ SMALL = AES(
 )
 DISCRETE = replace(SMALL, env="CartPole-v1", total_steps=400, mean_evaluations=0)
 SYNC = replace(SMALL, schedule="sync")
-CONFIGS = {"continuous": SMALL, "discrete": DISCRETE, "sync": SYNC}
+SLOW_CRITIC = replace(SMALL, mean_evaluations=0, critic_step_cost=2_000_000, critic_lag=40)
+CONFIGS = {"continuous": SMALL, "discrete": DISCRETE, "sync": SYNC, "slow critic": SLOW_CRITIC}
 WALL = ("wall_seconds", "waited_seconds")
 LASTING = (*whole_runs.LASTING, "events.jsonl")
 
@@ -82,6 +84,7 @@ def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
     [
         ("continuous", 2),
         ("sync", 2),
+        ("slow critic", 2),
         pytest.param("discrete", 3, marks=pytest.mark.slow),
         pytest.param("continuous", 1, marks=pytest.mark.slow),
         pytest.param("continuous", 5, marks=pytest.mark.slow),
@@ -228,6 +231,7 @@ def test_an_environment_with_hidden_state_is_refused(tmp_path: Path):
         ({"mean_rule": "rank"}, "variance_rule 'welford-adaptive' weighs by the step size"),
         ({"replay_size": 8}, "--replay-size 8 is smaller than --batch-size 16"),
         ({"concurrency": 0}, "--concurrency must be above 0"),
+        ({"critic_lag": -1}, "--critic-lag must be 0 or more, got -1"),
         ({"mean_evaluations": -1}, "--mean-evaluations must be 0 or more"),
         ({"hidden": ()}, "--hidden needs layers"),
         ({"replay_events": "events.jsonl"}, "--replay-events goes with --clock wall"),
@@ -257,13 +261,43 @@ def test_other_strategies_run_in_the_same_loop(tmp_path: Path, strategy: str):
         assert float(row["improvement_over_mean"]) == gain
 
 
-def test_a_logical_worker_is_never_idle_and_the_critic_waits_for_warm_up(tmp_path: Path):
-    rows = metrics_of(run_on(tmp_path / "run", SMALL, INLINE))
+def test_a_logical_worker_need_not_be_idle_and_the_critic_waits_for_warm_up(tmp_path: Path):
+    rows = metrics_of(run_on(tmp_path / "run", replace(SMALL, critic_lag=0), INLINE))
     assert {row["logical_worker"] for row in rows} == {"0.0", "1.0", "2.0"}
     assert {row["idle_virtual_seconds"] for row in rows} == {"0.0"}
     warm = next(row for row in rows if int(row["env_steps"]) >= SMALL.warmup_steps)
     idle = float(rows[-1]["critic_idle_virtual_seconds"])
     assert idle >= float(warm["virtual_seconds"]) > 0.0
+
+
+def steps_at_starts(folder: RunFolder, config: AES) -> list[tuple[int, int]]:
+    """Env steps and critic steps that had been taken when each individual began."""
+    events = [json.loads(line) for line in (folder.path / "events.jsonl").read_text().splitlines()]
+    critic = config.concurrency
+    found: list[tuple[int, int]] = []
+    for event in events:
+        before = [e for e in events if e["end"] <= event["start"]]
+        counted = sum(e["env_steps"] for e in before)
+        if event["worker"] != critic and counted >= config.warmup_steps:
+            jobs = sum(e["worker"] == critic for e in before)
+            found.append((counted, jobs * config.critic_batches))
+    return found
+
+
+def test_individuals_wait_for_a_critic_that_is_far_behind(tmp_path: Path):
+    waiting = steps_at_starts(run_on(tmp_path / "run", SLOW_CRITIC, INLINE), SLOW_CRITIC)
+    assert len(waiting) > 5
+    assert all(critic > 0 and counted - critic < 40 for counted, critic in waiting)
+    nobody = replace(SLOW_CRITIC, critic_lag=0)
+    behind = steps_at_starts(run_on(tmp_path / "nobody", nobody, INLINE), nobody)
+    assert behind[0][1] == 0
+    assert max(counted - critic for counted, critic in behind) > 100
+
+
+def test_without_refined_individuals_nobody_waits_for_a_critic(tmp_path: Path):
+    config = replace(SLOW_CRITIC, p_desired=0.0)
+    rows = metrics_of(run_on(tmp_path / "run", config, INLINE))
+    assert {row["idle_virtual_seconds"] for row in rows} == {"0.0"}
 
 
 def test_individuals_of_a_generation_begin_together_once_all_before_have_been_told(tmp_path: Path):

@@ -81,6 +81,9 @@ class AES(ClockConfig, RefiningConfig):
     """Gradient steps of an RL individual with --actor-steps fixed."""
     critic_batches: int = 1000
     """Gradient steps of one critic job."""
+    critic_lag: int = 5000
+    """No individual begins before the critic's first job has ended, nor while its steps are this
+    many behind the env's; 0: nobody waits for it, as in the release."""
 
     def __post_init__(self) -> None:
         RefiningConfig.__post_init__(self)
@@ -89,7 +92,7 @@ class AES(ClockConfig, RefiningConfig):
         refuse_nonpositive(self, "fitness_range", "initial_variance", "control_slope")
         refuse_nonpositive(self, "actor_steps_scale")
         refuse_outside_unit(self, "p_desired")
-        refuse_negative(self, "kl_bound")
+        refuse_negative(self, "kl_bound", "critic_lag")
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)
 
     @property
@@ -178,6 +181,7 @@ def build(config: AES, layout: SteadyLayout) -> SteadyRecipe:
         mean_evaluations=config.mean_evaluations,
         batch_size=config.batch_size,
         critic_batches=config.critic_batches,
+        critic_lag=config.critic_lag,
         recent_episodes=config.recent_episodes,
         actor_steps=partial(_actor_steps, config),
         learns_critics=config.p_desired > 0.0,

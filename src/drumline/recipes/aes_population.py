@@ -4,7 +4,8 @@ ask     warm-up: a random episode │ else z ~ strategy: ES, or RL after gradien
 append  the episode enters the replay, whatever comes of the individual
 tell    the individual's first part ends → its mean is evaluated; its second part ends → tell
 barrier with `generation`, individuals begin together: once all earlier ones have been told
-critic  a job of minibatches whenever it is idle and has taken fewer steps than the env
+critic  a job of minibatches whenever it is idle and has taken fewer steps than the env;
+        individuals begin once it has had a job, while it is not too far behind
 """
 
 from collections import deque
@@ -66,6 +67,9 @@ class PopulationPlan:
     batch_size: int
     critic_batches: int
     """Gradient steps of a critic job."""
+    critic_lag: int
+    """No individual begins before the critic's first job has ended, nor while its steps are this
+    many behind the env's; 0: nobody waits for it."""
     recent_episodes: int
     """Episodes whose lengths the actor steps are made of."""
     actor_steps: Callable[[int], int]
@@ -207,10 +211,8 @@ class AESPopulation:
 
     def ask_critic(self) -> Job | None:
         """Return a critic job while the critic has taken fewer steps than the environment."""
-        plan, counted = self._plan, self.env_steps_counted
-        if not plan.learns_critics or counted < plan.warmup_steps:
-            return None
-        if self._critics.critic_steps >= counted or self._replay.watermark < plan.batch_size:
+        plan = self._plan
+        if not self._critic_learns() or self._steps_behind() <= 0:
             return None
         number = self._counters["critic_jobs"]
         self._counters["critic_jobs"] += 1
@@ -305,9 +307,22 @@ class AESPopulation:
                 index, version, kind, episode_return, length, moved, vector
             )
 
+    def _critic_learns(self) -> bool:
+        plan = self._plan
+        warm = self.env_steps_counted >= plan.warmup_steps
+        return plan.learns_critics and warm and self._replay.watermark >= plan.batch_size
+
+    def _steps_behind(self) -> int:
+        return self.env_steps_counted - self._critics.critic_steps
+
     def _admits(self) -> bool:
         """Whether another individual may begin now."""
         counters, generation = self._counters, self._plan.generation
+        if self._plan.critic_lag and self._critic_learns():
+            # The critic has a job then, or has caught up; a job's end asks again.
+            untrained = self._critics.critic_steps == 0
+            if untrained or self._steps_behind() >= self._plan.critic_lag:
+                return False
         if not generation:
             return True
         if not counters["places"] and not counters["living"]:
