@@ -272,6 +272,31 @@ class SleepAt:
 
 
 @dataclass(frozen=True)
+class GatherAt:
+    """Probe factory: at its first of `points` a process waits until `count` have come to one.
+
+    So everyone gets work, however late some have started.
+    """
+
+    points: tuple[str, ...]
+    count: int
+    folder: Path
+
+    def __call__(self) -> Probe:
+        came = self.folder / str(os.getpid())
+
+        def probe(point: str) -> None:
+            if point in self.points and first(came):
+                deadline = time.monotonic() + 60.0
+                while len(list(self.folder.iterdir())) < self.count:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"fewer than {self.count} processes came to {point}")
+                    time.sleep(0.005)
+
+        return probe
+
+
+@dataclass(frozen=True)
 class DiesBeforeRinging:
     """Actor factory: the first one to answer writes its state words and dies before it rings."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import whole_runs
-from doubles import KillAt, SleepAt
+from doubles import GatherAt, KillAt, SleepAt
 from stopping import stop_at_call
 from whole_runs import folder_for, run_on
 
@@ -94,13 +94,15 @@ def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
 def test_the_number_of_processes_changes_no_byte(
     tmp_path: Path, expected: Any, name: str, workers: int
 ):
-    folder = run_on(tmp_path / "run", CONFIGS[name], SteadyLayout(workers=workers))
+    # One of more processes than logical workers may find nothing to do.
+    least = min(workers, CONFIGS[name].concurrency)
+    probe = GatherAt(("individual-begun",), least, tmp_path / "came")
+    probe.folder.mkdir()
+    folder = run_on(tmp_path / "run", CONFIGS[name], SteadyLayout(workers=workers), probe)
     assert lasting_bytes(folder) == expected[name]
     rows = [row.split(",") for row in folder.processes_csv.read_text().splitlines()[1:]]
     assert [row[0] for row in rows].count("worker") == workers
-    # One of more processes than logical workers may find nothing to do.
-    busy = [int(row[3]) > 0 for row in rows]
-    assert sum(busy) >= min(workers, CONFIGS[name].concurrency)
+    assert sum(row[0] == "worker" and int(row[3]) > 0 for row in rows) >= least
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from doubles import KillAt, SleepAt
+from doubles import GatherAt, KillAt, SleepAt
 from stopping import stop_at_call
 from whole_runs import LASTING, SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, run_on
 
@@ -106,7 +106,9 @@ def test_the_number_of_processes_changes_no_byte(
     tmp_path: Path, expected: Any, name: str, workers: int
 ):
     case = CASES[name]
-    folder = run_on(tmp_path / "run", case.config, case.layout(workers=workers))
+    probe = GatherAt(("individual-begun",), workers, tmp_path / "came")
+    probe.folder.mkdir()
+    folder = run_on(tmp_path / "run", case.config, case.layout(workers=workers), probe)
     assert lasting_bytes(folder, case.names) == expected[name]
     rows = [row.split(",") for row in folder.processes_csv.read_text().splitlines()[1:]]
     assert [row[0] for row in rows].count("worker") == workers

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from doubles import KillAt, SleepAt
+from doubles import GatherAt, KillAt, SleepAt
 
 from drumline.commands.run import resume, silent, train
 from drumline.commands.verify import verify_again
@@ -211,8 +211,10 @@ def test_verify_repeats_a_run_and_notices_a_changed_row(tmp_path: Path):
 
 def test_every_process_of_the_layout_works_and_nothing_is_left_behind(tmp_path: Path):
     before = set(os.listdir("/dev/shm"))
-    run = train(replace(SMALL, total_steps=4_000), workers=2, out=tmp_path / "run")
-    rows = run.folder.processes_csv.read_text().splitlines()[1:]
+    probe = GatherAt(("episode-begun",), 2, tmp_path / "came")
+    probe.folder.mkdir()
+    folder = run_with_probe(tmp_path / "run", probe)
+    rows = folder.processes_csv.read_text().splitlines()[1:]
     assert len(rows) == 2
     assert all(int(row.split(",")[3]) > 0 for row in rows)
     assert set(os.listdir("/dev/shm")) <= before
