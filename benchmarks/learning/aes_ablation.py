@@ -5,7 +5,7 @@ pair are left out. Around `--base` one of r, b, n and K varies at a time. Every 
 one finished run with its evaluations against env steps, virtual seconds (a core for every logical
 worker: the same on every machine) and wall-clock seconds (of this machine with what else it did).
 A row that is in the CSV is kept; a run that was stopped goes on. Beside the CSV lies its summary:
-each cell over its seeds, at the end and at equal budgets.
+each cell over its seeds, at the end and at equal budgets among those of the same p_desired.
 
     python benchmarks/learning/aes_ablation.py --runs RUNS --out aes_ablation.csv \\
         --env InvertedPendulum-v5 --total-steps 5000 --seeds 0 1
@@ -160,13 +160,17 @@ def outcome(folder: Path) -> dict[str, object]:
 
 
 def summary(rows: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
-    """Return each cell over its seeds: at the end, and at budgets that every run has spent."""
+    """Return each cell over its seeds: at the end, and at budgets that every rival has spent.
+
+    Rivals have the same p_desired: a share of refined individuals costs many times what their
+    env steps cost, so within the time of runs without them no other has begun.
+    """
     by_cell: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
     for row in rows:
-        by_cell.setdefault((row["env"], row["total_steps"], row["cell"]), []).append(row)
+        by_cell.setdefault((*rivalry(row), row["cell"]), []).append(row)
     table: list[dict[str, object]] = []
-    for (env, steps, cell), own in by_cell.items():
-        rivals = [row for row in rows if (row["env"], row["total_steps"]) == (env, steps)]
+    for (env, steps, share, cell), own in by_cell.items():
+        rivals = [row for row in rows if rivalry(row) == (env, steps, share)]
         final = np.array([float(row["final_score"]) for row in own])
         apart = spread(final)
         found: dict[str, object] = {
@@ -192,6 +196,10 @@ def summary(rows: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
     return table
 
 
+def rivalry(row: Mapping[str, str]) -> tuple[str, str, str]:
+    return row["env"], row["total_steps"], row["p_desired"]
+
+
 def numbers(text: str) -> list[float]:
     return [float(word) for word in text.split(";")]
 
@@ -210,6 +218,11 @@ def score_at(row: Mapping[str, str], clock: str, budget: float) -> float:
 
 def mean(rows: Sequence[Mapping[str, str]], name: str) -> float:
     return sum(float(row[name]) for row in rows) / len(rows)
+
+
+def keep(table: Sequence[Mapping[str, str]], out: Path) -> None:
+    write_table(out, table)
+    write_table(out.with_stem(f"{out.stem}_summary"), summary(table))
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
@@ -269,8 +282,9 @@ def main() -> None:
         }
         table.append(row)
         print(f"{name}, seed {seed}: {row['final_score']}", flush=True)
-        write_table(options.out, table)
-        write_table(options.out.with_stem(f"{options.out.stem}_summary"), summary(table))
+        keep(table, options.out)
+    if table:
+        keep(table, options.out)
 
 
 if __name__ == "__main__":

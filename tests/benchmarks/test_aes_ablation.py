@@ -45,12 +45,13 @@ def test_one_number_varies_at_a_time_around_the_published_setting(ablation: Any)
     assert changed[3].flags[0] == "--mean-rule=absolute"
 
 
-def row(cell: str, seed: int, means: str, seconds: str) -> dict[str, str]:
+def row(cell: str, seed: int, means: str, seconds: str, share: str = "0.5") -> dict[str, str]:
     final = means.rpartition(";")[2]
     return {
         "env": "E",
         "total_steps": "9",
         "cell": cell,
+        "p_desired": share,
         "seed": str(seed),
         "final_score": final,
         "largest_drawdown": "1.0",
@@ -66,10 +67,12 @@ def row(cell: str, seed: int, means: str, seconds: str) -> dict[str, str]:
 def test_cells_are_compared_at_budgets_that_every_run_has_spent(ablation: Any):
     slow = [row("sync", 0, "1.0;5.0", "3;8"), row("sync", 1, "3.0;7.0", "3;9")]
     fast = [row("async", 0, "2.0;4.0", "2;5")]
-    sync, lone = ablation.summary([*slow, *fast])
+    other_share = row("none refined", 0, "1.0;1.0", "0;1", "0.0")
+    sync, lone, quick = ablation.summary([*slow, *fast, other_share])
     assert (sync["final_iqm"], sync["final_std"], sync["worst_seed"]) == (6.0, 1.414, 5.0)
     assert (sync["budget_virtual_seconds"], sync["iqm_at_equal_virtual_seconds"]) == (5.0, 2.0)
     assert (lone["iqm_at_equal_virtual_seconds"], lone["final_std"]) == (4.0, "")
+    assert (quick["budget_virtual_seconds"], quick["iqm_at_equal_virtual_seconds"]) == (1.0, 1.0)
     assert (sync["iqm_at_equal_env_steps"], sync["seeds"]) == (6.0, "0 1")
     late = row("late", 0, "1.0;2.0", "6;7")
     assert ablation.summary([*fast, late])[1]["iqm_at_equal_virtual_seconds"] == ""
