@@ -273,20 +273,21 @@ class SleepAt:
 
 @dataclass(frozen=True)
 class GatherAt:
-    """Probe factory: at its first of `points` a process waits until `count` have come to one.
+    """Probe factory: at its first `point` a process waits until `count` have come to it.
 
     So everyone gets work, however late some have started.
     """
 
-    points: tuple[str, ...]
+    point: str
     count: int
     folder: Path
 
     def __call__(self) -> Probe:
+        self.folder.mkdir(exist_ok=True)
         came = self.folder / str(os.getpid())
 
         def probe(point: str) -> None:
-            if point in self.points and first(came):
+            if point == self.point and first(came):
                 deadline = time.monotonic() + 60.0
                 while len(list(self.folder.iterdir())) < self.count:
                     if time.monotonic() > deadline:

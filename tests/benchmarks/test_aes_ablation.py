@@ -64,7 +64,7 @@ def row(cell: str, seed: int, means: str, seconds: str, share: str = "0.5") -> d
     }
 
 
-def test_cells_are_compared_at_budgets_that_every_run_has_spent(ablation: Any):
+def test_cells_are_compared_at_budgets_that_every_rival_has_spent(ablation: Any):
     slow = [row("sync", 0, "1.0;5.0", "3;8"), row("sync", 1, "3.0;7.0", "3;9")]
     fast = [row("async", 0, "2.0;4.0", "2;5")]
     other_share = row("none refined", 0, "1.0;1.0", "0;1", "0.0")

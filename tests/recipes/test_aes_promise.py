@@ -96,8 +96,7 @@ def test_the_number_of_processes_changes_no_byte(
 ):
     # One of more processes than logical workers may find nothing to do.
     least = min(workers, CONFIGS[name].concurrency)
-    probe = GatherAt(("individual-begun",), least, tmp_path / "came")
-    probe.folder.mkdir()
+    probe = GatherAt("individual-begun", least, tmp_path / "came")
     folder = run_on(tmp_path / "run", CONFIGS[name], SteadyLayout(workers=workers), probe)
     assert lasting_bytes(folder) == expected[name]
     rows = [row.split(",") for row in folder.processes_csv.read_text().splitlines()[1:]]

@@ -106,8 +106,7 @@ def test_the_number_of_processes_changes_no_byte(
     tmp_path: Path, expected: Any, name: str, workers: int
 ):
     case = CASES[name]
-    probe = GatherAt(("individual-begun",), workers, tmp_path / "came")
-    probe.folder.mkdir()
+    probe = GatherAt("individual-begun", workers, tmp_path / "came")
     folder = run_on(tmp_path / "run", case.config, case.layout(workers=workers), probe)
     assert lasting_bytes(folder, case.names) == expected[name]
     rows = [row.split(",") for row in folder.processes_csv.read_text().splitlines()[1:]]

@@ -211,8 +211,7 @@ def test_verify_repeats_a_run_and_notices_a_changed_row(tmp_path: Path):
 
 def test_every_process_of_the_layout_works_and_nothing_is_left_behind(tmp_path: Path):
     before = set(os.listdir("/dev/shm"))
-    probe = GatherAt(("episode-begun",), 2, tmp_path / "came")
-    probe.folder.mkdir()
+    probe = GatherAt("episode-begun", 2, tmp_path / "came")
     folder = run_with_probe(tmp_path / "run", probe)
     rows = folder.processes_csv.read_text().splitlines()[1:]
     assert len(rows) == 2

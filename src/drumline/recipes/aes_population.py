@@ -315,14 +315,17 @@ class AESPopulation:
     def _steps_behind(self) -> int:
         return self.env_steps_counted - self._critics.critic_steps
 
+    def _waits_for_critic(self) -> bool:
+        # It has a job whenever it learns and is behind, and that job's end asks again.
+        if not self._plan.critic_lag or not self._critic_learns():
+            return False
+        return self._critics.critic_steps == 0 or self._steps_behind() >= self._plan.critic_lag
+
     def _admits(self) -> bool:
         """Whether another individual may begin now."""
         counters, generation = self._counters, self._plan.generation
-        if self._plan.critic_lag and self._critic_learns():
-            # The critic has a job then, or has caught up; a job's end asks again.
-            untrained = self._critics.critic_steps == 0
-            if untrained or self._steps_behind() >= self._plan.critic_lag:
-                return False
+        if self._waits_for_critic():
+            return False
         if not generation:
             return True
         if not counters["places"] and not counters["living"]:
