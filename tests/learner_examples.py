@@ -13,6 +13,7 @@ from drumline.algorithms.a2c import A2C, A2CSettings
 from drumline.algorithms.a2c_gradients import MLPA2C, AutogradA2C
 from drumline.algorithms.learned_network import LearnedNetwork
 from drumline.algorithms.learning_state import LearningState
+from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.ppo import PPO, PPOSettings
 from drumline.algorithms.ppo_gradients import MLPPPO, AutogradPPO
 from drumline.algorithms.rollout_preparation import RolloutPreparation
@@ -127,14 +128,14 @@ class Made:
     optimizer: TorchOptimizer = field(default_factory=Downhill)
     normalize: bool = False
     scale: bool = False
-    rows_at_once: int = 4096
+    microbatches: Microbatches = field(default_factory=lambda: Microbatches(4096))
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.spec = spec_of(self.head, self.normalize)
         start = parameters_of(self.spec, self.live)
         self.network = LearnedNetwork(
-            self.spec, start, precision="fp32", rows_at_once=self.rows_at_once
+            self.spec, start, precision="fp32", microbatches=self.microbatches
         )
         self.preparation = RolloutPreparation(
             SIZE,

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -159,6 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--precisions", nargs="*", default=["fp32"], choices=["fp32", "bf16"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--layout", nargs="*", default=[], help="layout flags, without dashes")
@@ -166,8 +168,8 @@ def main() -> None:
     cores = os.cpu_count() or 1
     layout = [f"--{word}" for word in options.layout]
     table: list[dict[str, object]] = []
-    for name in options.cases:
-        case = CASES[name]
+    for name, precision in product(options.cases, options.precisions):
+        case = [*CASES[name], f"--precision={precision}"]
         config = resolved(case)
         rounds: list[dict[str, float]] = []
         for _ in range(options.rounds):

@@ -1,7 +1,7 @@
 """Throughput of HTS-RL's rivals: lock-step against a plain loop, free running against the barrier.
 
 Everything runs side by side: in each round the plain loop (`plain_loop.py`, at its better number
-of threads) and each method in turn, at equal sizes, precision and epochs; ratios are of medians.
+of threads) and each method in turn, at equal sizes and epochs, in fp32 unless it is named; ratios are of medians.
 
     python benchmarks/throughput/rivals.py --out benchmarks/results/rivals_throughput.csv
 """
@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
 HERE = Path(__file__).resolve().parent
+PONG_A2C = ["--learner=a2c", "--unroll=5", "--alpha=20", "--learner-threads=1"]
 VTRACE = ["--learner=a2c", "--alpha=20", "--correction=vtrace"]
 CASES: dict[str, dict[str, list[str]]] = {
     "CartPole-v1 ppo": {"ppo": ["CartPole-v1"]},
@@ -28,6 +29,16 @@ CASES: dict[str, dict[str, list[str]]] = {
     "HalfCheetah-v5 ppo": {"ppo": ["HalfCheetah-v5"]},
     "Pong-v5 ppo": {"ppo": ["Pong-v5"]},
     "Pong-v5 a2c": {"a2c": ["Pong-v5"]},
+    "Pong-v5 ppo, concurrent": {
+        "ppo": ["Pong-v5"],
+        "hts": ["Pong-v5"],
+        "hts bf16": ["Pong-v5", "--precision=bf16"],
+    },
+    "Pong-v5 a2c, concurrent": {
+        "a2c": ["Pong-v5", "--alpha=20", "--unroll=5"],
+        "hts": ["Pong-v5", *PONG_A2C],
+        "hts bf16": ["Pong-v5", *PONG_A2C, "--precision=bf16"],
+    },
     "Pong-v5 free running": {
         "hts": ["Pong-v5", *VTRACE, "--barrier=hard"],
         "impala": ["Pong-v5", "--batch=16"],
@@ -37,7 +48,10 @@ CASES: dict[str, dict[str, list[str]]] = {
         "impala": ["HalfCheetah-v5", "--batch=16"],
     },
 }
-"""Case → method → what is typed after `drumline train METHOD`; the first is also the loop's."""
+"""Case → method → what is typed after `drumline train METHOD`; the first is also the loop's.
+
+What follows a method's name is for the table alone.
+"""
 
 
 def resolved(method: str, words: list[str]) -> dict[str, Any]:
@@ -86,14 +100,14 @@ def main() -> None:
             interval = config["num_envs"] * config["alpha"]
             steps = max(8 * interval, int(fastest * options.seconds))
             for other, typed in methods.items():
-                speeds[other].append(ours(other, typed, steps))
+                speeds[other].append(ours(other.split()[0], typed, steps))
         medians = {what: statistics.median(values) for what, values in speeds.items()}
         for what, values in speeds.items():
             table.append(
                 {
                     "case": name,
                     "what": what,
-                    "precision": config["precision"],
+                    "precision": "bf16" if what.endswith("bf16") else config["precision"],
                     "num_envs": config["num_envs"],
                     "alpha": config["alpha"],
                     "env_steps_per_second": f"{medians[what]:.0f}",

@@ -19,6 +19,7 @@ from learner_examples import (
 )
 
 from drumline.algorithms.a2c import A2CSettings
+from drumline.algorithms.microbatches import Microbatches
 from drumline.policies.actions import ActionHead
 
 
@@ -79,7 +80,7 @@ def test_shards_and_slices_add_up_to_the_whole(
     correction: Any, rows_at_once: int, options: dict[str, Any]
 ):
     settings = replace(A2C_SETTINGS, correction=correction, unroll=3)
-    made = Made(settings, rows_at_once=rows_at_once, options=options)
+    made = Made(settings, microbatches=Microbatches(rows_at_once), options=options)
     found, expected, _, _ = updated(made)
     assert found == pytest.approx(expected, abs=1e-6)
 
@@ -136,6 +137,10 @@ def test_a_uniform_policy_has_the_entropy_log_n_and_kl_zero():
 def test_pausing_happens_between_gradient_computations():
     pauses: list[int] = []
     settings: A2CSettings = A2C_SETTINGS
-    made = Made(settings, rows_at_once=7, options={"shards": 2, "pause": lambda: pauses.append(0)})
+    made = Made(
+        settings,
+        microbatches=Microbatches(7),
+        options={"shards": 2, "pause": lambda: pauses.append(0)},
+    )
     updated(made)
     assert len(pauses) == 2 * (1 if Made.written_out else 2)

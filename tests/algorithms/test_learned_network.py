@@ -1,10 +1,13 @@
 """The network that is learned from: what acting computed, some rows at a time, or in bf16."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
 
 from drumline.algorithms.learned_network import LearnedNetwork
+from drumline.algorithms.microbatches import Microbatches
 from drumline.policies.actions import ActionHead
 from drumline.policies.actor_critic import initial_parameters
 from drumline.policies.inference import InferenceSpec
@@ -15,9 +18,18 @@ ROWS = NetworkSpec((4,), "<f4", HEAD, hidden=(6,))
 IMAGES = NetworkSpec((4, 36, 36), "|u1", HEAD, network="nature-cnn")
 
 
-def made(spec: NetworkSpec, **options: object) -> LearnedNetwork:
-    settings = {"precision": "fp32", "rows_at_once": 4096, **options}
-    return LearnedNetwork(spec, initial_parameters(spec, 1), **settings)  # type: ignore[arg-type]
+def made(
+    spec: NetworkSpec,
+    *,
+    precision: Literal["fp32", "bf16"] = "fp32",
+    rows_at_once: int = 4096,
+    multiple: int = 1,
+    threads: int = 1,
+) -> LearnedNetwork:
+    microbatches = Microbatches(rows_at_once, multiple=multiple, threads=threads)
+    return LearnedNetwork(
+        spec, initial_parameters(spec, 1), precision=precision, microbatches=microbatches
+    )
 
 
 def test_it_computes_what_acting_computed():
@@ -68,7 +80,9 @@ def test_frozen_parameters_are_loaded_beside_the_live_ones():
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 0.05)])
-def test_images_are_scaled_to_one_and_stay_as_they_are(precision: str, tolerance: float):
+def test_images_are_scaled_to_one_and_stay_as_they_are(
+    precision: Literal["fp32", "bf16"], tolerance: float
+):
     drawn = np.random.default_rng(0).integers(0, 256, (2, 4, 36, 36)).astype(np.uint8)
     network, images = made(IMAGES, precision=precision), torch.from_numpy(drawn.copy())
     found = network.forward(network.live, images)

@@ -21,6 +21,7 @@ from learner_examples import (
 
 from drumline import seeding
 from drumline.algorithms.learning_state import UnfiniteLoss
+from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.ppo import PPOSettings
 from drumline.policies.actions import ActionHead
 from drumline.types import Metrics
@@ -103,7 +104,7 @@ def test_the_decoupled_objective_is_ppos_own_where_the_data_are_on_policy():
 
 
 def test_slices_of_a_minibatch_add_up_to_it():
-    made = Made(PPO_SETTINGS, rows_at_once=3, options={"shards": 2})
+    made = Made(PPO_SETTINGS, microbatches=Microbatches(3), options={"shards": 2})
     agree(made, updated(made, 2)[0])
 
 

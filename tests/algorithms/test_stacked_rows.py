@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from drumline.algorithms.learned_network import LearnedNetwork
+from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.stacked_rows import StackedRows
 from drumline.functional.frame_stacks import stack_indices, stacked
 from drumline.policies.actions import ActionHead
@@ -40,7 +41,9 @@ def test_frames_are_not_copied_until_a_batch_is_computed_on():
 def test_a_network_computes_the_same_bits_of_rows_and_of_whole_stacks():
     head = ActionHead("categorical", (3,))
     spec = NetworkSpec((4, 36, 36), "|u1", head, network="nature-cnn")
-    network = LearnedNetwork(spec, initial_parameters(spec, 0), precision="fp32", rows_at_once=5)
+    network = LearnedNetwork(
+        spec, initial_parameters(spec, 0), precision="fp32", microbatches=Microbatches(5)
+    )
     rows, whole = StackedRows.of(film()), torch.from_numpy(stacked(film()).reshape(12, 4, 36, 36))
     for mine, other in zip(
         network.evaluate(network.live, rows), network.evaluate(network.live, whole), strict=True

@@ -25,6 +25,12 @@ from drumline.policies.distributions import log_prob_and_entropy
 from drumline.policies.mlp_gradients import MLPGradients
 from drumline.policies.vector import FlatParameters
 
+KEPT_GRAPHS = 4
+"""Microbatches whose activations are kept until their targets are known, at most (memory).
+
+With more, rows go forward twice.
+"""
+
 
 class A2CParts(NamedTuple):
     """What one part of an interval adds to what is logged."""
@@ -71,56 +77,63 @@ class AutogradA2C:
     def __init__(self, network: LearnedNetwork, weights: A2CWeights):
         self._network = network
         self._weights = weights
-        self._graph: Evaluated | None = None
+        self._graphs: list[Evaluated] = []
 
     def begin(self, at: FlatParameters, shard: Prepared) -> Before:
-        """Evaluate; where all rows fit into the cache their graph is kept."""
+        """Evaluate; of a few microbatches the graphs are kept."""
         network = self._network
         self._at, self._shard = at, shard
         count = shard.rewards.numel()
         tail = network.evaluate(at, shard.observations[count:]).values
         final = network.evaluate(at, shard.final_observations).values
-        if len(list(network.slices(count))) > 1:
-            # Targets need every value first, and all activations at once would not stay in cache.
-            self._graph = None
+        if len(network.slices(count)) > KEPT_GRAPHS:
             return Before(network.evaluate(at, shard.observations[:count]), tail, final)
-        self._graph = network.forward(at, shard.observations[:count])
-        rows = Evaluated(self._graph.outputs.detach(), self._graph.values.detach())
-        return Before(rows, tail, final)
+        self._graphs = network.each(
+            at, count, lambda lane, rows: network.forward(lane, shard.observations[rows])
+        )
+        outputs, values = zip(*self._graphs, strict=True)
+        return Before(
+            Evaluated(torch.cat(outputs).detach(), torch.cat(values).detach()), tail, final
+        )
 
     def accumulate(
         self, targets: Tensor, advantages: Tensor, *, divisor: int
     ) -> Iterator[A2CParts]:
         """Add up the gradients of as many rows at once as stay in the cache."""
-        network, shard, at = self._network, self._shard, self._at
+        network, shard = self._network, self._shard
         count = shard.rewards.numel()
         actions = shard.actions.reshape(count, *shard.actions.shape[2:])
         behavior = shard.log_probs.reshape(-1)
-        at.gradient.zero_()
-        for chosen in network.slices(count):
-            part = self._graph or network.forward(at, shard.observations[chosen])
+        starts = [rows.start for rows in network.slices(count)]
+        graphs = dict(zip(starts, self._graphs, strict=False))
+        self._graphs = []
+
+        def passes(lane: FlatParameters, rows: slice) -> A2CParts:
+            part = graphs.pop(rows.start, None)
+            part = part or network.forward(lane, shard.observations[rows])
             log_probs, entropy = log_prob_and_entropy(
-                network.spec.head, part.outputs, actions[chosen]
+                network.spec.head, part.outputs, actions[rows]
             )
             loss = a2c_loss(
                 log_probs,
                 entropy,
                 part.values,
-                advantages.reshape(-1)[chosen],
-                targets.reshape(-1)[chosen],
+                advantages.reshape(-1)[rows],
+                targets.reshape(-1)[rows],
                 value_coefficient=self._weights.value_coefficient,
                 entropy_coefficient=self._weights.entropy_coefficient,
                 divisor=divisor,
             )
             loss.loss.backward()
-            distance = kl_estimates(log_probs.detach(), behavior[chosen]).sum()
-            yield A2CParts(
+            distance = kl_estimates(log_probs.detach(), behavior[rows]).sum()
+            return A2CParts(
                 float(loss.policy_loss),
                 float(loss.value_loss),
                 float(loss.policy_entropy_nats),
                 float(distance) / divisor,
             )
-        self._graph = None
+
+        return network.accumulate(self._at, count, passes)
 
 
 class MLPA2C:

@@ -6,16 +6,19 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.stacked_rows import Observations, in_one_piece
 from drumline.policies.actor_critic import build_network
 from drumline.policies.network_spec import NetworkSpec
 from drumline.policies.vector import FlatParameters
+
+T = TypeVar("T")
 
 
 class Evaluated(NamedTuple):
@@ -34,14 +37,15 @@ class LearnedNetwork:
         initial: np.ndarray,
         *,
         precision: Literal["fp32", "bf16"],
-        rows_at_once: int,
+        microbatches: Microbatches,
     ):
         self.spec = spec
         self.live = FlatParameters(build_network(spec))
         self.frozen = FlatParameters(build_network(spec))
         self.live.load(initial)
         self._precision = precision
-        self._rows_at_once = rows_at_once
+        self._microbatches = microbatches
+        self._lanes: dict[int, list[FlatParameters]] = {}
 
     def forward(self, parameters: FlatParameters, observations: Observations) -> Evaluated:
         """Evaluate a batch at `live` or `frozen`, with gradients if they are enabled."""
@@ -49,34 +53,79 @@ class LearnedNetwork:
             outputs, values = parameters.module(self._inputs(observations))
         return Evaluated(outputs.float(), values.float())
 
-    @torch.no_grad()
     def evaluate(self, parameters: FlatParameters, observations: Observations) -> Evaluated:
-        """Evaluate any number of rows without gradients, some at a time."""
-        if not len(observations):
-            return Evaluated(torch.zeros(0, self.spec.head.output_size), torch.zeros(0))
+        """Evaluate any number of rows without gradients, a microbatch at a time."""
+
+        @torch.no_grad()  # within each thread: modes are a thread's own
+        def work(lane: int, rows: slice) -> Evaluated:
+            return self.forward(parameters, observations[rows])
+
         parts = [
-            self.forward(parameters, observations[rows]) for rows in self.slices(len(observations))
+            part
+            for together in self._microbatches.rounds(work, self.slices(len(observations)))
+            for part in together
         ]
+        if not parts:
+            return Evaluated(torch.zeros(0, self.spec.head.output_size), torch.zeros(0))
         return Evaluated(
             torch.cat([p.outputs for p in parts]), torch.cat([p.values for p in parts])
         )
 
-    def slices(self, rows: int) -> Iterator[slice]:
-        """Return slices that a single forward and backward pass should take at once."""
-        for start in range(0, rows, self._rows_at_once):
-            yield slice(start, min(start + self._rows_at_once, rows))
+    def accumulate(
+        self, at: FlatParameters, rows: int, passes: Callable[[FlatParameters, slice], T]
+    ) -> Iterator[T]:
+        """Set the gradient of `at` to the sum of its microbatches' gradients, in their order.
+
+        `passes` goes forward and backward through some rows with the module that it is given: the
+        values of `at`, and a gradient that nobody else adds to meanwhile. Yields what it returns.
+        """
+        lanes = self._lanes_of(at)
+
+        def work(lane: int, part: slice) -> T:
+            if lane:
+                lanes[lane].gradient.zero_()
+            return passes(lanes[lane], part)
+
+        at.gradient.zero_()
+        for together in self._microbatches.rounds(work, self.slices(rows)):
+            for lane in lanes[1 : len(together)]:
+                at.gradient.add_(lane.gradient)
+            yield from together
+
+    def each(
+        self, at: FlatParameters, rows: int, passes: Callable[[FlatParameters, slice], T]
+    ) -> list[T]:
+        """Return what `passes` makes of each microbatch, on the lanes that `accumulate` uses."""
+        lanes = self._lanes_of(at)
+        rounds = self._microbatches.rounds(
+            lambda lane, part: passes(lanes[lane], part), self.slices(rows)
+        )
+        return [found for together in rounds for found in together]
+
+    def slices(self, rows: int) -> list[slice]:
+        """Return the microbatches of a batch."""
+        return self._microbatches.slices(rows)
+
+    def _lanes_of(self, at: FlatParameters) -> list[FlatParameters]:
+        """Return `at` and others with its values, one for each microbatch that runs at once."""
+        lanes = self._lanes.setdefault(id(at), [at])
+        while len(lanes) < self._microbatches.threads:
+            lanes.append(FlatParameters(build_network(self.spec), at.values))
+        return lanes
 
     def _inputs(self, observations: Observations) -> Tensor:
         observations = in_one_piece(observations)
         if observations.dtype != torch.uint8:
             return observations
         kind = torch.bfloat16 if self._precision == "bf16" else torch.float32
-        images = observations.to(kind, memory_format=torch.channels_last)
-        return images.mul_(1.0 / 255.0)
+        # Bytes are turned to channels-last two to five times as fast as what they are widened to.
+        images = observations.contiguous(memory_format=torch.channels_last)
+        return images.to(kind).mul_(1.0 / 255.0)
 
     def _autocast(self) -> AbstractContextManager[object]:
         if self._precision == "bf16":
-            return torch.autocast("cpu", torch.bfloat16)
+            # Its cache of cast weights is the process's; other threads may be in a pass as well.
+            return torch.autocast("cpu", torch.bfloat16, cache_enabled=False)
         return nullcontext()
 
 

@@ -18,6 +18,7 @@ from drumline.functional.losses import ppo_loss
 from drumline.policies.action_gradients import action_terms
 from drumline.policies.distributions import log_prob_and_entropy
 from drumline.policies.mlp_gradients import MLPGradients
+from drumline.policies.vector import FlatParameters
 
 
 class PPOBatch(NamedTuple):
@@ -84,12 +85,12 @@ class AutogradPPO:
     ) -> Iterator[PPOParts]:
         """Add up the gradients of as many rows at once as stay in the cache."""
         network, weights = self._network, self._weights
-        network.live.gradient.zero_()
         actions, behavior, before, targets = map(torch.from_numpy, batch[1:5])
         picks, weighed = torch.from_numpy(rows), torch.from_numpy(advantages)
-        for part in network.slices(len(rows)):
+
+        def passes(lane: FlatParameters, part: slice) -> PPOParts:
             picked = picks[part]
-            evaluated = network.forward(network.live, batch.observations[picked])
+            evaluated = network.forward(lane, batch.observations[picked])
             log_probs, entropy = log_prob_and_entropy(
                 network.spec.head, evaluated.outputs, actions[picked]
             )
@@ -108,7 +109,9 @@ class AutogradPPO:
                 divisor=divisor,
             )
             loss.loss.backward()
-            yield PPOParts(*(float(number) for number in loss[1:]))
+            return PPOParts(*(float(number) for number in loss[1:]))
+
+        return network.accumulate(network.live, len(rows), passes)
 
 
 class MLPPPO:

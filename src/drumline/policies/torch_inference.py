@@ -1,7 +1,6 @@
 """The forward pass of a torch network for acting."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -72,7 +71,8 @@ class TorchInference:
             observations = padded
         if self._spec.network.normalize and observations.dtype != np.uint8:
             observations = normalized(observations, self._mean, self._inverse_std)
-        options: dict[str, Any] = {"memory_format": torch.channels_last} if self._images else {}
         given = torch.from_numpy(np.ascontiguousarray(observations))
-        inputs = given.to(self._kind, **options)
+        if self._images:  # turned before they are widened: fewer bytes
+            given = given.contiguous(memory_format=torch.channels_last)
+        inputs = given.to(self._kind)
         return inputs.mul_(1.0 / 255.0) if given.dtype == torch.uint8 else inputs

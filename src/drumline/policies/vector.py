@@ -2,24 +2,28 @@
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 class FlatParameters:
-    """A module whose parameters and gradients are views of two flat float32 vectors `[P]`."""
+    """A module whose parameters and gradients are views of two flat float32 vectors `[P]`.
 
-    def __init__(self, module: nn.Module):
+    With `values` it shares another's parameters; its gradient is its own.
+    """
+
+    def __init__(self, module: nn.Module, values: Tensor | None = None):
         self.module = module
         parameters = list(module.parameters())
         size = sum(parameter.numel() for parameter in parameters)
-        self.values = torch.empty(size)
+        self.values = torch.empty(size) if values is None else values
         self.gradient = torch.zeros(size)
         start = 0
         for parameter in parameters:
             end = start + parameter.numel()
             view = self.values[start:end].view_as(parameter)
-            with torch.no_grad():
-                view.copy_(parameter)
+            if values is None:
+                with torch.no_grad():
+                    view.copy_(parameter)
             parameter.data = view
             parameter.grad = self.gradient[start:end].view_as(parameter)
             start = end

@@ -27,7 +27,8 @@ class ActorCriticConfig:
     learners: int = 1
     """Shards of the environments whose gradients are computed apart and added in order."""
     learner_threads: int = 1
-    """Threads of the learner's tensor operations."""
+    """Threads of the learner: microbatches at once; of `ppo` and `a2c` in one process also of their
+    forward passes when acting."""
     reward: Literal["scoring", "scoring-checkpoints"] = "scoring"
     """Football: pay for goals alone, or for the way to the goal too. Others pay what they pay."""
     network: str = "mlp"

@@ -10,6 +10,7 @@ from drumline.algorithms.a2c import A2C, A2CSettings
 from drumline.algorithms.a2c_gradients import MLPA2C, AutogradA2C
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
+from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.ppo import PPO, PPOSettings
 from drumline.algorithms.ppo_gradients import MLPPPO, AutogradPPO
 from drumline.algorithms.rollout_preparation import RolloutPreparation
@@ -19,23 +20,25 @@ from drumline.protocols import Learner
 from drumline.types import Metrics, Rollout
 
 _OPTIMIZERS = {"adam": TorchAdam, "rmsprop": TorchRMSProp}
-_ROWS_AT_ONCE = {"mlp": 4096}
-_IMAGES_AT_ONCE = 256  # more activations than this fall out of the cache (measured)
+_ROWS_AT_ONCE = {"mlp": 4096, "impala-resnet": 32}
+_IMAGES_AT_ONCE = 128  # more activations than this fall out of the cache (measured)
 
 
 def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
     """Return the learner of a method's parts; between updates torch has `acting_threads`."""
     config = parts.config
     initial = initial_parameters(parts.network, config.seed)
-    network = LearnedNetwork(
-        parts.network,
-        initial,
-        precision=config.precision,
-        rows_at_once=_ROWS_AT_ONCE.get(config.network, _IMAGES_AT_ONCE),
-    )
-    learning = LearningState(network.live, _OPTIMIZERS[config.optimizer](initial.size))
     written_out = parts.network.is_mlp and config.precision == "fp32"
     written_out &= parts.network.observation_dtype != "|u1"  # bytes are scaled by torch's forward
+    microbatches = Microbatches(
+        _ROWS_AT_ONCE.get(config.network, _IMAGES_AT_ONCE),
+        multiple=1 if parts.network.is_mlp else 2,
+        threads=1 if written_out else config.learner_threads,
+    )
+    network = LearnedNetwork(
+        parts.network, initial, precision=config.precision, microbatches=microbatches
+    )
+    learning = LearningState(network.live, _OPTIMIZERS[config.optimizer](initial.size))
     make = _a2c if config.learner == "a2c" else _ppo
     learner = make(
         config,
@@ -48,7 +51,8 @@ def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
         pause=pause,
     )
     torch.set_num_threads(acting_threads)
-    return _OnThreads(learner, config.learner_threads, acting_threads)
+    threads = config.learner_threads if written_out else 1  # of one operator
+    return _OnThreads(learner, threads, acting_threads)
 
 
 def _preparation(parts: Any) -> RolloutPreparation:
