@@ -1,7 +1,8 @@
 """Throughput of HTS-RL's rivals: lock-step against a plain loop, free running against the barrier.
 
 Everything runs side by side: in each round the plain loop (`plain_loop.py`, at its better number
-of threads) and each method in turn, at equal sizes and epochs, in fp32 unless it is named; ratios are of medians.
+of threads) and each method in turn, at equal sizes and epochs, in fp32 unless bf16 is named; ratios
+are of medians.
 
     python benchmarks/throughput/rivals.py --out benchmarks/results/rivals_throughput.csv
 """
