@@ -39,13 +39,18 @@ def measured_code() -> tuple[str, str]:
 
 
 def processor() -> str:
+    """Return the processor's name, and which of the instructions it has that decide such rates."""
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return f"{line.partition(':')[2].strip()} ({platform.machine()})"
+        facts = dict(
+            (part.strip() for part in line.split(":", 1))
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if ":" in line
+        )
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        return platform.processor() or platform.machine()
+    flags = facts.get("flags", "").split()
+    wide = [name for name in ("avx512f", "avx512_bf16", "amx_bf16") if name in flags]
+    return f"{facts.get('model name', '')} ({' '.join([platform.machine(), *wide])})"
 
 
 def command() -> str:

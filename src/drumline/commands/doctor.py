@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from drumline.commands.command_line import CommandLine, WrongUse
 
@@ -14,6 +14,8 @@ class DoctorFlags:
 
     method: str = "hts"
     """Whose preset for ENV is measured."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """What the network is timed in, where the method learns by gradients."""
     json: bool = False
     """Print one JSON object."""
 
@@ -32,7 +34,7 @@ def command(line: CommandLine) -> int:
     facts, measured = machine_facts(), None
     if line.names:
         importable_cwd()
-        measured = measure(flags.method, line.names[0])
+        measured = measure(flags.method, line.names[0], flags.precision)
     answer = {"machine": facts, "warnings": warnings(facts), "measured": measured}
     if flags.json:
         print(json.dumps(answer))
@@ -41,7 +43,7 @@ def command(line: CommandLine) -> int:
     return 0
 
 
-def measure(method: str, env_id: str) -> dict[str, Any]:
+def measure(method: str, env_id: str, precision: str = "fp32") -> dict[str, Any]:
     """Time the pieces of a method's preset and predict its speed on each layout."""
     from drumline.commands import timings
     from drumline.envs.make import EnvironmentSpec, resolve_engine
@@ -51,6 +53,10 @@ def measure(method: str, env_id: str) -> dict[str, Any]:
 
     found = find_method(method)
     config = found.config(env=env_id, **found.preset(env_id))
+    if precision != "fp32":
+        if not hasattr(config, "precision"):
+            raise WrongUse(f"--precision {precision}: {method} takes no gradients of a network")
+        config = dataclasses.replace(config, precision=precision)
     rotates = hasattr(config, "num_envs")
     prefer = "envpool" if rotates else "gymnasium"
     engine = resolve_engine(env_id, config.engine, prefer=prefer)
@@ -84,6 +90,7 @@ def measure(method: str, env_id: str) -> dict[str, Any]:
         "method": method,
         "env": env_id,
         "engine": engine,
+        "precision": precision,
         "times": times,
         "predicted": predicted,
         "bottleneck": best["bottleneck"],
@@ -144,7 +151,8 @@ def _page(answer: dict[str, Any]) -> list[str]:
 def _measured_lines(measured: dict[str, Any]) -> list[str]:
     from drumline.display.glyphs import count
 
-    lines = [f"{measured['method']} on {measured['env']} ({measured['engine']})"]
+    typed = "" if measured["precision"] == "fp32" else f" --precision {measured['precision']}"
+    lines = [f"{measured['method']} on {measured['env']} ({measured['engine']}){typed}"]
     for name, seconds in measured["times"].items():
         lines.append(
             f"  {name.removesuffix('_seconds').replace('_', ' '):<30}{seconds * 1e6:>12.1f} µs"
@@ -159,5 +167,6 @@ def _measured_lines(measured: dict[str, Any]) -> list[str]:
         f"  bound by {row['bottleneck']}"
         for row in measured["predicted"]
     ]
-    command = f"drumline train {measured['method']} {measured['env']} {measured['recommended']}"
+    command = f"drumline train {measured['method']} {measured['env']}{typed}"
+    command += f" {measured['recommended']}"
     return [*lines, f"next: {command}"]
