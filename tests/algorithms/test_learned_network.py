@@ -12,6 +12,7 @@ from drumline.policies.actions import ActionHead
 from drumline.policies.actor_critic import initial_parameters
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
+from drumline.policies.vector import FlatParameters
 
 HEAD = ActionHead("categorical", (3,))
 ROWS = NetworkSpec((4,), "<f4", HEAD, hidden=(6,))
@@ -96,3 +97,24 @@ def test_images_are_scaled_to_one_and_stay_as_they_are(
     found.values.sum().backward()
     assert network.live.gradient.dtype == torch.float32
     assert network.live.gradient.abs().sum() > 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_threads_change_no_bit_of_images(precision: Literal["fp32", "bf16"]):
+    torch.set_num_threads(1)
+    drawn = np.random.default_rng(0).integers(0, 256, (11, 4, 36, 36)).astype(np.uint8)
+    images, found = torch.from_numpy(drawn), []
+    for threads in (1, 2, 3):
+        network = made(IMAGES, precision=precision, rows_at_once=3, multiple=2, threads=threads)
+
+        def passes(lane: FlatParameters, rows: slice, network: LearnedNetwork = network) -> float:
+            loss = network.forward(lane, images[rows]).values.square().sum()
+            loss.backward()
+            return float(loss.detach())
+
+        losses = list(network.accumulate(network.live, len(images), passes))
+        values = network.evaluate(network.live, images).values
+        found.append((losses, network.live.gradient.numpy().tobytes(), values.numpy().tobytes()))
+        assert len(losses) == 4
+        assert network.live.gradient.abs().sum() > 0
+    assert found[0] == found[1] == found[2]

@@ -82,7 +82,7 @@ class AutogradA2C:
     def begin(self, at: FlatParameters, shard: Prepared) -> Before:
         """Evaluate; of a few microbatches the graphs are kept."""
         network = self._network
-        self._at, self._shard = at, shard
+        self._at, self._shard, self._graphs = at, shard, []
         count = shard.rewards.numel()
         tail = network.evaluate(at, shard.observations[count:]).values
         final = network.evaluate(at, shard.final_observations).values

@@ -45,7 +45,7 @@ class LearnedNetwork:
         self.live.load(initial)
         self._precision = precision
         self._microbatches = microbatches
-        self._lanes: dict[int, list[FlatParameters]] = {}
+        self._lanes: dict[FlatParameters, list[FlatParameters]] = {}
 
     def forward(self, parameters: FlatParameters, observations: Observations) -> Evaluated:
         """Evaluate a batch at `live` or `frozen`, with gradients if they are enabled."""
@@ -108,7 +108,7 @@ class LearnedNetwork:
 
     def _lanes_of(self, at: FlatParameters) -> list[FlatParameters]:
         """Return `at` and others with its values, one for each microbatch that runs at once."""
-        lanes = self._lanes.setdefault(id(at), [at])
+        lanes = self._lanes.setdefault(at, [at])
         while len(lanes) < self._microbatches.threads:
             lanes.append(FlatParameters(build_network(self.spec), at.values))
         return lanes
