@@ -53,7 +53,7 @@ def test_a_factory_of_ones_own_is_measured_and_the_next_command_is_printed(termi
 
 @pytest.mark.parametrize("method", ["hts", "td3"])
 def test_a_precision_is_timed_and_typed_in_the_next_command(terminal: Terminal, method: str):
-    words = ("doctor", "CartPole-v1", f"--method={method}", "--precision=bf16")
+    words = ("doctor", "CartPole-v1", f"--method={method}", "--bf16")
     ended = terminal(*words)
     assert ended.code == 0, ended.err
     assert f"next: drumline train {method} CartPole-v1 --precision bf16 --workers" in ended.out
@@ -66,7 +66,7 @@ def test_a_precision_is_timed_and_typed_in_the_next_command(terminal: Terminal, 
         (["CartPol-v1"], "did you mean CartPole-v1"),
         (["CartPole-v1", "more"], "one ENV"),
         (["--method=est"], "did you mean es"),
-        (["CartPole-v1", "--method=es", "--precision=bf16"], "es takes no gradients"),
+        (["CartPole-v1", "--method=es", "--bf16"], "es takes no gradients"),
     ],
 )
 def test_what_cannot_be_measured_is_named(terminal: Terminal, words: list[str], said: str):

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from drumline.commands.command_line import CommandLine, WrongUse
 
@@ -14,8 +14,8 @@ class DoctorFlags:
 
     method: str = "hts"
     """Whose preset for ENV is measured."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """What the network is timed in, where the method learns by gradients."""
+    bf16: bool = False
+    """Time it with `--precision bf16`."""
     json: bool = False
     """Print one JSON object."""
 
@@ -34,7 +34,7 @@ def command(line: CommandLine) -> int:
     facts, measured = machine_facts(), None
     if line.names:
         importable_cwd()
-        measured = measure(flags.method, line.names[0], flags.precision)
+        measured = measure(flags.method, line.names[0], bf16=flags.bf16)
     answer = {"machine": facts, "warnings": warnings(facts), "measured": measured}
     if flags.json:
         print(json.dumps(answer))
@@ -43,7 +43,7 @@ def command(line: CommandLine) -> int:
     return 0
 
 
-def measure(method: str, env_id: str, precision: str = "fp32") -> dict[str, Any]:
+def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
     """Time the pieces of a method's preset and predict its speed on each layout."""
     from drumline.commands import timings
     from drumline.envs.make import EnvironmentSpec, resolve_engine
@@ -53,10 +53,10 @@ def measure(method: str, env_id: str, precision: str = "fp32") -> dict[str, Any]
 
     found = find_method(method)
     config = found.config(env=env_id, **found.preset(env_id))
-    if precision != "fp32":
+    if bf16:
         if not hasattr(config, "precision"):
-            raise WrongUse(f"--precision {precision}: {method} takes no gradients of a network")
-        config = dataclasses.replace(config, precision=precision)
+            raise WrongUse(f"--bf16: {method} takes no gradients of a network")
+        config = dataclasses.replace(config, precision="bf16")
     rotates = hasattr(config, "num_envs")
     prefer = "envpool" if rotates else "gymnasium"
     engine = resolve_engine(env_id, config.engine, prefer=prefer)
@@ -90,7 +90,7 @@ def measure(method: str, env_id: str, precision: str = "fp32") -> dict[str, Any]
         "method": method,
         "env": env_id,
         "engine": engine,
-        "precision": precision,
+        "precision": "bf16" if bf16 else "fp32",
         "times": times,
         "predicted": predicted,
         "bottleneck": best["bottleneck"],
