@@ -6,7 +6,7 @@ from typing import Any
 
 import doubles
 import pytest
-from doubles import KillAt
+from doubles import GatherAt, KillAt
 
 from drumline.commands.run import resume, silent, train
 from drumline.commands.verify import verify_again
@@ -63,7 +63,10 @@ def episode_steps(folder: RunFolder) -> int:
 def test_every_layout_learns_from_every_step_once(
     tmp_path: Path, config: Impala, layout: ActorLayout
 ):
-    run = RunFolder.open(run_on(tmp_path / "run", config, layout).path)
+    # Whoever is early could fill every batch alone.
+    gathered = layout.executors if layout.pool == "process" else 1
+    probe = GatherAt("interval-begun", gathered, tmp_path / "came")
+    run = RunFolder.open(run_on(tmp_path / "run", config, layout, probe_factory=probe).path)
     rows = run.metrics_csv.read_text().splitlines()
     assert len(rows) - 1 == 20
     assert 0 < episode_steps(run) <= 600
