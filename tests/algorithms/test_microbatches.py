@@ -9,11 +9,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from learner_examples import A2C_SETTINGS, PPO_SETTINGS, Made, learn
 
 from drumline.algorithms.a2c import A2CSettings
 from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.ppo import PPOSettings
-from tests.learner_examples import A2C_SETTINGS, PPO_SETTINGS, Made, learn
 
 
 @given(st.integers(0, 700), st.integers(1, 300), st.integers(1, 4))

@@ -60,11 +60,7 @@ class LearnedNetwork:
         def work(lane: int, rows: slice) -> Evaluated:
             return self.forward(parameters, observations[rows])
 
-        parts = [
-            part
-            for together in self._microbatches.rounds(work, self.slices(len(observations)))
-            for part in together
-        ]
+        parts = self._microbatches.results(work, self.slices(len(observations)))
         if not parts:
             return Evaluated(torch.zeros(0, self.spec.head.output_size), torch.zeros(0))
         return Evaluated(
@@ -97,10 +93,9 @@ class LearnedNetwork:
     ) -> list[T]:
         """Return what `passes` makes of each microbatch, on the lanes that `accumulate` uses."""
         lanes = self._lanes_of(at)
-        rounds = self._microbatches.rounds(
+        return self._microbatches.results(
             lambda lane, part: passes(lanes[lane], part), self.slices(rows)
         )
-        return [found for together in rounds for found in together]
 
     def slices(self, rows: int) -> list[slice]:
         """Return the microbatches of a batch."""

@@ -49,6 +49,10 @@ class Microbatches:
         for start in range(0, len(parts), self.threads):
             yield self._at_once(work, parts[start : start + self.threads])
 
+    def results(self, work: Work[T], parts: Sequence[slice]) -> list[T]:
+        """Return the results of all parts, in their order."""
+        return [result for together in self.rounds(work, parts) for result in together]
+
     def _at_once(self, work: Work[T], parts: Sequence[slice]) -> list[T]:
         if self._others is None:
             return [work(0, part) for part in parts]
