@@ -95,3 +95,22 @@ def test_without_envpool_the_message_says_what_else_to_use(monkeypatch: pytest.M
 def test_lanes_of_an_id_that_envpool_lacks_are_refused_alike():
     with pytest.raises(EnvironmentProblem, match=r"EnvPool has no environment 'CartPol-v1'"):
         EnvPoolLanes(spec_of("CartPol-v1"), 0, 0, 1)
+
+
+@needs_envpool
+def test_lanes_whose_options_envpool_refuses_are_refused_alike():
+    with pytest.raises(EnvironmentProblem, match=r"EnvPool cannot make 'CartPole-v1': .*gravitas"):
+        EnvPoolLanes(spec_of("CartPole-v1", gravitas=2), 0, 0, 1)
+
+
+@needs_envpool
+def test_lanes_of_an_environment_without_a_time_limit_have_none():
+    lanes = EnvPoolLanes(spec_of("Blackjack-v1"), 0, 0, 3)
+    try:
+        assert lanes.begin(0).shape == (3, 3)
+        for _ in range(30):
+            steps = lanes.step(None, np.ones(3, np.int64))
+            assert not steps.truncated.any()
+        assert (lanes.episode > 3).all()
+    finally:
+        lanes.close()

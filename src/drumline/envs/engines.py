@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.envpool_package import envpool_with
+from drumline.envs.envpool_package import cannot_make, envpool_with
 from drumline.envs.football_frames import FootballFrames, is_football, stacked_space
 from drumline.envs.held_pool import HeldPool
-from drumline.envs.make import EnvironmentProblem
 
 _ONLY = np.zeros(1, np.int64)
 
@@ -29,9 +28,7 @@ class EnvPoolEnvironment:
         try:
             self._make(0)
         except Exception as error:
-            raise EnvironmentProblem(
-                f"EnvPool cannot make {env_id!r}: {type(error).__name__}: {error}"
-            ) from error
+            raise cannot_make(env_id, error) from error
         self.observation_space = self._pool.observation_space
         self._football: FootballFrames | None = None
         if is_football(env_id):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.envpool_package import envpool_with
+from drumline.envs.envpool_package import cannot_make, envpool_with
 from drumline.envs.football import Checkpoints, no_checkpoints
 from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
 from drumline.envs.held_pool import HeldPool
@@ -27,6 +27,8 @@ from drumline.envs.make import EnvironmentProblem, EnvironmentSpec
 _LIMIT_COUNTED_HERE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
 """Families that know no other time limit than the pool's. The pool calls a termination at the
 limit a truncation; with a limit one later and the count here the two can be told apart."""
+_NO_LIMIT = np.iinfo(np.int32).max
+"""What EnvPool writes where episodes have no limit; it takes nothing greater."""
 
 
 class EnvPoolLanes:
@@ -60,7 +62,7 @@ class EnvPoolLanes:
         self._elapsed = np.zeros(count, np.int64)
         self._held: HeldPool | None = None
         self._pool: Any = None
-        known: Any = self._envpool.make_spec(spec.id, **self._options)
+        known = _known(self._envpool, spec.id, self._options)
         self._limit = _limit_counted_here(known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # bounds that Gymnasium casts to float32
@@ -247,9 +249,18 @@ class EnvPoolLanes:
         return lost
 
 
+def _known(envpool: Any, env_id: str, options: dict[str, Any]) -> Any:
+    """Return what EnvPool says of an environment; raises where it refuses an option."""
+    try:
+        return envpool.make_spec(env_id, **options)
+    except Exception as error:
+        raise cannot_make(env_id, error) from error
+
+
 def _limit_counted_here(known: Any) -> int:
     """Return the time limit of this pool if it is counted here, 0 if the pool's flag is used."""
     family = type(known).__mro__[1].__module__
     if not any(name in family for name in _LIMIT_COUNTED_HERE):
         return 0
-    return int(getattr(known.config, "max_episode_steps", 0) or 0)
+    limit = int(getattr(known.config, "max_episode_steps", 0) or 0)
+    return 0 if limit >= _NO_LIMIT else limit

@@ -24,3 +24,8 @@ def envpool_with(env_id: str) -> Any:
             f"EnvPool has no environment {env_id!r}{hint} (or use --engine gymnasium)"
         )
     return envpool
+
+
+def cannot_make(env_id: str, error: Exception) -> EnvironmentProblem:
+    """Return in one sentence what EnvPool said of an environment or of its options."""
+    return EnvironmentProblem(f"EnvPool cannot make {env_id!r}: {type(error).__name__}: {error}")
