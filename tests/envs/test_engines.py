@@ -104,6 +104,36 @@ def test_lanes_whose_options_envpool_refuses_are_refused_alike():
 
 
 @needs_envpool
+def test_an_environment_of_two_players_is_refused():
+    for made in (make_environment, lambda spec: EnvPoolLanes(spec, 0, 0, 1)):
+        with pytest.raises(EnvironmentProblem, match=r"ConnectFour-v1 is for 2 players"):
+            made(spec_of("ConnectFour-v1"))
+
+
+@needs_envpool
+def test_one_observation_of_another_name_is_served():
+    spec = spec_of("MuJoCoPlayground/SpotJoystickGaitTracking-v1")
+    environment = make_environment(spec).environment
+    lanes = EnvPoolLanes(spec, 0, 0, 2)
+    try:
+        shape = environment.observation_space.shape
+        assert environment.reset(seed=0)[0].shape == shape
+        assert lanes.begin(0).shape == (2, *shape)
+        steps = lanes.step(None, np.zeros((2, *lanes.action_space.shape), np.float32))
+        assert steps.observations.shape == (2, *shape)
+    finally:
+        environment.close()
+        lanes.close()
+
+
+@needs_envpool
+def test_bounds_in_another_precision_warn_nobody():
+    environment = make_environment(spec_of("CarRacing-v3")).environment
+    assert environment.action_space.shape == (3,)
+    environment.close()
+
+
+@needs_envpool
 def test_lanes_of_an_environment_without_a_time_limit_have_none():
     lanes = EnvPoolLanes(spec_of("Blackjack-v1"), 0, 0, 3)
     try:

@@ -26,8 +26,9 @@ def test_action_noise_is_added_before_the_clip():
     assert act(outputs(0.75, 1.0), outputs(0.5, 0.25)).tolist() == [1.0, 1.25]
 
 
-def test_an_unbounded_space_clips_nothing():
-    act = action_function(Head("continuous", low=(-np.inf,), high=(np.inf,), shape=(1,)))
+@pytest.mark.parametrize("bound", [np.inf, float(np.finfo(np.float64).max)])
+def test_an_unbounded_space_clips_nothing(bound: float):
+    act = action_function(Head("continuous", low=(-bound,), high=(bound,), shape=(1,)))
     assert act(outputs(1e6), None).tolist() == [1e6]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.envpool_package import cannot_make, envpool_with
+from drumline.envs.envpool_package import cannot_make, envpool_with, known_spec
 from drumline.envs.football_frames import FootballFrames, is_football, stacked_space
 from drumline.envs.held_pool import HeldPool
 
@@ -21,6 +21,7 @@ class EnvPoolEnvironment:
 
     def __init__(self, env_id: str, options: dict[str, Any]):
         self._envpool = envpool_with(env_id)
+        known = known_spec(self._envpool, env_id, options)
         self._id = env_id
         self._options = options
         self._held: HeldPool | None = None
@@ -35,8 +36,7 @@ class EnvPoolEnvironment:
             self._football = FootballFrames(1, self.observation_space.shape)
             self.observation_space = stacked_space(self.observation_space)
         self.action_space = self._pool.action_space
-        spec = self._pool.spec.config
-        self.limit = int(getattr(spec, "max_episode_steps", 0) or 0)
+        self.limit = int(getattr(known.config, "max_episode_steps", 0) or 0)
 
     def _make(self, seed: int) -> None:
         self.close()
@@ -49,7 +49,7 @@ class EnvPoolEnvironment:
             # It builds its spaces when first asked, with float64 bounds for float32: Gymnasium
             # would warn in every episode.
             warnings.filterwarnings("ignore", message=".*precision lowered by casting")
-            _ = self._pool.observation_space
+            _ = self._pool.observation_space, self._pool.action_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
         """Make a new pool with this seed and start its first episode."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.envpool_package import cannot_make, envpool_with
+from drumline.envs.envpool_package import envpool_with, known_spec
 from drumline.envs.football import Checkpoints, no_checkpoints
 from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
 from drumline.envs.held_pool import HeldPool
@@ -62,7 +62,7 @@ class EnvPoolLanes:
         self._elapsed = np.zeros(count, np.int64)
         self._held: HeldPool | None = None
         self._pool: Any = None
-        known = _known(self._envpool, spec.id, self._options)
+        known = known_spec(self._envpool, spec.id, self._options)
         self._limit = _limit_counted_here(known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # bounds that Gymnasium casts to float32
@@ -82,7 +82,8 @@ class EnvPoolLanes:
             raise EnvironmentProblem(f"{spec.id} takes {names[2:]}; lanes serve one action each")
         self._form = ActionForm(self.action_space, spec.id, known._action_spec[2][0])
         fields: list[str] = list(known._state_keys)
-        self._fields = [fields.index(name) for name in ("obs", "reward", "done", "trunc")]
+        seen = [name for name in fields if name == "obs" or name.startswith("obs:")]
+        self._fields = [fields.index(name) for name in (*seen, "reward", "done", "trunc")]
         # an Atari pool calls a life lost or a game over at the time limit a truncation
         self._tells_lives = "info:lives" in fields
         if self._tells_lives:
@@ -247,14 +248,6 @@ class EnvPoolLanes:
             lost |= lives < self._lives[ids]
         self._lives[ids] = lives
         return lost
-
-
-def _known(envpool: Any, env_id: str, options: dict[str, Any]) -> Any:
-    """Return what EnvPool says of an environment; raises where it refuses an option."""
-    try:
-        return envpool.make_spec(env_id, **options)
-    except Exception as error:
-        raise cannot_make(env_id, error) from error
 
 
 def _limit_counted_here(known: Any) -> int:

@@ -26,6 +26,20 @@ def envpool_with(env_id: str) -> Any:
     return envpool
 
 
+def known_spec(envpool: Any, env_id: str, options: dict[str, Any]) -> Any:
+    """Return what EnvPool says of an environment; raises if it refuses an option or has players."""
+    try:
+        known = envpool.make_spec(env_id, **options)
+    except Exception as error:
+        raise cannot_make(env_id, error) from error
+    players = int(getattr(known.config, "max_num_players", 1))
+    if players > 1:
+        raise EnvironmentProblem(
+            f"{env_id} is for {players} players; methods here train one policy for one player"
+        )
+    return known
+
+
 def cannot_make(env_id: str, error: Exception) -> EnvironmentProblem:
     """Return in one sentence what EnvPool said of an environment or of its options."""
     return EnvironmentProblem(f"EnvPool cannot make {env_id!r}: {type(error).__name__}: {error}")

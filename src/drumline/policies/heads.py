@@ -73,7 +73,8 @@ def action_function(head: Head) -> ToAction:
     if head.kind == "discrete":
         start = head.start
         return lambda output, noise: int(output.argmax()) + start
-    low, high = np.array(head.low, np.float32), np.array(head.high, np.float32)
+    with np.errstate(over="ignore"):  # float64 bounds beyond float32 become infinite: no bounds
+        low, high = np.array(head.low, np.float32), np.array(head.high, np.float32)
     dtype, shape = np.dtype(head.dtype), head.shape
     bounded = bool(np.any(np.isfinite(low)) or np.any(np.isfinite(high)))
     plain = dtype == np.float32 and shape == (len(head.low),)
