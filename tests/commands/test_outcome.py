@@ -148,3 +148,34 @@ def test_storages_that_do_not_fit_in_memory_name_their_flags_and_leave_no_folder
     assert "of memory is available" in refused.err
     assert "that is what --num-envs 8 and --alpha 10000000000 need" in refused.err
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("errors_too", [False, True])
+def test_a_training_run_whose_reader_leaves_is_stopped_and_goes_on_later(
+    tmp_path: Path, errors_too: bool
+):
+    words = ["train", "es", "CartPole-v1", *TINY, "--total-steps=10000000", "--out=run", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drumline", *words],
+        cwd=tmp_path,
+        env=environ(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if errors_too else subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    try:
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGPIPE
+    if process.stderr is not None:
+        assert said_command(process.stderr.read()) == "drumline resume run"
+        process.stderr.close()
+    rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    done = int(float(rows[-1].split(",")[1]))
+    again = drumline("resume", "run", f"--total-steps={done + 40}", "--pool=inline", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "run" / "metrics.csv").read_text().splitlines()[: len(rows)] == rows

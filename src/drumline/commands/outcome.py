@@ -6,9 +6,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from drumline.commands.command_line import CommandLine, WrongUse
 from drumline.recipes.stopped import Stopped
@@ -24,17 +24,26 @@ def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
     except WrongUse as error:
         return complain(str(error), 2)
     except Stopped as stop:
-        print(_stopped(stop), file=sys.stderr)
+        if stop.signal_number == signal.SIGPIPE:
+            _print_no_more(sys.stdout)
+        with suppress(BrokenPipeError):
+            print(_stopped(stop), file=sys.stderr, flush=True)
+            return 128 + stop.signal_number
+        _print_no_more(sys.stderr)
         return 128 + stop.signal_number
-    except BrokenPipeError:
-        # Whoever read the output has seen enough; Python's own flush at exit must not fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read the output has seen enough
+        _print_no_more(sys.stdout)
         return 0
     except Exception as error:
         code, text = _judged(error)
         if code == 0:
             raise
         return complain(text, code)
+
+
+def _print_no_more(stream: TextIO) -> None:
+    """Let what is left in a stream that nobody reads go nowhere, so that no flush fails at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def complain(text: str, code: int) -> int:

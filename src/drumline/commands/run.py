@@ -2,6 +2,7 @@
 
 import csv
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any, Literal
 from drumline.commands.evaluation import EvaluationResult, evaluate_policy, load_policy
 from drumline.commands.foreign_code import importable_cwd, refuse_code_of_main
 from drumline.display.dashboard import Display, choose_display
+from drumline.display.plain import ReaderGone
 from drumline.protocols import Policy
 from drumline.recipes.document import NO_PROMISE, PROMISE, run_document
 from drumline.recipes.layout import Layout
@@ -191,6 +193,10 @@ def _carry_out(folder: RunFolder, make: Callable[[], Any]) -> Run:
     except Stopped as stop:
         stop.run = folder.path
         raise
+    except ReaderGone as error:
+        stop = Stopped(signal.SIGPIPE)
+        stop.run = folder.path
+        raise stop from error
     except ValueError:
         folder.discard_unbegun()
         raise

@@ -11,6 +11,10 @@ from drumline.display.glyphs import count, duration, score
 from drumline.display.state import DisplayState, RunTitle
 
 
+class ReaderGone(BrokenPipeError):
+    """Nobody reads what is printed any more, as behind `| head`."""
+
+
 class PlainLines:
     """One line every few seconds: for files, pipes, NO_COLOR and dumb terminals."""
 
@@ -53,8 +57,7 @@ class PlainLines:
 
     def _print(self, text: str) -> None:
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        text = text.encode(encoding, errors="replace").decode(encoding)
-        print(text, file=self._stream, flush=True)
+        _print_line(text.encode(encoding, errors="replace").decode(encoding), self._stream)
 
 
 class JsonLines:
@@ -81,7 +84,7 @@ class JsonLines:
         row = {name: value for name, value in vars(state).items() if name != "return_curve"}
         row["episode_return_mean"] = state.return_curve[-1] if state.return_curve else None
         row["busy_shares"] = list(state.busy_shares)
-        print(json.dumps(_finite(row), allow_nan=False), file=self._stream, flush=True)
+        _print_line(json.dumps(_finite(row), allow_nan=False), self._stream)
 
     def message(self, text: str) -> None:
         """Print to the other stream, which is standard error."""
@@ -110,6 +113,13 @@ class Silent:
 
     def close(self, summary: Sequence[str] = ()) -> None:
         """Do nothing."""
+
+
+def _print_line(text: str, stream: TextIO) -> None:
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError as error:
+        raise ReaderGone(*error.args) from error
 
 
 def plain_line(state: DisplayState) -> str:
