@@ -60,6 +60,53 @@ def shifted_echo():
     return Echo(gymnasium.spaces.Discrete(3, start=5))
 
 
+class FiveSteps(gymnasium.Env):
+    """Episodes of five steps that draw their observations, and take only actions of their space."""
+
+    def __init__(self, observation_space, action_space):
+        self.observation_space = observation_space
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(int(self.np_random.integers(2**31)))
+        self.steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.steps += 1
+        return self.observation_space.sample(), 1.0, self.steps == 5, False, {}
+
+
+def byte_rows():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(0, 255, (7,), np.uint8), spaces.Discrete(3))
+
+
+def byte_grids():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(0, 255, (5, 4), np.uint8), spaces.Discrete(3))
+
+
+def half_constant():
+    spaces = gymnasium.spaces
+    seen = spaces.Box(np.array([-1.0, 3.0], np.float32), np.array([1.0, 3.0], np.float32))
+    return FiveSteps(seen, spaces.Discrete(3))
+
+
+def shifted_choices():
+    spaces = gymnasium.spaces
+    actions = spaces.MultiDiscrete([3, 4], start=[1, 5])
+    return FiveSteps(spaces.Box(-1.0, 1.0, (2,), np.float32), actions)
+
+
+def narrow_doubles():
+    spaces = gymnasium.spaces
+    actions = spaces.Box(-0.1, 0.1, (2,), np.float64)
+    return FiveSteps(spaces.Box(-1.0, 1.0, (2,), np.float32), actions)
+
+
 def several_echo():
     return Echo(gymnasium.spaces.MultiDiscrete([3, 4]))
 

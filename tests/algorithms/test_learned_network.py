@@ -44,6 +44,19 @@ def test_it_computes_what_acting_computed():
     assert found.values.numpy() == pytest.approx(values, abs=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (3, 4, 4)])
+def test_bytes_of_any_shape_are_what_acting_saw(shape: tuple[int, ...]):
+    spec = NetworkSpec(shape, "|u1", HEAD, hidden=(6,))
+    observations = np.random.default_rng(0).integers(0, 256, (9, *shape)).astype(np.uint8)
+    inference = InferenceSpec(spec)()
+    inference.load({"parameters": initial_parameters(spec, 1)})
+    network = made(spec)
+    found = network.evaluate(network.live, torch.from_numpy(observations))
+    outputs, values = inference(observations)
+    assert found.outputs.numpy() == pytest.approx(outputs, abs=1e-6)
+    assert found.values.numpy() == pytest.approx(values, abs=1e-6)
+
+
 @pytest.mark.parametrize("rows_at_once", [1, 4, 9, 10])
 def test_rows_some_at_a_time_are_the_rows_at_once(rows_at_once: int):
     observations = torch.from_numpy(

@@ -77,6 +77,14 @@ def test_values_are_clipped_and_advantages_normalised_only_if_asked(
     agree(made, updated(made)[0])
 
 
+def test_a_minibatch_of_one_row_keeps_its_advantage():
+    made = Made(replace(PPO_SETTINGS, minibatches=STEPS * ENVIRONMENTS, epochs=1))
+    assert isinstance(made.settings, PPOSettings)
+    plain = Made(replace(made.settings, normalize_advantages=False))
+    assert learned(made) == learned(plain)
+    assert np.array_equal(made.parameters, plain.parameters)
+
+
 def test_corrections_and_shards_make_a_difference():
     found = []
     for correction in ("decoupled", "ppo-ratio", "delayed", "vtrace", "none"):

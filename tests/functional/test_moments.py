@@ -106,6 +106,10 @@ def test_the_first_inverse_std_is_one_and_small_variances_are_floored():
     assert inverse_std(moments_of(np.ones((5, 1)))).tolist() == [10.0]
 
 
+def test_before_anything_was_observed_nothing_is_blanked_out():
+    assert inverse_std_unless_constant(initial_moments(2, 0.0)).tolist() == [1.0, 1.0]
+
+
 def test_what_never_varies_is_blanked_out_and_small_stds_are_not_floored():
     rows = np.stack([np.ones(4), [0.0, 1e-3, 0.0, 1e-3]], axis=1)
     assert inverse_std_unless_constant(moments_of(rows)).tolist() == pytest.approx([0.0, 2000.0])

@@ -1,11 +1,12 @@
 """From raw outputs to actions."""
 
 import pickle
+from typing import Literal
 
 import numpy as np
 import pytest
 
-from drumline.policies.heads import Head, action_function, parse_bins
+from drumline.policies.heads import Head, action_function, parse_bins, stored_action_function
 
 
 def outputs(*values: float) -> np.ndarray:
@@ -101,3 +102,13 @@ def test_unbounded_actions_cannot_be_squashed():
 
 def test_a_head_pickles():
     assert pickle.loads(pickle.dumps(BOUNDED)) == BOUNDED
+
+
+@pytest.mark.parametrize("kind", ["continuous", "squashed", "bins"])
+def test_no_bound_in_double_precision_is_overstepped_by_rounding(kind: Literal["continuous"]):
+    head = Head(kind, (-0.1, -0.3), (0.1, 0.3), (2,), "<f8", parse_bins("uniform:3"))
+    outputs_of = {"bins": outputs(0, 0, 1, 1, 0, 0)}
+    action = action_function(head)(outputs_of.get(kind, outputs(50, -50)), None)
+    assert action.tolist() == [0.1, -0.3]
+    stored = stored_action_function(head)(action.astype(np.float32))
+    assert stored.tolist() == [0.1, -0.3]

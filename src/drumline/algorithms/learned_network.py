@@ -113,9 +113,10 @@ class LearnedNetwork:
         if observations.dtype != torch.uint8:
             return observations
         kind = torch.bfloat16 if self._precision == "bf16" else torch.float32
-        # Bytes are turned to channels-last two to five times as fast as what they are widened to.
-        images = observations.contiguous(memory_format=torch.channels_last)
-        return images.to(kind).mul_(1.0 / 255.0)
+        if observations.ndim == 4:
+            # Bytes are turned to channels-last two to five times as fast as what they widen to.
+            observations = observations.contiguous(memory_format=torch.channels_last)
+        return observations.to(kind).mul_(1.0 / 255.0)
 
     def _autocast(self) -> AbstractContextManager[object]:
         if self._precision == "bf16":

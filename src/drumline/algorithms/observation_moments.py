@@ -12,8 +12,14 @@ from drumline.types import Evaluation, Moments, State
 class ObservationMoments:
     """Folds what chosen rollouts saw, by member index, in float64; never decays (spec §1.8)."""
 
-    def __init__(self, size: int, inverse_std: Callable[[Moments], np.ndarray] = inverse_std):
-        self._moments = initial_moments(size)
+    def __init__(
+        self,
+        size: int,
+        inverse_std: Callable[[Moments], np.ndarray] = inverse_std,
+        pseudo_count: float = 1e-2,
+    ):
+        """`pseudo_count`: how many observations of mean 0 and variance 1 it begins with."""
+        self._moments = initial_moments(size, pseudo_count)
         self._inverse_std = inverse_std
 
     @property

@@ -206,7 +206,7 @@ class PPO:
         network, settings = self._network, self._settings
         rows = chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
         advantages = batch.advantages.take(rows)
-        if settings.normalize_advantages:
+        if settings.normalize_advantages and len(rows) > 1:  # one alone would become 0
             advantages = standardized(advantages)
         gradient = network.live.gradient
         total = torch.zeros_like(gradient) if len(chosen) > 1 else None

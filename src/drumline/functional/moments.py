@@ -66,6 +66,11 @@ def inverse_std(moments: Moments, variance_floor: float = 1e-2) -> Float64[np.nd
 def inverse_std_unless_constant(
     moments: Moments, least_std: float = 1e-7
 ) -> Float64[np.ndarray, " D"]:
-    """1 / std, and 0 where std < 1e-7: ARS blanks out what never varies (its reference code)."""
+    """1 / std, and 0 where std < 1e-7: ARS blanks out what never varies (its reference code).
+
+    1 before anything was observed.
+    """
+    if moments.count == 0:
+        return np.ones_like(moments.mean)
     std = np.sqrt(moments.squares / moments.count)
     return np.divide(1.0, std, out=np.zeros_like(std), where=std >= least_std)

@@ -19,6 +19,8 @@ class ActorCriticSpec:
     head: Head | None
     """None where an action is several choices."""
     parameter_count: int
+    starts: tuple[int, ...] = ()
+    """Where an action is several choices: what the environment calls the first of each."""
 
 
 class ActorCriticPolicy:
@@ -33,10 +35,11 @@ class ActorCriticPolicy:
         self._loaded = False
         bounded = None if spec.head is None else action_function(spec.head)
         size = spec.network.head.sizes[0]
+        starts = np.array(spec.starts or 0)
 
         def to_action(output: np.ndarray, noise: np.ndarray | None) -> Any:
             if bounded is None:
-                return most_likely(spec.network.head, output[None])[0]
+                return most_likely(spec.network.head, output[None])[0] + starts
             return bounded(output[:size].copy(), noise)
 
         self.to_action = to_action

@@ -68,6 +68,26 @@ def parse_bins(text: str) -> tuple[float, ...]:
     )
 
 
+def stored_action_function(head: Head) -> Callable[[np.ndarray], Any]:
+    """Return the function from an action as a replay stores it, `[A]` float32, to a new action."""
+    if head.kind == "discrete":
+        start = head.start
+        return lambda stored: int(stored[0]) + start
+    return _formed(head)
+
+
+def _formed(head: Head) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what brings a new `[A]` to a space's precision and shape, and not out of its bounds.
+
+    float32(0.1) is more than 0.1.
+    """
+    dtype, shape = np.dtype(head.dtype), head.shape
+    if dtype == np.float32:
+        return lambda action: action.astype(dtype).reshape(shape)
+    low, high = np.array(head.low, dtype), np.array(head.high, dtype)
+    return lambda action: np.minimum(np.maximum(action.astype(dtype), low), high).reshape(shape)
+
+
 def action_function(head: Head) -> ToAction:
     """Return the pure function from raw outputs to the environment's action."""
     if head.kind == "discrete":
@@ -78,6 +98,7 @@ def action_function(head: Head) -> ToAction:
     dtype, shape = np.dtype(head.dtype), head.shape
     bounded = bool(np.any(np.isfinite(low)) or np.any(np.isfinite(high)))
     plain = dtype == np.float32 and shape == (len(head.low),)
+    formed = _formed(head)
     if head.kind == "bins":
         places = np.array(head.bins, np.float32)
         values = low[:, None] + (places + 1.0) * 0.5 * (high - low)[:, None]
@@ -88,7 +109,7 @@ def action_function(head: Head) -> ToAction:
             action = values[rows, chosen]
             if noise is not None:
                 action = np.minimum(np.maximum(action + noise, low), high)
-            return action if plain else action.astype(dtype).reshape(shape)
+            return action if plain else formed(action)
 
         return pick
 
@@ -103,7 +124,7 @@ def action_function(head: Head) -> ToAction:
                 action += noise
                 np.maximum(action, low, out=action)
                 np.minimum(action, high, out=action)
-            return action if plain else action.astype(dtype).reshape(shape)
+            return action if plain else formed(action)
 
         return squash
 
@@ -114,6 +135,6 @@ def action_function(head: Head) -> ToAction:
             np.maximum(output, low, out=output)
             np.minimum(output, high, out=output)
         # The environment may keep what it is given, so the buffer itself never leaves.
-        return output.copy() if plain else output.astype(dtype).reshape(shape)
+        return output.copy() if plain else formed(output)
 
     return bound

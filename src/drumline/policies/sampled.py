@@ -52,15 +52,14 @@ def _from_distribution(spec: ActorCriticSpec) -> tuple[DrawnAction, str]:
     head = spec.network.head
     bounded = None if spec.head is None else action_function(spec.head)
     discrete = head.kind != "gaussian"
-    start = 0 if spec.head is None else spec.head.start
+    start = np.array(spec.starts or 0) if spec.head is None else spec.head.start
 
     def draw(output: np.ndarray, rng: np.random.Generator) -> Any:
         noise = rng.random(head.noise_size) if discrete else rng.standard_normal(head.noise_size)
         action = sample(head, output[None], noise[None].astype(np.float32))[0][0]
         if head.kind == "categorical":
             return int(action) + start
-        # Only a Box has bounds: several choices at once are an action as they are.
-        return action if bounded is None else bounded(action.astype(np.float32), None)
+        return action + start if bounded is None else bounded(action.astype(np.float32), None)
 
     return draw, "drawn from the distribution that the policy was trained with"
 

@@ -31,6 +31,7 @@ class ActorCriticParts:
     shape: RolloutShape
     network: NetworkSpec
     policy_head: Head | None
+    starts: tuple[int, ...]
 
     def inference(self) -> InferenceSpec:
         """Return how whoever acts makes its forward pass."""
@@ -39,7 +40,7 @@ class ActorCriticParts:
 
     def policy(self, parameter_count: int) -> ActorCriticSpec:
         """Return what a policy file says about the policy."""
-        return ActorCriticSpec(self.network, self.policy_head, parameter_count)
+        return ActorCriticSpec(self.network, self.policy_head, parameter_count, self.starts)
 
 
 def packages(config: ActorCriticConfig) -> tuple[str, ...]:
@@ -120,7 +121,9 @@ def parts_of(config: ActorCriticConfig) -> ActorCriticParts:
         stack=1 if config.normalize_observations else stack,  # moments need whole observations
         scores=checkpoints,
     )
-    return ActorCriticParts(config, lanes, renewed, shape, network, _policy_head(head, actions))
+    starts = tuple(actions.start.tolist()) if head.kind == "multi-discrete" else ()
+    policy_head = _policy_head(head, actions)
+    return ActorCriticParts(config, lanes, renewed, shape, network, policy_head, starts)
 
 
 def _policy_head(head: ActionHead, space: Any) -> Head | None:

@@ -75,6 +75,11 @@ class ActorCriticConfig:
         refuse_nonpositive(self, *positive, "learning_rate", "max_gradient_norm")
         refuse_nonpositive(self, "evaluate_episodes")
         refuse_no_fraction("discount", self.discount)
+        if self.scale_rewards and self.clip_rewards:
+            raise ValueError(
+                "--scale-rewards and --clip-rewards both change what is learned from: leave one "
+                "out, as in --scale-rewards --no-clip-rewards"
+            )
         if self.num_envs % self.learners:
             raise ValueError(
                 f"--learners {self.learners} must divide the {self.num_envs} environments"

@@ -150,7 +150,7 @@ def build(config: ARS, layout: Layout) -> PopulationRecipe:
     environment, policy = environment_and_policy(config, "linear", (), bias=False, zero=True)
     parameters = initial_parameters(policy, np.random.default_rng(0))
     noise, shared = make_noise(config, parameters.size, layout.update_thread_count)
-    moments = ObservationMoments(policy.observation_size, inverse_std_unless_constant)
+    moments = ObservationMoments(policy.observation_size, inverse_std_unless_constant, 0.0)
     strategy = Strategy(
         parameters,
         MirroredSampler(config.seed, noise, obs_stat_probability=float(config.normalize)),

@@ -8,7 +8,7 @@ from drumline import seeding
 from drumline.envs.lanes import LanesSpec
 from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.functional.frame_stacks import whole
-from drumline.policies.heads import Head
+from drumline.policies.heads import Head, stored_action_function
 from drumline.schedules.generational import ImpureEnvironment
 from drumline.types import Explore, Live, Lived, Rollout, StackedFrames
 
@@ -47,6 +47,7 @@ def rehearse(lanes: LanesSpec, first: Rollout, env_id: str) -> None:
 def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live | Explore, lived: Lived) -> None:
     """Make an episode's steps again in another environment; raises if any bit differs."""
     environment = make_environment(spec).environment
+    to_environment = stored_action_function(head)
     try:
         with seeding.kept_globals():
             for _ in range(_ROUNDS):
@@ -56,10 +57,7 @@ def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live | Explore, li
                 for t, (stored, reward) in enumerate(
                     zip(lived.actions, lived.rewards, strict=True)
                 ):
-                    action = stored.astype(head.dtype).reshape(head.shape)
-                    if head.kind == "discrete":
-                        action = int(stored[0]) + head.start
-                    observation, now, _, _, _ = environment.step(action)
+                    observation, now, _, _, _ = environment.step(to_environment(stored))
                     compare(reward, np.float32(now), "reward", t, spec.id)
                     after = _flat(observation)
                     compare(lived.observations[t + 1], after, "observation", t + 1, spec.id)

@@ -20,6 +20,7 @@ from drumline import seeding
 from drumline.buffers.replay import TERMINATED, TRUNCATED
 from drumline.envs.episode import EpisodeLoop, NonFinite
 from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec, build_policy
 from drumline.protocols import WorkerContext
 from drumline.types import (
@@ -102,6 +103,7 @@ class Refiner:
         self._policy = build_policy(spec.policy)
         self._head = spec.policy.head
         self._discrete = self._head.kind == "discrete"
+        self._to_environment = stored_action_function(self._head)
         self._loop = EpisodeLoop(made.environment, self._policy, spec.environment.id)
         self._made_jobs: Jobs | None = None
         self._rows = np.empty((257, spec.policy.observation_size), np.float32)
@@ -235,11 +237,6 @@ class Refiner:
             self._actions[:length].copy(),
             np.array(rewards, np.float32),
         )
-
-    def _to_environment(self, stored: np.ndarray) -> Any:
-        if self._discrete:
-            return int(stored[0]) + self._head.start
-        return stored.astype(self._head.dtype).reshape(self._head.shape)
 
     def _grow(self) -> None:
         self._actions = np.concatenate([self._actions, np.empty_like(self._actions)])

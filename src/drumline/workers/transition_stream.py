@@ -12,6 +12,7 @@ import numpy as np
 from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
 from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec, build_policy
 from drumline.protocols import WorkerError
 from drumline.types import EpisodeRow, State
@@ -52,6 +53,7 @@ class TransitionStream:
         self._policy = build_policy(policy)
         self._head = policy.head
         self._discrete = policy.head.kind == "discrete"
+        self._to_environment = stored_action_function(policy.head)
         self._seed = seed
         self._exploration = exploration
         self._low = np.array(self._head.low, np.float32)
@@ -193,12 +195,6 @@ class TransitionStream:
             choices = self._head.choices
             return np.array([min(int(uniform[0] * choices), choices - 1)], np.float32)
         return self._low + uniform[:-1] * (self._high - self._low)
-
-    def _to_environment(self, action: np.ndarray) -> object:
-        if self._discrete:
-            return int(action[0]) + self._head.start
-        # A copy: the environment may keep or change what it is given.
-        return action.astype(self._head.dtype).reshape(self._head.shape)
 
     def _place(self) -> str:
         return f"{self._where}, training episode {self._episode}, step {len(self._actions)}"

@@ -1,0 +1,85 @@
+"""Spaces that are legitimate and rare: trained, evaluated and drawn from as any other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumline.commands.run import train
+from drumline.recipes.ars import ARS
+from drumline.recipes.es import ES
+from drumline.recipes.impala import Impala
+from drumline.recipes.ppo import PPO
+from drumline.recipes.td3 import TD3
+from drumline.runs.policy_files import read_policy
+
+ACTOR_CRITIC: dict[str, Any] = {
+    "total_steps": 64,
+    "num_envs": 2,
+    "alpha": 8,
+    "hidden": (4,),
+    "evaluate_every": 2,
+    "evaluate_episodes": 2,
+}
+
+
+@pytest.mark.parametrize("name", ["byte_rows", "byte_grids", "shifted_choices", "narrow_doubles"])
+@pytest.mark.parametrize("method", [PPO, Impala])
+def test_actor_critics_learn_and_act(method: Any, name: str, tmp_path: Path):
+    more = {"epochs": 1, "minibatches": 2} if method is PPO else {"batch": 1}
+    config = method(env=f"lane_environments:{name}", **ACTOR_CRITIC, **more)
+    run = train(config, workers="inline", out=tmp_path / "run")
+    assert [row["update"] for row in run.metrics] == [1.0, 2.0, 3.0, 4.0] or method is Impala
+    for sample in (False, True):
+        assert run.evaluate(3, sample=sample).returns == (5.0, 5.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ES(
+            env="lane_environments:narrow_doubles",
+            total_steps=60,
+            population_size=4,
+            hidden=(4,),
+            noise_table_size=4096,
+            std=10.0,
+            evaluate_episodes=2,
+        ),
+        TD3(
+            env="lane_environments:narrow_doubles",
+            total_steps=40,
+            random_steps=20,
+            steps_per_update=20,
+            replay_size=40,
+            batch_size=4,
+            hidden=(4,),
+            exploration_noise=10.0,
+            evaluate_episodes=2,
+        ),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_rounding_puts_no_action_outside_of_its_space(config: Any, tmp_path: Path):
+    run = train(config, workers="inline", out=tmp_path / "run")
+    assert run.evaluate(2).returns == (5.0, 5.0)
+
+
+def test_ars_is_blind_to_what_never_varies(tmp_path: Path):
+    config = ARS(
+        env="lane_environments:half_constant",
+        total_steps=60,
+        population_size=4,
+        top_directions=2,
+        noise_table_size=4096,
+        evaluate_episodes=2,
+    )
+    run = train(config, workers="inline", out=tmp_path / "run")
+    varying, constant = read_policy(run.folder, "last").tensors["observation_inverse_std"]
+    assert varying > 0
+    assert constant == 0
+
+
+def test_rewards_are_scaled_or_clipped_and_not_both():
+    with pytest.raises(ValueError, match=r"--scale-rewards --no-clip-rewards"):
+        PPO(env="CartPole-v1", scale_rewards=True, clip_rewards=True)
