@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from drumline.recipes.attended_pool import AttendedPool, StopSignals
 from drumline.recipes.blame import explain
 from drumline.recipes.layout import Layout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
+from drumline.recipes.stopped import leaves_whole_state
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runtime.inline_pool import InlinePool
@@ -88,29 +90,25 @@ class PopulationRun:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
         ledger = self._ledger
         published = PublishedLayout.of(self._recipe.strategy.published())
-        pool = self._make_pool(published)
-        try:
+        with StopSignals() as signals, ExitStack() as closing:
+            closing.callback(self._display.close)
+            pool = self._make_pool(published)
+            closing.callback(lambda: ledger.close(pool.timeline(), pool.activity()))
+            closing.callback(pool.close)
             ledger.open()
-            with StopSignals() as signals, threadpool_limits(1, "blas"):
-                attended = AttendedPool(
-                    pool, signals, lambda pool: ledger.show_if_due(pool.activity)
-                )
-                ledger.start_display()
-                if self._fresh:
-                    self._checkpoint()
-                try:
-                    return self._train(attended)
-                except BaseException as error:
-                    # What is in flight is pure: the state after the last update is all there is.
-                    self._checkpoint()
-                    explain(error, ledger.folder)
-                    raise
-        finally:
+            closing.enter_context(threadpool_limits(1, "blas"))
+            attended = AttendedPool(pool, signals, lambda pool: ledger.show_if_due(pool.activity))
+            if self._fresh:
+                self._checkpoint()
+            ledger.start_display()
             try:
-                pool.close()
-                ledger.close(pool.timeline(), pool.activity())
-            finally:
-                self._display.close()
+                return self._train(attended)
+            except BaseException as error:
+                # What is in flight is pure: the state after the last update is all there is.
+                if leaves_whole_state(error):
+                    self._checkpoint()
+                explain(error, ledger.folder)
+                raise
 
     def _make_pool(self, published: PublishedLayout) -> WorkerPool:
         recipe, layout = self._recipe, self._layout

@@ -3,7 +3,8 @@
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -21,6 +22,7 @@ from drumline.recipes.ledger import Ledger, RunIdentity, learned
 from drumline.recipes.replaced_pool import ReplacedPool
 from drumline.recipes.scheduled_evaluation import ScheduledEvaluation
 from drumline.recipes.staff import Staff
+from drumline.recipes.stopped import leaves_whole_state
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runtime.inline_crew import InlineCrew
@@ -99,32 +101,33 @@ class RotationRun:
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
         ledger = self._ledger
-        crew = self._make_crew()
-        pool = self._make_pool()
-        self._crew = crew
-        try:
+        with StopSignals() as signals, ExitStack() as closing:
+            closing.callback(self._display.close)
+            workers: list[Crew | WorkerPool] = []
+            closing.callback(self._close_ledger, workers)
+            self._crew = crew = self._make_crew()
+            closing.callback(crew.close)
+            pool = self._make_pool()
+            closing.callback(pool.close)
+            workers += [crew, pool]
             ledger.open()
-            with StopSignals() as signals, threadpool_limits(1, "blas"):
-                attended = AttendedCrew(crew, signals, lambda: self._show(crew))
-                ledger.start_display()
-                if self._fresh:
-                    ledger.checkpoint(self._state())
-                try:
-                    return self._train(attended, crew, pool, signals)
-                except BaseException:
-                    # Intervals in flight are pure: the state after the last update is all there is.
-                    if not self._finishing:
-                        ledger.checkpoint(self._state())
-                    raise
-        finally:
+            closing.enter_context(threadpool_limits(1, "blas"))
+            attended = AttendedCrew(crew, signals, lambda: self._show(crew))
+            if self._fresh:
+                ledger.checkpoint(self._state())
+            ledger.start_display()
             try:
-                pool.close()
-                crew.close()
-                spans = [*crew.timeline(), *pool.timeline(), *self._updates]
-                activity = [*crew.activity(), *pool.activity(), self._learner_activity()]
-                ledger.close(sorted(spans, key=lambda span: span.start), activity)
-            finally:
-                self._display.close()
+                return self._train(attended, crew, pool, signals)
+            except BaseException as error:
+                # Intervals in flight are pure: the state after the last update is all there is.
+                if not self._finishing and leaves_whole_state(error):
+                    ledger.checkpoint(self._state())
+                raise
+
+    def _close_ledger(self, workers: Sequence[Crew | WorkerPool]) -> None:
+        spans = [*(span for one in workers for span in one.timeline()), *self._updates]
+        activity = [*(row for one in workers for row in one.activity()), self._learner_activity()]
+        self._ledger.close(sorted(spans, key=lambda span: span.start), activity)
 
     # the far side
 

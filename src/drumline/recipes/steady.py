@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,6 +29,7 @@ from drumline.recipes.living_population import LivingPopulation
 from drumline.recipes.rehearsal import rehearse_episode
 from drumline.recipes.replay_memory import replay_memory
 from drumline.recipes.scheduled_evaluation import ScheduledEvaluation
+from drumline.recipes.stopped import leaves_whole_state
 from drumline.recipes.td3_jobs import TD3JobsSpec
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.event_log import event_line, logged_workers
@@ -135,34 +137,41 @@ class SteadyRun:
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
         ledger = self._ledger
-        pool, evaluators = self._make_pool(), self._make_evaluators()
-        schedule: SteadyState | None = None
-        try:
+        timelines: list[WorkerPool | SteadyState] = []
+        with StopSignals() as signals, ExitStack() as closing:
+            closing.callback(self._display.close)
+            pools: list[WorkerPool] = []
+            closing.callback(self._close_ledger, pools, timelines)
+            pool = self._make_pool()
+            closing.callback(pool.close)
+            evaluators = self._make_evaluators()
+            closing.callback(evaluators.close)
+            pools += [pool, evaluators]
+            timelines.append(pool)
             ledger.open()
             blas = ThreadpoolController().select(internal_api="openblas")
-            with StopSignals() as signals, blas.limit(limits=1):
-                attended = AttendedPool(pool, signals, lambda pool: self._show(pool))
-                ledger.start_display()
-                if self._fresh:
-                    self._checkpoint()
-                try:
-                    schedule = self._schedule(attended)
-                    return self._train(schedule, evaluators, signals)
-                except BaseException as error:
-                    # Between two events everything changes together: what is in flight is pure.
-                    if not self._finishing:
-                        self._checkpoint()
-                    explain(error, ledger.folder)
-                    raise
-        finally:
+            closing.enter_context(blas.limit(limits=1))
+            attended = AttendedPool(pool, signals, lambda pool: self._show(pool))
+            if self._fresh:
+                self._checkpoint()
+            ledger.start_display()
             try:
-                pool.close()
-                evaluators.close()
-                spans = [*pool.timeline(), *([] if schedule is None else schedule.timeline())]
-                activity = [*pool.activity(), *evaluators.activity()]
-                ledger.close(sorted(spans, key=lambda span: span.start), activity)
-            finally:
-                self._display.close()
+                schedule = self._schedule(attended)
+                timelines.append(schedule)
+                return self._train(schedule, evaluators, signals)
+            except BaseException as error:
+                # Between two events everything changes together: what is in flight is pure.
+                if not self._finishing and leaves_whole_state(error):
+                    self._checkpoint()
+                explain(error, ledger.folder)
+                raise
+
+    def _close_ledger(
+        self, pools: Sequence[WorkerPool], timelines: Sequence[WorkerPool | SteadyState]
+    ) -> None:
+        spans = [span for one in timelines for span in one.timeline()]
+        activity = [row for one in pools for row in one.activity()]
+        self._ledger.close(sorted(spans, key=lambda span: span.start), activity)
 
     def _schedule(self, pool: WorkerPool) -> SteadyState:
         recipe = self._recipe

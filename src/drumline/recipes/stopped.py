@@ -10,5 +10,12 @@ class Stopped(BaseException):
     def __init__(self, signal_number: int):
         super().__init__(signal.Signals(signal_number).name)
         self.signal_number = signal_number
+        self.midway = False
+        """Whether it came in the middle of a change: what is in memory is of no moment then."""
         self.run: Path | None = None
         """The folder of the run that was stopped and can go on; None if there is none."""
+
+
+def leaves_whole_state(error: BaseException) -> bool:
+    """Return whether what a run holds after `error` is the state after its last update."""
+    return not (isinstance(error, Stopped) and error.midway)

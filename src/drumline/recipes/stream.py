@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from drumline.recipes.layout import Layout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
 from drumline.recipes.rehearsal import compare
 from drumline.recipes.replay_memory import replay_memory
+from drumline.recipes.stopped import leaves_whole_state
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.segments import read_segment
@@ -113,32 +115,32 @@ class StreamRun:
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
         ledger = self._ledger
-        pool = self._make_pool()
-        try:
+        with StopSignals() as signals, ExitStack() as closing:
+            closing.callback(self._display.close)
+            closing.callback(self._stream.close)
+            pool = self._make_pool()
+            closing.callback(lambda: self._close_ledger(pool))
+            closing.callback(pool.close)
             ledger.open()
             # One thread for NumPy's matrix products, which act; torch's have a flag of their own.
             blas = ThreadpoolController().select(internal_api="openblas")
-            with StopSignals() as signals, blas.limit(limits=1):
-                attended = AttendedPool(pool, signals, lambda pool: self._show(pool))
-                ledger.start_display()
-                if self._fresh:
-                    self._checkpoint()
-                try:
-                    return self._train(attended, signals)
-                except BaseException as error:
-                    # A block in progress is pure: the state after the last one is all there is.
-                    if not self._finishing:
-                        self._checkpoint()
-                    explain(error, ledger.folder)
-                    raise
-        finally:
+            closing.enter_context(blas.limit(limits=1))
+            attended = AttendedPool(pool, signals, lambda pool: self._show(pool))
+            if self._fresh:
+                self._checkpoint()
+            ledger.start_display()
             try:
-                pool.close()
-                self._stream.close()
-                spans = sorted([*pool.timeline(), *self._spans], key=lambda span: span.start)
-                ledger.close(spans, [*pool.activity(), self._activity()])
-            finally:
-                self._display.close()
+                return self._train(attended, signals)
+            except BaseException as error:
+                # A block in progress is pure: the state after the last one is all there is.
+                if not self._finishing and leaves_whole_state(error):
+                    self._checkpoint()
+                explain(error, ledger.folder)
+                raise
+
+    def _close_ledger(self, pool: WorkerPool) -> None:
+        spans = sorted([*pool.timeline(), *self._spans], key=lambda span: span.start)
+        self._ledger.close(spans, [*pool.activity(), self._activity()])
 
     def _train(self, pool: WorkerPool, signals: StopSignals) -> EvaluationRow | None:
         ledger, plan, config = self._ledger, self._recipe.plan, self._config

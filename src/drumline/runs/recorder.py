@@ -102,9 +102,9 @@ class Recorder:
     def close(self) -> None:
         """Write what waits, end the thread and raise what went wrong; may be called twice."""
         if not self._closed:
-            self._closed = True
-            self._queue.put(None)
+            self._queue.put(None)  # twice if the wait was interrupted: the thread takes the first
             self._thread.join()
+            self._closed = True
             self._files.close()
             os.close(self._claim)
         self._raise_error()
