@@ -1,6 +1,8 @@
 """Going on: on another machine, from damaged checkpoints, from nothing."""
 
+import fcntl
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,3 +176,43 @@ def test_the_card_of_a_resumed_run_knows_the_best_evaluation_before_the_stop(ter
     assert best.env_steps <= stopped_at < rows[-1].env_steps
     said = f"mean return {best.mean:.6g} over 2 episodes, at update {best.update}"
     assert said in Path("run/card.md").read_text()
+
+
+PPO = ["--num-envs=2", "--alpha=8", "--epochs=1", "--minibatches=2", "--hidden", "4"]
+
+
+def test_a_run_that_was_made_longer_twice_is_verified_as_it_was_made(terminal: Terminal):
+    short = ["--total-steps=64", "--evaluate-episodes=1", "--pool=inline", "--quiet", "--out=run"]
+    assert terminal("train", "ppo", "CartPole-v1", *PPO, *short).code == 0
+    longer = ["resume", "run", "--pool=inline", "--quiet"]
+    assert terminal(*longer, "--total-steps=128").code == 0
+    assert terminal(*longer, "--total-steps=192").code == 0
+    assert horizons() == [[0, 64], [4, 128], [8, 192]]
+    for updates in ("2", "6", "10", "all"):
+        verified = terminal("verify", "run", "--pool=inline", f"--updates={updates}")
+        assert verified.code == 0, verified.out + verified.err
+        done = 12 if updates == "all" else int(updates)
+        assert verified.out.startswith(f"equal: {done} updates repeated")
+    assert terminal(*longer, "--total-steps=96", "--checkpoint=4").code == 0
+    assert horizons() == [[0, 64], [4, 96]]
+    assert terminal("verify", "run", "--pool=inline", "--updates=all").code == 0
+    changed("run", lambda document: document["horizons"][1].__setitem__(1, 97))
+    assert terminal("verify", "run", "--pool=inline", "--updates=all").code == 1
+
+
+def horizons() -> list[list[int]]:
+    return json.loads(Path("run/config.json").read_text())["horizons"]
+
+
+def test_a_resume_that_is_refused_changes_no_config(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    before = Path("run/config.json").read_bytes()
+    claim = os.open("run", os.O_RDONLY)
+    fcntl.flock(claim, fcntl.LOCK_EX)
+    try:
+        refused = terminal("resume", "run", "--total-steps=999", "--pool=inline")
+    finally:
+        os.close(claim)
+    assert refused.code == 2
+    assert "another process" in refused.err
+    assert Path("run/config.json").read_bytes() == before

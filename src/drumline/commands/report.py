@@ -114,14 +114,13 @@ def _repeated(line: CommandLine, folder: "RunFolder", flags: ReportFlags) -> "Ch
     if not flags.verify:
         return Check(None, f"not repeated for this page; to repeat it: {by_path(folder, 'verify')}")
     from drumline.commands.foreign_code import refuse_untrusted
-    from drumline.commands.verify import verify_again
-    from drumline.recipes.methods import find_method
+    from drumline.commands.verify import layout_for, verify_again
 
     refuse_untrusted(line, folder.path, folder.named_code(), trust_code=flags.trust_code)
-    layout = find_method(folder.document["method"]).layout(workers=3, tensorboard=False)
+    layout = layout_for(folder, 3)
     try:
         done, difference = verify_again(folder, flags.verify, layout)
-    except RunError as error:
+    except (RunError, ValueError) as error:
         return Check(None, f"not repeated: {error}")
     words = f"{done:,} updates repeated on {layout.worker_count} workers"
     if difference is None:

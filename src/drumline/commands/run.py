@@ -21,6 +21,7 @@ from drumline.recipes.methods import config_from, find_method, method_of
 from drumline.recipes.stopped import Stopped
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.horizons import after_resume, horizons_of
 from drumline.runs.next_commands import as_typed
 from drumline.runs.policy_files import read_policy
 from drumline.types import Evaluation
@@ -138,10 +139,12 @@ def resume(
     checkpoint: int | None = None,
     other_machine: bool = False,
     display: Display | None = None,
+    last_update: int | None = None,
 ) -> Run:
     """Go on from the newest (or a named) checkpoint; `total_steps` is recorded.
 
     `other_machine` goes on where other versions or another processor compute, without the promise.
+    `last_update` ends the run early, as in `train`.
     """
     changes = _changes_of_machine(folder, other_machine)
     method = find_method(folder.document["method"])
@@ -150,15 +153,16 @@ def resume(
     config = method.resolve(config)
     saved = _newest_state(folder, checkpoint)
     recipe = method.build(config, layout)
-    if total_steps is not None:
-        fields = {**folder.document["config"], "total_steps": total_steps}
-        folder.update_document(config=fields)
+    before = horizons_of(folder)
+    horizons = after_resume(before, 0 if saved is None else saved.update, config.total_steps)
+    if horizons != before:
+        fields = {**folder.document["config"], "total_steps": config.total_steps}
+        folder.amend_when_claimed(config=fields, horizons=horizons)
     if changes:
-        folder.update_document(promise=f"{NO_PROMISE}: resumed on another machine ({changes})")
-    return _carry_out(
-        folder,
-        lambda: method.run(recipe, folder, layout, display or silent(), resumed_from=saved),
-    )
+        folder.amend_when_claimed(promise=f"{NO_PROMISE}: resumed on another machine ({changes})")
+    display = display or silent()
+    more = {"resumed_from": saved, "last_update": last_update}
+    return _carry_out(folder, lambda: method.run(recipe, folder, layout, display, **more))
 
 
 def resumed_config(folder: RunFolder, total_steps: int | None) -> Any:

@@ -46,29 +46,40 @@ def command(line: CommandLine) -> int:
         difference, what = verify_two(first, second), "the updates that both runs have"
     else:
         from drumline.commands.foreign_code import open_run
-        from drumline.recipes.methods import find_method
 
         folder = open_run(line, trust_code=flags.trust_code)
         count = 10**12 if flags.updates == "all" else int(flags.updates or 0)
-        layout = find_method(folder.document["method"]).layout(
-            workers=flags.workers, pool=flags.pool, tensorboard=False
-        )
+        layout = layout_for(folder, flags.workers, flags.pool)
         done, difference = verify_again(folder, count or None, layout)
         what = f"{done} updates repeated on {layout.worker_count} workers"
     _answer(flags, difference, what)
     return 0 if difference is None else 1
 
 
+def layout_for(
+    folder: "RunFolder", workers: int, pool: Literal["process", "inline"] = "process"
+) -> "Layout":
+    """Return the layout of a repetition: never more executors than the run has environments."""
+    from drumline.recipes.layout import ExecutorLayout
+    from drumline.recipes.methods import find_method
+
+    kind = find_method(folder.document["method"]).layout
+    if issubclass(kind, ExecutorLayout):
+        workers = min(workers, folder.document["config"]["num_envs"])
+    return kind(workers=workers, pool=pool, tensorboard=False)
+
+
 def verify_again(
     folder: "RunFolder", updates: int | None, layout: "Layout"
 ) -> "tuple[int, Difference | None]":
     """Train the first updates once more on `layout`; returns how many, and what differs first."""
-    from drumline.commands.run import Run, train
+    from drumline.commands.run import Run, resume, train
     from drumline.recipes.document import NO_PROMISE
     from drumline.recipes.machine import differences
     from drumline.recipes.stopped import Stopped
     from drumline.runs.fingerprints import first_difference, read_chain
     from drumline.runs.folder import RunError
+    from drumline.runs.horizons import horizons_of
 
     run = Run(folder)
     logged = _event_log(run.config, folder)
@@ -81,9 +92,16 @@ def verify_again(
         raise RunError(f"{folder.path} has no updates to verify")
     count = min(len(rows), updates or updates_within(run.metrics, 60.0))
     again = replace(run.config, evaluate_every=0, evaluate_episodes=1, **logged)
+    (_, first), *later = horizons_of(folder)
+    again = replace(again, total_steps=first)
+    ends = [min(count, update) for update, _ in later] + [count]
     with tempfile.TemporaryDirectory(prefix="drumline-verify-") as place:
+        out = Path(place) / "again"
         try:
-            second = train(again, out=Path(place) / "again", layout=layout, last_update=count)
+            second = train(again, out=out, layout=layout, last_update=ends[0])
+            for (update, total), end in zip(later, ends[1:], strict=True):
+                if update < count:
+                    second = resume(second.folder, layout, total_steps=total, last_update=end)
         except Stopped as stop:
             stop.run = None  # the repetition is gone by the time that anyone could resume it
             raise

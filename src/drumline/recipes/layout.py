@@ -68,9 +68,10 @@ class ExecutorLayout(Layout):
     def _asked(self, environments: int) -> int:
         asked = self.executors or self.workers
         if asked > environments:
+            flag = "executors" if self.executors else "workers"
             raise ValueError(
-                f"--executors {asked} is more than the {environments} environments: "
-                "raise --num-envs or ask for fewer executors"
+                f"--{flag} {asked} is more than the {environments} environments: "
+                "raise --num-envs or ask for fewer"
             )
         return asked
 

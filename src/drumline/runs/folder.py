@@ -46,6 +46,7 @@ class RunFolder:
     def __init__(self, path: Path, document: dict[str, Any]):
         self.path = path
         self.document = document
+        self._amendments: dict[str, Any] = {}
 
     @staticmethod
     def create(
@@ -85,6 +86,16 @@ class RunFolder:
         document = {**self.document, **keys}
         replace_file(self.config_json, (json.dumps(document, indent=2) + "\n").encode())
         self.document = document
+
+    def amend_when_claimed(self, **keys: Any) -> None:
+        """Set keys of config.json as soon as a run writes here: a refused one changes nothing."""
+        self._amendments.update(keys)
+
+    def claimed(self) -> None:
+        """Set what waited for it; called by whoever now is the only one to write here."""
+        if self._amendments:
+            self.update_document(**self._amendments)
+            self._amendments = {}
 
     def named_code(self) -> list[str]:
         """Return the names that config.json gives to code outside of drumline."""

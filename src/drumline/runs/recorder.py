@@ -48,6 +48,7 @@ class Recorder:
         self._claim = _claim(folder)
         try:
             _start_from(folder, resumed_from)
+            folder.claimed()
             self._files = RunFiles(
                 folder, tensorboard=tensorboard, resumed_from=resumed_from, probe=probe
             )
