@@ -175,3 +175,44 @@ def test_evaluate_plot_and_verify_work_on_a_finished_run(finished: Path):
     again = drumline("verify", "run", "--workers=2", cwd=finished)
     assert again.returncode == 0, again.stderr
     assert "equal" in again.stdout
+
+
+def test_an_episode_of_a_learner_is_refused_in_one_sentence(terminal: Terminal):
+    tiny = ["--num-envs=2", "--alpha=8", "--epochs=1", "--minibatches=2", "--hidden", "4"]
+    more = ["--total-steps=16", "--evaluate-episodes=1", "--pool=inline", "--quiet", "--out=run"]
+    assert terminal("train", "hts", "CartPole-v1", *tiny, *more).code == 0
+    refused = terminal("episode", "run")
+    assert refused.code == 2
+    assert "only a search's stand alone; try drumline evaluate" in refused.err
+
+
+STRATEGY = """
+import numpy as np
+
+class Walk:
+    def __init__(self, start, seed):
+        self.best, self.rng = start, np.random.default_rng(seed)
+
+    def ask(self):
+        return self.best + self.rng.standard_normal(self.best.size)
+
+    def tell(self, vector, fitness):
+        self.best = vector
+"""
+
+
+def test_a_strategy_of_ones_own_needs_trust_and_is_found_beside_the_run(tmp_path: Path):
+    (tmp_path / "walks.py").write_text(STRATEGY)
+    tiny = ["--warmup-steps=20", "--critic-batches=1", "--batch-size=4", "--hidden", "4"]
+    more = ["--mean-evaluations=0", "--evaluate-episodes=1", "--pool=inline", "--quiet"]
+    words = ["aes", "CartPole-v1", "--strategy=walks:Walk", "--p-desired=0", *tiny, *more]
+    done = drumline("train", *words, "--total-steps=100", "--out=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    longer = ["--total-steps=200", "--pool=inline", "--quiet"]
+    refused = drumline("resume", "run", *longer, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "names code to import (walks:Walk)" in refused.stderr
+    trusted = drumline("resume", "run", "--trust-code", *longer, cwd=tmp_path)
+    assert trusted.returncode == 0, trusted.stderr
+    verified = drumline("verify", "run", "--trust-code", "--pool=inline", cwd=tmp_path)
+    assert verified.returncode == 0, verified.stdout + verified.stderr

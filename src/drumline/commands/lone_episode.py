@@ -7,10 +7,9 @@ import numpy as np
 
 from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.protocols import WorkerError
-from drumline.recipes.layout import Layout
 from drumline.recipes.ledger import learned
 from drumline.recipes.methods import config_from, find_method
-from drumline.recipes.population import PopulationRecipe
+from drumline.recipes.population import PopulationRecipe, PopulationRun
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.types import Evaluate, Evaluation
@@ -21,14 +20,15 @@ class LoneEpisode:
 
     def __init__(self, folder: RunFolder, member: int, checkpoint: int | None, *, evaluation: bool):
         document = folder.document
-        config = config_from(document["method"], document["config"])
-        saved = read_checkpoint(folder, checkpoint)
-        recipe = find_method(document["method"]).build(config, Layout(pool="inline"))
-        if not isinstance(recipe, PopulationRecipe):
+        method = find_method(document["method"])
+        if method.run is not PopulationRun:
             raise RunError(
                 f"{folder.path} is a run of {document['method']}, whose episodes depend on all "
                 "that was learned meanwhile: only a search's stand alone; try drumline evaluate"
             )
+        saved = read_checkpoint(folder, checkpoint)
+        config = config_from(document["method"], document["config"])
+        recipe: PopulationRecipe = method.build(config, method.layout(pool="inline"))
         recipe.strategy.load(learned(saved))
         self._recipe = recipe
         self.task = _task_of(recipe, saved.update, member, evaluation=evaluation)

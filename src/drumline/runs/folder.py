@@ -32,8 +32,10 @@ APPEND_ONLY = (
 
 REQUIRED_KEYS = ("method", "config")
 
-CODE_FIELDS = ("env", "policy", "network")
+CODE_FIELDS = ("env", "policy", "network", "strategy")
 """Fields of a config that may name code to import, as module:name."""
+OWN_PREFIXES = ("nevergrad:",)
+"""What looks like it and is drumline's own."""
 
 
 class RunError(Exception):
@@ -100,7 +102,7 @@ class RunFolder:
     def named_code(self) -> list[str]:
         """Return the names that config.json gives to code outside of drumline."""
         named = [str(self.document["config"].get(field, "")) for field in CODE_FIELDS]
-        return [name for name in named if ":" in name]
+        return [name for name in named if ":" in name and not name.startswith(OWN_PREFIXES)]
 
     @property
     def config_json(self) -> Path:
