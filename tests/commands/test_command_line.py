@@ -58,6 +58,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["enjoy", "run", "--episodes=0"], "--episodes"),
         (["enjoy", "run", "--max-steps=0"], "--max-steps"),
         (["plot"], "at least one RUN"),
+        (["plot", "run", "--out=nowhere/a.png"], "nowhere does not exist"),
+        (["compare", "run", "--out=run"], "run: it is a folder"),
         (["verify"], "one run to repeat"),
         (["evaluate", "run", "--policy=worst"], "worst"),
         (["plot", "run", "--x=hours"], "hours"),

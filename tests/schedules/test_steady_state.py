@@ -6,7 +6,7 @@ import pytest
 from schedules.toy_runs import Outcome, inline, part, session, whole
 from toy_population import COSTS, ToyPopulation, ToySettings, event_bytes
 
-from drumline.schedules.event_order import ArrivalOrder, LoggedOrder, VirtualCosts
+from drumline.schedules.event_order import ArrivalOrder, LoggedOrder, VirtualCosts, WrongLog
 from drumline.schedules.steady_state import SteadyState
 from drumline.types import Event, Job
 
@@ -143,12 +143,12 @@ def test_the_log_of_a_run_in_order_of_arrival_replays_to_the_same_bits():
 def test_a_log_that_ends_early_or_belongs_to_another_run_says_so():
     with (
         session(SHORT, order=LoggedOrder([0, 1])) as (toy, _),
-        pytest.raises(LookupError, match="the log of events ends here"),
+        pytest.raises(WrongLog, match="the log of events ends here"),
     ):
         list(toy.schedule.events())
     with (
         session(SHORT, order=LoggedOrder([7])) as (toy, _),
-        pytest.raises(LookupError, match="of logical worker 7, which has no job"),
+        pytest.raises(WrongLog, match="of logical worker 7, which has no job"),
     ):
         list(toy.schedule.events())
 

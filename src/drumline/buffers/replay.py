@@ -18,7 +18,7 @@ GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
 """How a transition ends: what its `kind` says."""
 
 
-class ReplayFull(RuntimeError):
+class ReplayFull(ValueError):
     """Appending now would overwrite a window that somebody still reads, or has too few slots."""
 
 
@@ -257,7 +257,8 @@ class ReplayWriter:
         if self.watermark + count < max(0, at - shape.capacity) + shape.rows:
             return (
                 f"more than {shape.truncations} episodes of a replay window of {shape.capacity} "
-                "transitions were cut by a time limit: episodes are too short for this side list"
+                "transitions were cut, long before their time limit on average: let such an "
+                "environment terminate them instead, or register it without max_episode_steps"
             )
         return (
             f"{count} transitions more than {self.watermark} would overwrite the window of "

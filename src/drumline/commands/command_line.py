@@ -1,8 +1,10 @@
 """What was typed after `drumline COMMAND`: names first, then flags; and how to say it again."""
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Parse = Callable[[Mapping[str, Any], Sequence[str], str], Mapping[str, Any]]
@@ -11,6 +13,16 @@ Parse = Callable[[Mapping[str, Any], Sequence[str], str], Mapping[str, Any]]
 
 class WrongUse(Exception):
     """One sentence about what was typed."""
+
+
+def refuse_unwritable(out: Path) -> None:
+    """Raise if --out cannot become a file: before the work, not after it."""
+    folder = out.parent
+    if out.is_dir():
+        raise WrongUse(f"cannot write {out}: it is a folder; give a file with --out")
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        problem = "is read-only" if folder.is_dir() else "does not exist"
+        raise WrongUse(f"cannot write {out}: {folder} {problem}; give another --out")
 
 
 @dataclass(frozen=True)

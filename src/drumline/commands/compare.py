@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drumline.commands.command_line import CommandLine, WrongUse
+from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
 
 if TYPE_CHECKING:
     from drumline.display.comparison import Group, Score, Steadiness
@@ -35,6 +35,7 @@ def command(line: CommandLine) -> int:
     flags = line.flags("RUN…", {"comparison": CompareFlags()})["comparison"]
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline compare runs/*")
+    refuse_unwritable(flags.out)
     from drumline.display.comparison import draw_comparison, equal_budget, grouped, quantity
     from drumline.display.run_data import read_run
     from drumline.runs.folder import RunFolder

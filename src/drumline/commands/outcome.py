@@ -86,19 +86,20 @@ def _judged(error: Exception) -> tuple[int, str]:
     """Return exit code and message; 0 for a fault of drumline's own, whose traceback is wanted."""
     # Imported only now: a command that ends well need not know what else could have failed.
     from drumline.display.video import VideoError
+    from drumline.envs.episode import NonFinite
     from drumline.protocols import RoleKilled, TaskKilledWorkers, WorkerError, WorkersLost
     from drumline.runs.folder import RunError
     from drumline.runs.recorder import RecordingFailed
     from drumline.schedules.generational import ImpureEnvironment
 
-    failed = (ImpureEnvironment, RecordingFailed, RoleKilled, WorkersLost, FloatingPointError)
+    failed = (ImpureEnvironment, NonFinite, RecordingFailed, RoleKilled, WorkersLost)
     if isinstance(error, WorkerError):
         return 3, f"{error.error}\n{error.traceback.rstrip()}{_notes(error)}"
     if isinstance(error, TaskKilledWorkers):
         how = ", ".join(error.causes)
         times = f"an episode ended its worker {len(error.causes)} times"
         return 3, f"{times} ({how}){_notes(error)}"
-    if isinstance(error, failed):
+    if isinstance(error, (*failed, FloatingPointError)):
         return 3, str(error)
     if isinstance(error, (RunError, VideoError, ValueError)):
         return 2, str(error)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from drumline.commands.command_line import CommandLine, WrongUse
+from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
 
 if TYPE_CHECKING:
     from drumline.display.contributions import Individuals
@@ -32,6 +32,7 @@ def command(line: CommandLine) -> int:
     flags = line.flags("RUN…", {"plot": PlotFlags()})["plot"]
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline plot last")
+    refuse_unwritable(flags.out)
     from drumline.runs.folder import RunFolder
 
     folders = [RunFolder.open(name).path for name in line.names]

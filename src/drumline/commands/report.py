@@ -5,7 +5,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumline.commands.command_line import CommandLine, WrongUse
+from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
 
 if TYPE_CHECKING:
     from drumline.display.report import Check
@@ -29,6 +29,7 @@ def command(line: CommandLine) -> int:
     flags = line.flags("RUN…", {"report": ReportFlags()})["report"]
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline report last")
+    refuse_unwritable(flags.out)
     from drumline.display.report import ReportedRun, report_page
     from drumline.runs.atomic_files import replace_file
     from drumline.runs.folder import RunFolder

@@ -71,5 +71,8 @@ def learned_head(space: Any, env_id: str) -> Head:
 
 
 def truncation_slots(rows: int, limit: int) -> int:
-    """Return how many cut episodes a replay keeps: all, where they last 16 steps or the limit."""
-    return rows // (min(limit, 16) if limit else 16) + 16
+    """Return how many cut episodes a replay keeps: all, where they last 16 steps or the limit.
+
+    An environment without a limit may cut its episodes whenever it likes, every step included.
+    """
+    return rows // min(limit, 16) + 16 if limit else rows

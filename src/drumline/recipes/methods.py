@@ -53,6 +53,11 @@ class Method:
     """Why results of this method cannot be repeated; empty: they can."""
 
 
+def _steady(config: type, recipe: Any, preset: Any, layout: type[Layout] = Layout) -> Method:
+    resolve = getattr(config, "with_log_in_place", lambda config: config)
+    return Method(config, preset, recipe.build, SteadyRun, recipe.packages, layout, resolve)
+
+
 def _actor_critic(config: type, preset: Any, build: Any, layout: Any, resolve: Any) -> Method:
     return Method(config, preset, build, RotationRun, actor_critic.packages, layout, resolve)
 
@@ -61,7 +66,7 @@ METHODS: dict[str, Method] = {
     es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun, es.packages),
     ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun, ars.packages),
     **{
-        name: Method(config, aes.preset, aes.build, SteadyRun, aes.packages, SteadyLayout)
+        name: _steady(config, aes, aes.preset, SteadyLayout)
         for name, config in (
             (aes.METHOD, aes.AES),
             (aes.ONE_PLUS_ONE, aes.OnePlusOne),
@@ -69,14 +74,9 @@ METHODS: dict[str, Method] = {
         )
     },
     cem.METHOD: Method(cem.CEM, cem.preset, cem.build, PopulationRun, cem.packages),
-    **{
-        name: Method(config, preset, cem_rl.build, SteadyRun, cem_rl.packages, layout)
-        for name, config, preset, layout in (
-            (cem_rl.METHOD, cem_rl.CEMRL, cem_rl.preset, Layout),
-            (cem_rl.PARALLEL, cem_rl.PCEMRL, cem_rl.parallel_preset, SteadyLayout),
-        )
-    },
-    erl.METHOD: Method(erl.ERL, erl.preset, erl.build, SteadyRun, erl.packages),
+    cem_rl.METHOD: _steady(cem_rl.CEMRL, cem_rl, cem_rl.preset),
+    cem_rl.PARALLEL: _steady(cem_rl.PCEMRL, cem_rl, cem_rl.parallel_preset, SteadyLayout),
+    erl.METHOD: _steady(erl.ERL, erl, erl.preset),
     td3.METHOD: Method(td3.TD3, td3.preset, td3.build, StreamRun, td3.packages),
     hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, hts.resolve),
     a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),

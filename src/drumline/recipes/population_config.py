@@ -1,7 +1,8 @@
 """The settings that methods of evolution and gradient steps share, and what is refused of them."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from drumline.recipes.searched_policy import refuse_nonpositive
 from drumline.recipes.virtual_costs import GradientRate, gradient_work
@@ -122,6 +123,15 @@ class ClockConfig:
         if self.clock == "virtual" or self.replay_events:
             return ""
         return "--clock wall handles results as they arrive; verify repeats it from events.jsonl"
+
+    def with_log_in_place(self) -> Self:
+        """Return the config with the log's whole path, so that a resume finds it from anywhere."""
+        if not self.replay_events:
+            return self
+        path = Path(self.replay_events).resolve()
+        if not path.is_file():
+            raise ValueError(f"--replay-events {self.replay_events}: there is no such file")
+        return replace(self, replay_events=str(path))
 
     def costs(
         self, actor_sizes: tuple[int, ...], critic_sizes: tuple[int, ...], batch_size: int

@@ -104,6 +104,10 @@ class ArrivalOrder:
         return ()
 
 
+class WrongLog(ValueError):
+    """A log of events that is not of this run, or not of all of it."""
+
+
 class LoggedOrder:
     """As an earlier run did: by the logical workers of its events."""
 
@@ -116,13 +120,13 @@ class LoggedOrder:
         if self._expected is None:
             self._expected = next(self._workers, None)
             if self._expected is None:
-                raise LookupError(
+                raise WrongLog(
                     "the log of events ends here, and jobs are in flight: take no more events "
                     "than it holds"
                 )
         named = [flight for flight in flights if flight.worker == self._expected]
         if not named:
-            raise LookupError(
+            raise WrongLog(
                 f"the log's next event is of logical worker {self._expected}, which has no job "
                 "in flight: the log belongs to another run"
             )
