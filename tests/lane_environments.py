@@ -79,6 +79,19 @@ class FiveSteps(gymnasium.Env):
         return self.observation_space.sample(), 1.0, self.steps == 5, False, {}
 
 
+class CutAtOnce(FiveSteps):
+    """Cuts every episode after one step, though nobody was told of a limit."""
+
+    def step(self, action):
+        observation, reward, *_ = super().step(action)
+        return observation, reward, False, True, {}
+
+
+def cut_at_once():
+    spaces = gymnasium.spaces
+    return CutAtOnce(spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Box(-1.0, 1.0, (1,)))
+
+
 def byte_rows():
     spaces = gymnasium.spaces
     return FiveSteps(spaces.Box(0, 255, (7,), np.uint8), spaces.Discrete(3))

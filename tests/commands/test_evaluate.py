@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import impure_environment
+import numpy as np
 import pytest
 import safetensors.numpy
 from typed_commands import TINY, Terminal, said_command
@@ -82,6 +84,17 @@ def test_one_episode_has_a_mean_and_no_interval(terminal: Terminal):
     said = terminal("evaluate", "run", "--episodes=1").out
     assert "1 episode" in said
     assert "nan" not in said
+
+
+def test_an_environment_that_puts_out_nan_fails_the_command_in_one_sentence(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    terminal.train("es", "impure_environment:Counting", "--out=run")
+    monkeypatch.setattr(impure_environment.Counting, "observe", lambda self: np.full(2, np.nan))
+    ended = terminal("evaluate", "run", "--trust-code")
+    assert ended.code == 3
+    assert "the observation is NaN in impure_environment:Counting, episode seed" in ended.err
+    assert "Traceback" not in ended.err
 
 
 @pytest.mark.parametrize("command", ["evaluate", "enjoy", "resume", "verify", "episode"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typed_commands import Terminal, said_command
+from typed_commands import TINY, Terminal, said_command
 
 from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.es import ES
@@ -176,6 +176,23 @@ def test_the_card_of_a_resumed_run_knows_the_best_evaluation_before_the_stop(ter
     assert best.env_steps <= stopped_at < rows[-1].env_steps
     said = f"mean return {best.mean:.6g} over 2 episodes, at update {best.update}"
     assert said in Path("run/card.md").read_text()
+
+
+@pytest.mark.parametrize("seed", [11, 17, 1])  # with 11 and 17 the shorter run's end is best
+def test_the_best_policy_of_a_longer_run_is_that_of_one_of_its_evaluations(
+    terminal: Terminal, seed: int
+):
+    own = [*TINY, "--std=0.3", "--learning-rate=0.1", "--evaluate-every=4", f"--seed={seed}"]
+    words = ["train", "es", "CartPole-v1", *own, "--evaluate-episodes=1", "--quiet"]
+    assert terminal(*words, "--total-steps=240", "--out=run").code == 0
+    assert terminal(*words, "--total-steps=320", "--out=whole").code == 0
+    longer = ["--total-steps=320", "--pool=inline", "--quiet"]
+    assert terminal("resume", "run", *longer).code == 0
+    best = json.loads(Path("run/policy-best.json").read_text())
+    rows = read_evaluations(Path("run/evaluations.csv"))
+    assert best["evaluation_mean"] == max(row.mean for row in rows)
+    for name in ("policy-best.json", "policy-best.safetensors"):
+        assert Path("run", name).read_bytes() == Path("whole", name).read_bytes()
 
 
 PPO = ["--num-envs=2", "--alpha=8", "--epochs=1", "--minibatches=2", "--hidden", "4"]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from stopping import stop_at_call
 from whole_runs import folder_for, run_on
 
 from drumline.buffers import queued_replay
-from drumline.commands.run import Run, resume, silent, train
+from drumline.commands.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.recipes.aes import ACEMRL, AES, PRESETS, OnePlusOne, build, preset
 from drumline.recipes.layout import SteadyLayout
@@ -343,3 +344,18 @@ def test_every_preset_runs_two_individuals(env: str, tmp_path: Path):
     small = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}
     config = AES(env=env, **{**preset(env), **small})
     assert len(train(config, layout=INLINE, out=tmp_path / "run", last_update=2).metrics) == 2
+
+
+def test_a_log_of_events_that_is_missing_or_too_short_is_named(tmp_path: Path):
+    config = replace(SMALL, clock="wall", mean_evaluations=0)
+    run = train(config, workers="inline", out=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"--replay-events nowhere.jsonl: there is no such file"):
+        train(replace(config, replay_events="nowhere.jsonl"), out=tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+    short = tmp_path / "short.jsonl"
+    lines = (run.path / "events.jsonl").read_bytes().splitlines(keepends=True)
+    short.write_bytes(b"".join(lines[:5]))
+    again = replace(config, replay_events=os.path.relpath(short))
+    with pytest.raises(ValueError, match="the log of events ends here"):
+        train(again, workers="inline", out=tmp_path / "again")
+    assert load(tmp_path / "again").config.replay_events == str(short)

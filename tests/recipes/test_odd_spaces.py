@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from drumline.commands.run import train
+from drumline.recipes.aes import AES
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.recipes.impala import Impala
@@ -63,6 +64,32 @@ def test_actor_critics_learn_and_act(method: Any, name: str, tmp_path: Path):
 def test_rounding_puts_no_action_outside_of_its_space(config: Any, tmp_path: Path):
     run = train(config, workers="inline", out=tmp_path / "run")
     assert run.evaluate(2).returns == (5.0, 5.0)
+
+
+OFF_POLICY: dict[str, Any] = {
+    "env": "lane_environments:cut_at_once",
+    "replay_size": 60,
+    "batch_size": 4,
+    "hidden": (4,),
+    "evaluate_episodes": 2,
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TD3(**OFF_POLICY, total_steps=300, random_steps=20, steps_per_update=50),
+        AES(**OFF_POLICY, total_steps=150, warmup_steps=20, critic_batches=10, mean_evaluations=0),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_episodes_that_are_cut_whenever_the_environment_likes_are_kept(
+    config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("drumline.recipes.learned_actor._LONGEST", 20)  # the replay's slack
+    run = train(config, workers="inline", out=tmp_path / "run")
+    assert run.metrics[-1]["env_steps"] >= config.total_steps
+    assert run.evaluate(2).lengths == (1, 1)
 
 
 def test_ars_is_blind_to_what_never_varies(tmp_path: Path):

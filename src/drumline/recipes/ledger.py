@@ -19,6 +19,7 @@ from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import read_evaluations
 from drumline.runs.next_commands import by_path
+from drumline.runs.policy_files import put_back_best
 from drumline.runs.recorder import Recorder
 from drumline.runs.timeline import write_processes, write_timeline
 from drumline.types import (
@@ -97,6 +98,8 @@ class Ledger:
         self._recorder = Recorder(
             self.folder, tensorboard=self._layout.tensorboard, resumed_from=self._resumed_from
         )
+        if self._resumed_from is not None:
+            put_back_best(self.folder, float(self.counters["best_evaluation"]))
 
     def start_display(self) -> None:
         """Say what runs, and start counting speed."""

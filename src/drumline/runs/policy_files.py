@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.manifest import storable
 
 NAMES = ("best", "last")
+_BEFORE = "before-best"
+"""The best before the best: a run's last evaluation is no part of a longer run."""
 
 
 class StoredPolicy(NamedTuple):
@@ -40,6 +43,8 @@ def write_policy(
     text = json.dumps({**document, "sha256": _digest(stored, document)}, indent=2)
     # One entry: safetensors writes several in an order of chance.
     data = safetensors.numpy.save(stored, metadata={"drumline": text})
+    if name == "best":
+        _copy(folder, "best", _BEFORE)
     replace_file(folder.policy_tensors(name), data)
     replace_file(folder.policy_json(name), (text + "\n").encode())
 
@@ -62,6 +67,34 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
     except (OSError, safetensors.SafetensorError, KeyError, ValueError) as error:
         raise RunError(f"{path} is damaged ({error}); give another --policy") from error
     return StoredPolicy(tensors, document)
+
+
+def put_back_best(folder: RunFolder, mean: float) -> None:
+    """Go back to the best policy that a checkpoint knows by its mean, where a later one is there.
+
+    What came in between and comes again is left: it will be the best again.
+    """
+    if _mean(folder, "best") in (mean, None):
+        return
+    if _mean(folder, _BEFORE) == mean:
+        _copy(folder, _BEFORE, "best")
+    elif mean == -math.inf:
+        for path in (folder.policy_json("best"), folder.policy_tensors("best")):
+            path.unlink(missing_ok=True)
+
+
+def _mean(folder: RunFolder, name: str) -> float | None:
+    """Return the mean that a policy was found the best for; None where it says none."""
+    try:
+        return json.loads(folder.policy_json(name).read_bytes())["evaluation_mean"]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _copy(folder: RunFolder, name: str, to: str) -> None:
+    if folder.policy_tensors(name).exists() and folder.policy_json(name).exists():
+        replace_file(folder.policy_tensors(to), folder.policy_tensors(name).read_bytes())
+        replace_file(folder.policy_json(to), folder.policy_json(name).read_bytes())
 
 
 def _digest(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]) -> str:
