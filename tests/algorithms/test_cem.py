@@ -53,6 +53,17 @@ def test_without_mirroring_every_member_has_noise_of_its_own():
     assert len(np.unique(np.abs(vectors).round(6))) == 10
 
 
+def test_a_whole_generation_says_how_far_it_moved_the_mean_and_what_the_variance_is_now():
+    strategy = CEM(np.array([1.0, -2.0], np.float32), seed=0, population_size=6, elites=3)
+    before = strategy.parameters.copy()
+    told_all = strategy.tell([live(out, float(out.index)) for out in strategy.ask(6)])
+    assert told_all["fitness"] == 2.5
+    assert told_all["update_norm"] == pytest.approx(np.linalg.norm(strategy.parameters - before))
+    variance = strategy.published()["variance"]
+    assert told_all["variance_mean"] == pytest.approx(variance.mean())
+    assert told_all["variance_max"] == pytest.approx(variance.max())
+
+
 def test_telling_a_whole_generation_is_telling_its_members():
     together, apart = small(), small()
     out = together.ask(4)

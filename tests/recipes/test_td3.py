@@ -1,5 +1,6 @@
 """TD3's promise: layouts, stops and resumes change no byte; and what it refuses."""
 
+import json
 import signal
 import sys
 from collections.abc import Callable
@@ -266,3 +267,11 @@ def test_options_keep_their_bits_through_a_resume(tmp_path: Path, fields: dict[s
     whole = train(config, layout=INLINE, out=tmp_path / "whole")
     first = train(config, layout=INLINE, out=tmp_path / "run", last_update=2)
     assert lasting_bytes(resume(first.folder, INLINE)) == lasting_bytes(whole)
+
+
+def test_going_on_with_a_finished_run_keeps_what_its_last_policy_was_worth(tmp_path: Path):
+    run = train(CONTINUOUS, layout=INLINE, out=tmp_path / "run")
+    before = (run.path / "policy-last.json").read_bytes()
+    assert json.loads(before)["evaluation_mean"] is not None
+    resume(run.folder, INLINE)
+    assert (run.path / "policy-last.json").read_bytes() == before

@@ -37,18 +37,32 @@ def live(
     return Individual(candidate.index, candidate.version, candidate.vector, float(fitness), beside)
 
 
+_OWN = frozenset(
+    (
+        *("fitness", "mean_fitness", "improvement_over_mean", "staleness_tells"),
+        *("step_size", "accepted", "trust_region_share"),
+    )
+)
+"""Metrics that an individual has, not the distribution."""
+
+
 def tell_each(
     tell_one: Callable[[Individual], Metrics],
     individuals: Sequence[Individual],
     parameter_count: int,
 ) -> Metrics:
-    """Tell individuals in the order given; returns the mean of each metric over them."""
+    """Tell individuals in the order given.
+
+    Returns means of what is an individual's own, the length of the way that they moved the
+    distribution, and of what describes it the newest.
+    """
     if not individuals:
         raise ValueError("tell needs at least one individual")
     for individual in individuals:
         _refuse_unusable(individual, parameter_count)
     rows = [tell_one(individual) for individual in individuals]
-    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+    own = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0] if name in _OWN}
+    return {**rows[-1], **own, "update_norm": sum(row["update_norm"] for row in rows)}
 
 
 def staleness(individual: Individual, tells: int) -> int:

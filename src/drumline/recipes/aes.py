@@ -1,9 +1,9 @@
 """AES-RL as a recipe: its config, its presets, and the parts that it puts together."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class AES(ClockConfig, RefiningConfig):
     generation, one for each logical worker, have been told."""
     strategy: str = ASYNC_ES
     """async-es, snes, openai-es, cma, sep-cma, nevergrad:NAME, or module:factory."""
+    strategy_budget: int = 0
+    """nevergrad: individuals that its optimisers plan for; 0: one for 100 env steps (recorded)."""
     mean_rule: str = "relative"
     """relative, absolute, linear, sigmoid, full-move or rank."""
     variance_rule: str = "welford-adaptive"
@@ -92,8 +94,13 @@ class AES(ClockConfig, RefiningConfig):
         refuse_nonpositive(self, "fitness_range", "initial_variance", "control_slope")
         refuse_nonpositive(self, "actor_steps_scale")
         refuse_outside_unit(self, "p_desired")
-        refuse_negative(self, "kl_bound", "critic_lag")
+        refuse_negative(self, "kl_bound", "critic_lag", "strategy_budget")
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)
+
+    def resolved(self) -> Self:
+        """Return the config with the log's whole path and the budget that a longer run keeps."""
+        budget = self.strategy_budget or max(1, self.total_steps // 100)
+        return replace(super().resolved(), strategy_budget=budget)
 
     @property
     def rule_numbers(self) -> RuleNumbers:
@@ -185,7 +192,7 @@ def build(config: AES, layout: SteadyLayout) -> SteadyRecipe:
         recent_episodes=config.recent_episodes,
         actor_steps=partial(_actor_steps, config),
         learns_critics=config.p_desired > 0.0,
-        least_env_steps=config.least_env_steps,
+        least_env_steps=parts.actor.least(config.least_env_steps),
         generation=config.concurrency if config.schedule == "sync" else 0,
     )
     names = {OnePlusOne: ONE_PLUS_ONE, ACEMRL: ACEM_RL}
@@ -218,7 +225,7 @@ def _actor_steps(config: AES, recent_env_steps: int) -> int:
 def _strategy(config: AES, start: np.ndarray) -> Any:
     if config.strategy != ASYNC_ES:
         numbers = StrategyNumbers(
-            std=math.sqrt(config.initial_variance), budget=max(1, config.total_steps // 100)
+            std=math.sqrt(config.initial_variance), budget=config.strategy_budget
         )
         return make_strategy(config.strategy, start, numbers, seed=config.seed)
     rules = make_update_rules(config.mean_rule, config.variance_rule, config.rule_numbers)

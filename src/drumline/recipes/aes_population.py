@@ -341,7 +341,7 @@ class AESPopulation:
         (candidate,) = self._strategy.ask(1)
         watermark = self._replay.watermark
         steps = plan.actor_steps(sum(self._lengths)) if watermark >= plan.batch_size else 0
-        refined = self._choice.refines(candidate.index) and steps > 0
+        refined = steps > 0 and self._choice.refines(candidate.index)
         self._counters["individuals"] += 1
         self._candidates[worker] = (candidate, _RL if refined else _ES)
         version = self._critics.publish(candidate.vector)

@@ -26,14 +26,16 @@ def alone(task: Evaluate, folder: RunFolder) -> str:
     return by_path(folder, "episode", *words, *([] if task.training else ["--evaluation"]))
 
 
-def explain(error: BaseException, folder: RunFolder) -> None:
-    """Add to a failure whose task is known: what it was and how to run it alone.
+def explain(error: BaseException, search: RunFolder | None = None) -> None:
+    """Add to a failure whose task is known: what it was and, in a search, how to run it alone.
 
-    The run has just written a checkpoint of the version that every task in flight belongs to.
+    A search has just written a checkpoint of the version that every task in flight belongs to.
+    Episodes of other methods do not stand alone.
     """
     task: Any = getattr(error, "task", None)
     tasks = [task.task, task.between] if isinstance(task, RehearseTwice) else [task]
     for episode in tasks:
         if isinstance(episode, Evaluate):
             error.add_note(f"it was {named(episode)}")
-            error.add_note(f"to run it alone: {alone(episode, folder)}")
+            if search is not None:
+                error.add_note(f"to run it alone: {alone(episode, search)}")

@@ -137,7 +137,7 @@ def build(config: CEMRL, layout: Layout) -> SteadyRecipe:
         actor_steps=partial(scaled_steps, config.actor_steps_scale),
         critic_steps=partial(scaled_steps, config.critic_steps_scale),
         throttle_critic=parallel is not None and parallel.throttle_critic,
-        least_env_steps=1 if parallel is None else parallel.least_env_steps,
+        least_env_steps=1 if parallel is None else parts.actor.least(parallel.least_env_steps),
     )
     population = partial(
         GenerationPopulation,

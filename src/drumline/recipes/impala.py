@@ -48,7 +48,7 @@ class Impala(ActorCriticConfig):
     """Updates between evaluations; 0: only at the end."""
 
     def __post_init__(self) -> None:
-        refuse_nonpositive(self, "batch")
+        refuse_nonpositive(self, "batch", "num_envs", "learners")
         if self.batch > self.num_envs:
             raise ValueError(
                 f"--batch {self.batch} unrolls is more than the {self.num_envs} environments: "

@@ -35,6 +35,14 @@ class LearnedActor(NamedTuple):
         policy = self.policy
         return (policy.observation_size, *policy.hidden, policy.head.output_size)
 
+    def least(self, env_steps: int) -> int:
+        """Return how many decisions an episode takes at least that is no shorter than `env_steps`.
+
+        With frames skipped it takes fewer, as its time limit does.
+        """
+        decisions = -(-env_steps // self.environment.frame_skip)
+        return min(decisions, self.limit) if self.limit else decisions
+
     def first_parameters(self, seed: int) -> np.ndarray:
         """Return the parameters `[P]` that a search begins with."""
         return uniform_vector(self.sizes, seeding.generator(seed, "initial-actor"))

@@ -100,6 +100,8 @@ class Ledger:
         )
         if self._resumed_from is not None:
             put_back_best(self.folder, float(self.counters["best_evaluation"]))
+            rows = read_evaluations(self.folder.evaluations_csv)
+            self.last_evaluation = rows[-1] if rows else None
 
     def start_display(self) -> None:
         """Say what runs, and start counting speed."""

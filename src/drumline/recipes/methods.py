@@ -54,7 +54,7 @@ class Method:
 
 
 def _steady(config: type, recipe: Any, preset: Any, layout: type[Layout] = Layout) -> Method:
-    resolve = getattr(config, "with_log_in_place", lambda config: config)
+    resolve = getattr(config, "resolved", lambda config: config)
     return Method(config, preset, recipe.build, SteadyRun, recipe.packages, layout, resolve)
 
 

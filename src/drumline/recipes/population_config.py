@@ -124,7 +124,7 @@ class ClockConfig:
             return ""
         return "--clock wall handles results as they arrive; verify repeats it from events.jsonl"
 
-    def with_log_in_place(self) -> Self:
+    def resolved(self) -> Self:
         """Return the config with the log's whole path, so that a resume finds it from anywhere."""
         if not self.replay_events:
             return self

@@ -163,7 +163,7 @@ class SteadyRun:
                 # Between two events everything changes together: what is in flight is pure.
                 if not self._finishing and leaves_whole_state(error):
                     self._checkpoint()
-                explain(error, ledger.folder)
+                explain(error)
                 raise
 
     def _close_ledger(

@@ -3,6 +3,8 @@
 import signal
 from pathlib import Path
 
+from drumline.schedules.generational import ImpureEnvironment
+
 
 class Stopped(BaseException):
     """A signal asked the run to stop; not an Exception, so that nothing swallows it."""
@@ -17,5 +19,9 @@ class Stopped(BaseException):
 
 
 def leaves_whole_state(error: BaseException) -> bool:
-    """Return whether what a run holds after `error` is the state after its last update."""
-    return not (isinstance(error, Stopped) and error.midway)
+    """Return whether what a run holds after `error` is a state to go on from.
+
+    Not that of an environment that failed its rehearsal: who goes on rehearses it again.
+    """
+    midway = isinstance(error, Stopped) and error.midway
+    return not midway and not isinstance(error, ImpureEnvironment)

@@ -135,7 +135,7 @@ class StreamRun:
                 # A block in progress is pure: the state after the last one is all there is.
                 if not self._finishing and leaves_whole_state(error):
                     self._checkpoint()
-                explain(error, ledger.folder)
+                explain(error)
                 raise
 
     def _close_ledger(self, pool: WorkerPool) -> None:

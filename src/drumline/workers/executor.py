@@ -63,6 +63,8 @@ class Executor:
             forward = forward_for(spec.inference, context, newest=spec.newest)
         # Two halves where an actor answers: one is stepped while the other is served.
         halves = 1 if spec.inference is not None else spec.halves
+        # A pool is renewed with all its lanes, which must not be further apart than unrolls wait.
+        every = spec.renew_intervals
         self._groups: list[LaneGroup] = []
         for members in parted(first, last, halves):
             begin, count = int(members[0]), len(members)
@@ -85,8 +87,8 @@ class Executor:
                     forward=forward,
                     step_times=lanes_spec.step_times(),
                     renewal=histories[0].renewal,
-                    renew_intervals=spec.renew_intervals,
-                    together=spec.newest and spec.lanes.step_time is None,
+                    renew_intervals=every,
+                    together=spec.newest and (spec.lanes.step_time is None or every > 0),
                 )
             )
 

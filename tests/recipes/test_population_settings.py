@@ -1,0 +1,62 @@
+"""What populations of evolution and gradient steps make of their settings."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumline.commands.run import train
+from drumline.recipes.aes import AES
+from drumline.recipes.methods import find_method
+from drumline.recipes.population_config import CLOCKS
+
+OFF_POLICY: dict[str, Any] = {
+    "replay_size": 300,
+    "hidden": (4,),
+    "mean_evaluations": 0,
+    "critic_batches": 10,
+    "evaluate_every": 0,
+    "evaluate_episodes": 1,
+}
+
+
+def test_an_individual_that_could_not_be_refined_is_not_counted_as_refined(tmp_path: Path):
+    config = AES(env="CartPole-v1", total_steps=200, warmup_steps=0, batch_size=256, **OFF_POLICY)
+    run = train(config, workers="inline", out=tmp_path / "run")
+    assert len(run.metrics) > 3
+    assert {row["rl_share"] for row in run.metrics} == {0.5}
+
+
+def test_frames_that_are_skipped_shorten_the_shortest_episode(tmp_path: Path):
+    config = AES(
+        env="Pendulum-v1",
+        frame_skip=3,
+        total_steps=400,
+        warmup_steps=70,
+        batch_size=8,
+        **OFF_POLICY,
+        **CLOCKS["Pendulum-v1"],
+    )
+    run = train(config, workers="inline", out=tmp_path / "run")
+    with run.folder.episodes_csv.open(newline="") as lines:
+        assert {row["length"] for row in csv.DictReader(lines)} == {"67"}
+
+
+def test_what_a_strategy_plans_for_does_not_change_when_a_run_is_made_longer(tmp_path: Path):
+    pytest.importorskip("nevergrad")
+    config = AES(
+        env="CartPole-v1",
+        total_steps=300,
+        warmup_steps=20,
+        batch_size=8,
+        p_desired=0.0,
+        strategy="nevergrad:OnePlusOne",
+        **OFF_POLICY,
+    )
+    run = train(config, workers="inline", out=tmp_path / "run")
+    assert run.config.strategy_budget == 3
+    longer = run.resume(workers="inline", total_steps=600)
+    assert longer.config.strategy_budget == 3
+    assert find_method("aes").resolve(replace(config, strategy_budget=7)).strategy_budget == 7

@@ -1,0 +1,31 @@
+"""The purity check: a run that failed it cannot be made to promise anything by going on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumline.commands.run import load, train
+from drumline.recipes.aes import AES
+from drumline.recipes.es import ES
+from drumline.recipes.ppo import PPO
+from drumline.recipes.td3 import TD3
+from drumline.schedules.generational import ImpureEnvironment
+
+HIDDEN = "impure_environment:HiddenState"
+OFF_POLICY: dict[str, Any] = {"replay_size": 60, "batch_size": 4, "hidden": (4,)}
+CONFIGS: list[Any] = [
+    ES(env=HIDDEN, total_steps=100, population_size=4, noise_table_size=4096, hidden=(4,)),
+    PPO(env=HIDDEN, total_steps=80, num_envs=2, alpha=10, minibatches=2, hidden=(4,)),
+    AES(env=HIDDEN, total_steps=100, warmup_steps=20, mean_evaluations=0, **OFF_POLICY),
+    TD3(env=HIDDEN, total_steps=80, random_steps=20, steps_per_update=20, **OFF_POLICY),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+def test_who_goes_on_with_a_refused_environment_is_refused_again(config: Any, tmp_path: Path):
+    with pytest.raises(ImpureEnvironment):
+        train(config, workers="inline", out=tmp_path / "run")
+    for _ in range(2):
+        with pytest.raises(ImpureEnvironment):
+            load(tmp_path / "run").resume(workers="inline")
