@@ -31,7 +31,7 @@ USAGE = """usage: drumline COMMAND …
   compare RUN… [flags]         groups of seeds against env steps and time, with intervals
   report RUN… [flags]          one HTML page: outcome, curves, promise, settings, machine
   verify RUN | A B [flags]     repeat a run on another layout, or compare two
-  episode RUN [flags]          run one training episode alone, to see why it hangs or fails
+  episode RUN [flags]          run an episode of es, ars or cem alone: why it hangs or fails
 
 RUN is a path, a name under runs/, or `last`. `drumline COMMAND --help` lists the flags.
 Exit codes: 0, 1 differs, 2 wrong use, 3 failed run, 130 Ctrl-C, 143 SIGTERM (both resumable).

@@ -5,9 +5,21 @@ import re
 from pathlib import Path
 
 import pytest
-from typed_commands import TINY, Terminal, drumline
+from typed_commands import TINY, Terminal, drumline, said_command
 
+from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.cli import COMMANDS
+
+LEARNING = ["--batch-size=8", "--replay-size=100"]
+EVALUATED = [
+    "--total-steps=60",
+    "--hidden",
+    "4",
+    "--evaluate-every=1",
+    "--evaluate-episodes=2",
+    "--pool=inline",
+    "--no-tensorboard",
+]
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +157,33 @@ def test_nan_and_infinity_stop_the_run_with_a_resumable_state(
     alone = terminal("episode", "run", "--trust-code")
     assert alone.code == 3
     assert match[0] in alone.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "stands_alone"),
+    [
+        (["es", "--population-size=4", "--noise-table-size=4096"], True),
+        (["cem", "--population-size=4", "--elites=2"], True),
+        (["td3", "--steps-per-update=20", *LEARNING, "--random-steps=10"], False),
+        (["aes", "--mean-evaluations=1", *LEARNING, "--warmup-steps=10"], False),
+    ],
+)
+def test_an_evaluation_that_fails_is_named_with_a_command_only_where_it_works(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, flags: list[str], stands_alone: bool
+):
+    seed = evaluation_tasks(0, 1, 2)[1].seed
+    monkeypatch.setenv("COLLAPSE_SEED", str(seed))
+    words = [flags[0], "impure_environment:Collapsing", *flags[1:], *EVALUATED]
+    done = terminal("train", *words, "--out=run")
+    assert done.code == 3, done.err
+    place = f"evaluation episode 1 of update 1, episode seed {seed}"
+    assert f"it was {place}" in done.err
+    assert ("drumline episode" in done.err) is stands_alone
+    if stands_alone:
+        alone = terminal.line(said_command(done.err))
+        assert alone.code == 3, alone.err
+        assert place in alone.out
+        assert "the cart fell off the table" in alone.err
 
 
 def test_a_run_that_names_code_needs_trust(finished: Path):

@@ -17,7 +17,7 @@ class EnjoyFlags:
     """What is shown, and where."""
 
     policy: Literal["best", "last"] = "best"
-    """The one with the highest evaluation so far, or the newest."""
+    """That of the highest evaluation so far, or of the end of training (a stopped run has none)."""
     episodes: int = 1
     """How many episodes."""
     seed: int = 0

@@ -22,7 +22,7 @@ class EpisodeFlags:
 
 
 def command(line: CommandLine) -> int:
-    """Run one training episode alone, to see why it hangs or fails."""
+    """Run one episode of es, ars or cem alone, to see why it hangs or fails."""
     flags = line.flags("RUN", {"episode": EpisodeFlags()})["episode"]
     if flags.stack_seconds <= 0:
         raise WrongUse(f"--stack-seconds must be above 0, got {flags.stack_seconds}")

@@ -12,7 +12,7 @@ class EvaluateFlags:
     """Which episodes are run."""
 
     policy: Literal["best", "last"] = "best"
-    """The one with the highest evaluation so far, or the newest."""
+    """That of the highest evaluation so far, or of the end of training (a stopped run has none)."""
     episodes: int = 20
     """How many episodes."""
     seed: int = 0
@@ -20,8 +20,8 @@ class EvaluateFlags:
     deterministic: bool = False
     """Take the most likely action each time (this is the default)."""
     sample: bool = False
-    """Draw actions: hts from its distribution; es and ars from the softmax of the outputs, or,
-    where actions are continuous, with the action noise of the training."""
+    """Draw actions: hts, a2c, ppo and impala from their distribution; others from the softmax of
+    the outputs, or, where actions are continuous, with the action noise of es's training."""
     json: bool = False
     """Print one JSON object."""
     trust_code: bool = False

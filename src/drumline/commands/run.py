@@ -52,7 +52,10 @@ class Run:
 
     @property
     def policy(self) -> Policy:
-        """Return the newest policy; `policy.act(observation)` gives its action."""
+        """Return the policy of the end of training, which a stopped run has not.
+
+        `policy.act(observation)` gives its action.
+        """
         return load_policy(read_policy(self.folder, "last"))
 
     def evaluate(

@@ -3,8 +3,6 @@
 import signal
 from pathlib import Path
 
-from drumline.schedules.generational import ImpureEnvironment
-
 
 class Stopped(BaseException):
     """A signal asked the run to stop; not an Exception, so that nothing swallows it."""
@@ -23,5 +21,7 @@ def leaves_whole_state(error: BaseException) -> bool:
 
     Not that of an environment that failed its rehearsal: who goes on rehearses it again.
     """
+    from drumline.schedules.generational import ImpureEnvironment  # late: it needs NumPy
+
     midway = isinstance(error, Stopped) and error.midway
     return not midway and not isinstance(error, ImpureEnvironment)
