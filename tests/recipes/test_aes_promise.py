@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import whole_runs
 from doubles import GatherAt, KillAt, SleepAt
@@ -16,11 +17,14 @@ from whole_runs import folder_for, run_on
 from drumline.buffers import queued_replay
 from drumline.commands.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
+from drumline.recipes import update_rules
 from drumline.recipes.aes import ACEMRL, AES, PRESETS, OnePlusOne, build, preset
 from drumline.recipes.layout import SteadyLayout
+from drumline.recipes.methods import method_of
 from drumline.recipes.steady import SteadyRecipe, SteadyRun
 from drumline.recipes.stopped import Stopped
 from drumline.runs.folder import RunFolder
+from drumline.runs.metrics import read_evaluations
 from drumline.schedules.generational import ImpureEnvironment
 
 INLINE = SteadyLayout(pool="inline", tensorboard=False)
@@ -320,6 +324,34 @@ def test_individuals_of_a_generation_begin_together_once_all_before_have_been_to
                 assert float(row["idle_virtual_seconds"]) == pytest.approx(idle)
 
 
+def test_a_critic_that_is_quick_keeps_up_with_the_env_steps_and_never_gets_ahead(tmp_path: Path):
+    config = replace(SMALL, mean_evaluations=0, critic_step_cost=10_000)
+    rows = metrics_of(run_on(tmp_path / "run", config, INLINE))
+    learned = [row for row in rows if float(row["critic_steps"])]
+    ahead = [float(row["critic_steps"]) - int(row["env_steps"]) for row in learned]
+    assert len(ahead) > 10
+    assert 0 < max(ahead) < config.critic_batches
+
+
+def test_env_steps_are_counted_once_in_training_or_in_evaluation(tmp_path: Path):
+    # With one logical worker no other individual has lived but is still to be told.
+    folder = run_on(tmp_path / "run", replace(SMALL, concurrency=1), INLINE)
+    lengths = np.loadtxt(folder.episodes_csv, delimiter=",", skiprows=1)[:, -1]
+    evaluations = read_evaluations(folder.evaluations_csv)
+    trained = beside = evaluated = 0.0
+    for update, row in enumerate(metrics_of(folder), start=1):
+        trained += lengths[update - 1]
+        if row["kind"] != "2.0":
+            # A pendulum earns 1 at every step but its last.
+            beside += SMALL.mean_evaluations * (float(row["mean_fitness"]) + 1.0)
+        # An evaluation is written down when the next one begins.
+        done = [each for each in evaluations if each.update + SMALL.evaluate_every < update]
+        evaluated = sum(sum(each.lengths) for each in done)
+        assert int(row["env_steps"]) == trained
+        assert int(row["env_steps_evaluation"]) == beside + evaluated
+    assert beside > 0 < evaluated
+
+
 @pytest.mark.parametrize("kind", [OnePlusOne, ACEMRL])
 def test_the_releases_other_variants_are_methods(tmp_path: Path, kind: type[AES]):
     fields = {
@@ -327,8 +359,11 @@ def test_the_releases_other_variants_are_methods(tmp_path: Path, kind: type[AES]
         for name in AES.__dataclass_fields__
         if name not in ("mean_rule", "variance_rule")
     }
-    folder = run_on(tmp_path / "run", kind(**fields), INLINE, last_update=25)
-    assert len((folder.path / "metrics.csv").read_text().splitlines()) == 26
+    config = kind(**fields)
+    assert (config.mean_rule, config.variance_rule) == update_rules.PRESETS[method_of(config)]
+    folder = run_on(tmp_path / "run", config, INLINE, last_update=25)
+    assert len(metrics_of(folder)) == 25
+    assert folder.document["method"] == method_of(config)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

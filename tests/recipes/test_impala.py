@@ -5,17 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import doubles
+import numpy as np
 import pytest
 from doubles import GatherAt, KillAt
 
+from drumline.algorithms.a2c import A2C
 from drumline.commands.run import resume, silent, train
 from drumline.commands.verify import verify_again
+from drumline.recipes import free_course, learners
 from drumline.recipes.document import NO_PROMISE, run_document
 from drumline.recipes.impala import Impala, build
 from drumline.recipes.layout import ActorLayout
 from drumline.recipes.rotation import RotationRun
+from drumline.recipes.unroll_queue import UnrollQueue
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
+from drumline.types import Rollout
 
 SMALL = Impala(
     env="CartPole-v1",
@@ -31,6 +36,7 @@ SMALL = Impala(
     evaluate_episodes=2,
 )
 RENEWED = replace(SMALL, engine="envpool", renew_intervals=3)
+NUMBERED = replace(SMALL, env="numbered_environment:Numbered", evaluate_every=0)
 
 
 def run_on(out: Path, config: Impala, layout: ActorLayout, **options: Any) -> RunFolder:
@@ -50,6 +56,37 @@ def episode_steps(folder: RunFolder) -> int:
     return sum(int(row.split(",")[-1]) for row in rows)
 
 
+@pytest.fixture
+def learned(monkeypatch: pytest.MonkeyPatch) -> list[Rollout]:
+    """Every rollout that is learned from, in order."""
+    rollouts: list[Rollout] = []
+    update = A2C.update
+
+    def updating(self: A2C, rollout: Rollout, behavior: Any) -> Any:
+        rollouts.append(rollout)
+        return update(self, rollout, behavior)
+
+    monkeypatch.setattr(A2C, "update", updating)
+    return rollouts
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
+    """The unrolls of each environment that leave a queue, in order."""
+    unrolls: dict[int, list[int]] = {}
+
+    class Watched(UnrollQueue):
+        def __init__(self, storage: Any, exchange: Any, begun: int, fold: Any):
+            def folding(environment: int, unroll: Rollout, update: int) -> np.ndarray:
+                unrolls.setdefault(environment, []).append(unroll.interval)
+                return fold(environment, unroll, update)
+
+            super().__init__(storage, exchange, begun, folding)
+
+    monkeypatch.setattr(free_course, "UnrollQueue", Watched)
+    return unrolls
+
+
 @pytest.mark.parametrize(
     ("config", "layout"),
     [
@@ -61,7 +98,7 @@ def episode_steps(folder: RunFolder) -> int:
     ids=["inline", "own", "central", "slow"],
 )
 def test_every_layout_learns_from_every_step_once(
-    tmp_path: Path, config: Impala, layout: ActorLayout
+    tmp_path: Path, taken: dict[int, list[int]], config: Impala, layout: ActorLayout
 ):
     # Whoever is early could fill every batch alone.
     gathered = layout.executors if layout.pool == "process" else 1
@@ -69,11 +106,35 @@ def test_every_layout_learns_from_every_step_once(
     run = RunFolder.open(run_on(tmp_path / "run", config, layout, probe_factory=probe).path)
     rows = run.metrics_csv.read_text().splitlines()
     assert len(rows) - 1 == 20
+    assert sum(map(len, taken.values())) == 60
+    assert all(unrolls == list(range(len(unrolls))) for unrolls in taken.values())
     assert 0 < episode_steps(run) <= 600
     processes = run.processes_csv.read_text().splitlines()[1:]
     roles = [row.split(",")[0] for row in processes]
     assert (roles.count("executor"), roles.count("actor")) == (layout.executors, layout.actors)
     assert all(int(row.split(",")[4]) > 0 for row in processes)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [ActorLayout(pool="inline", executors=2), ActorLayout(executors=2, actors=1)],
+    ids=["inline", "central"],
+)
+def test_steps_are_learned_from_in_their_order_without_a_gap(
+    tmp_path: Path, learned: list[Rollout], layout: ActorLayout
+):
+    run_on(tmp_path / "run", NUMBERED, layout)
+    reached: dict[float, float] = {}
+    for rollout in learned:
+        # A batch may hold two unrolls of one environment, in any order.
+        columns = np.asarray(rollout.observations).transpose(1, 2, 0).tolist()
+        assert len(columns) == NUMBERED.batch
+        for who, steps in sorted(columns):
+            assert set(who) == {who[0]}
+            begun = reached.get(who[0], 0.0)
+            assert steps == [begun + t for t in range(NUMBERED.alpha + 1)]
+            reached[who[0]] = steps[-1]
+    assert sum(reached.values()) == NUMBERED.total_steps
 
 
 def test_the_lag_is_measured_and_bounded_by_the_queue(tmp_path: Path):
@@ -82,6 +143,54 @@ def test_the_lag_is_measured_and_bounded_by_the_queue(tmp_path: Path):
     assert all(0 <= row["policy_lag"] <= row["policy_lag_max"] <= 10 for row in metrics)
     assert all(row["gradient_step_lag"] == row["policy_lag"] for row in metrics)
     assert metrics[0]["policy_lag_max"] == 0
+
+
+def test_what_a_batch_left_over_is_one_version_old_in_the_next(tmp_path: Path):
+    metrics = train(SMALL, workers="inline", out=tmp_path / "run").metrics
+    # Of five unrolls with version 0 three made version 1; two of the next three are the others.
+    assert metrics[0]["policy_lag"] == 0
+    assert metrics[1]["policy_lag_max"] == 1
+    assert 2 / 3 <= metrics[1]["policy_lag"] <= 1
+
+
+def test_rewards_are_scaled_by_the_spread_of_the_returns_so_far(
+    tmp_path: Path, learned: list[Rollout]
+):
+    config = replace(SMALL, num_envs=2, batch=2, total_steps=200, evaluate_every=0)
+    run_on(tmp_path / "run", config, ActorLayout(pool="inline", executors=1))
+    running, seen = [0.0, 0.0], []
+    for rollout in learned:
+        ended = rollout.terminated | rollout.truncated
+        for b in range(2):
+            for over in ended[:, b].tolist():
+                seen.append(1.0 + config.discount * running[b])  # CartPole pays 1 for every step
+                running[b] = 0.0 if over else seen[-1]
+            expected = np.full(config.alpha, 1.0 / np.std(seen))
+            assert rollout.rewards[:, b] == pytest.approx(expected, rel=1e-3)
+    assert len(learned) == 10
+
+
+def test_rewards_are_as_they_were_paid_unless_they_shall_be_scaled(
+    tmp_path: Path, learned: list[Rollout]
+):
+    config = replace(SMALL, scale_rewards=False, total_steps=60, evaluate_every=0)
+    run_on(tmp_path / "run", config, ActorLayout(pool="inline"))
+    assert [rollout.rewards.tolist() for rollout in learned] == [[[1.0] * 3] * 10] * 2
+
+
+def test_the_learner_has_v_trace_and_scales_no_reward_again(monkeypatch: pytest.MonkeyPatch):
+    handed: dict[str, Any] = {}
+
+    def making(**parts: Any) -> A2C:
+        handed.update(parts)
+        return A2C(**parts)
+
+    monkeypatch.setattr(learners, "A2C", making)
+    recipe = build(SMALL, ActorLayout(pool="inline"))
+    learners.make_learner(recipe.parts, pause=lambda: None)
+    settings = handed["settings"]
+    assert (settings.correction, settings.unroll, settings.gae_lambda) == ("vtrace", 0, 1.0)
+    assert "reward_count" not in handed["preparation"].state().counters
 
 
 def test_nothing_is_promised_and_that_is_said_first(tmp_path: Path):

@@ -4,17 +4,21 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from doubles import KillAt
 from whole_runs import run_on
 
 from drumline.commands.run import resume, train
 from drumline.commands.verify import verify_again
+from drumline.recipes import interval_course
 from drumline.recipes.a2c import A2C
 from drumline.recipes.hts import HTS
 from drumline.recipes.layout import LockstepLayout
 from drumline.recipes.methods import find_method
 from drumline.recipes.ppo import PPO
+from drumline.runtime.exchange import REQUESTED
+from drumline.workers.actor import Answers
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",
@@ -70,6 +74,37 @@ def test_every_layout_gives_the_bits_of_hts_without_lag(
     assert lasting_bytes(folder.path) == expected[name]
     rows = folder.processes_csv.read_text().splitlines()[1:]
     assert [row.split(",")[0] for row in rows].count("executor") == max(layout.executors, 1)
+
+
+@pytest.mark.parametrize(
+    ("layout", "turns", "groups"),
+    [
+        (LockstepLayout(), [[0, 1, 2, 3, 4]], 1),
+        (LockstepLayout(halves=2), [[0, 1, 2, 3, 4]], 1),
+        (LockstepLayout(executors=3), [[0, 1, 2, 3, 4]], 3),
+        (LockstepLayout(executors=3, halves=2), [[0, 2, 4], [1, 3]], 5),
+        (LockstepLayout(executors=1, halves=2), [[0, 1, 2], [3, 4]], 2),
+    ],
+    ids=["alone", "alone-in-halves", "three", "three-in-halves", "one-in-halves"],
+)
+def test_executors_step_in_halves_only_if_they_are_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Any, turns: Any, groups: int
+):
+    answered: list[list[int]] = []
+    points: list[str] = []
+
+    class Watched(Answers):
+        def give(self, environments: np.ndarray) -> bool:
+            asked = environments[self._exchange.state[environments] == REQUESTED]
+            answered.append(asked.tolist())
+            return super().give(environments)
+
+    monkeypatch.setattr(interval_course, "Answers", Watched)
+    config = replace(CONFIGS["a2c"], total_steps=50, promise=False)
+    inline = replace(layout, pool="inline")
+    run_on(tmp_path / "run", config, inline, probe=lambda: points.append)
+    assert [asked for asked in answered if asked] == turns * 2 * config.alpha
+    assert points.count("before-step") == groups * 2 * config.alpha
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,65 @@
+"""What HTS-RL's recipe hands on to its schedule."""
+
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from drumline.recipes import hts
+from drumline.recipes.hts import HTS, build
+from drumline.recipes.layout import RotationLayout
+from drumline.recipes.learners import make_learner
+from drumline.schedules.intervals import RotationPlan
+
+Barrier = Literal["sliding", "hard"]
+Lag = Literal[0, 1]
+
+
+def config_of(lag: Lag) -> HTS:
+    return HTS(
+        env="CartPole-v1",
+        engine="gymnasium",
+        num_envs=2,
+        alpha=3,
+        minibatches=1,
+        hidden=(4,),
+        lag=lag,
+    )
+
+
+@pytest.mark.parametrize("barrier", ["sliding", "hard"])
+@pytest.mark.parametrize("lag", [0, 1])
+def test_lag_and_barrier_are_those_that_were_asked_for(
+    monkeypatch: pytest.MonkeyPatch, barrier: Barrier, lag: Lag
+):
+    monkeypatch.setattr(hts, "IntervalCourse", lambda parts, staff, plan, learner: plan)
+    recipe = build(config_of(lag), RotationLayout(pool="inline", barrier=barrier))
+    nobody: Any = None
+    plan = recipe.course(recipe.parts, recipe.staff, 7, nobody)
+    assert plan == RotationPlan(alpha=3, intervals=7, lag=lag, barrier=barrier)
+
+
+@pytest.mark.parametrize(
+    ("barrier", "lag", "published", "released"),
+    [
+        ("sliding", 1, [4, 5], 5),
+        ("hard", 1, [4, 5], 4),
+        ("sliding", 0, [4], 4),
+        ("hard", 0, [4], 4),
+    ],
+)
+def test_a_course_begins_with_the_versions_that_its_first_intervals_act_with(
+    barrier: Barrier, lag: Lag, published: list[int], released: int
+):
+    recipe = build(config_of(lag), RotationLayout(pool="inline", barrier=barrier))
+    learner = make_learner(recipe.parts, pause=lambda: None)
+    course = recipe.course(recipe.parts, recipe.staff, 7, learner)
+    given: dict[str, list[int]] = {"published": [], "released": []}
+    exchange = SimpleNamespace(finished=np.zeros(2, np.int64), release=given["released"].append)
+    crew = SimpleNamespace(
+        exchange=exchange, publish=lambda version, arrays: given["published"].append(version)
+    )
+    course.begin(crew, 4)
+    assert given == {"published": published, "released": [released]}
+    assert exchange.finished.tolist() == [12, 12]

@@ -1,0 +1,88 @@
+"""What an evaluator acts with is what the strategy's own loop would be given."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drumline.algorithms.mirrored import MirroredSampler, evaluation_tasks
+from drumline.algorithms.openai_es import OpenAIES
+from drumline.algorithms.optimizers import Adam
+from drumline.algorithms.search_state import constant_std
+from drumline.envs.make import EnvironmentSpec
+from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
+from drumline.policies.heads import Head
+from drumline.policies.spec import PolicySpec
+from drumline.workers.evaluator import Evaluator, EvaluatorSpec
+
+POLICY = PolicySpec(4, Head("discrete", choices=2), hidden=(8,), normalize=False)
+SIZE = 58
+START = np.random.default_rng(5).standard_normal(SIZE).astype(np.float32)
+TABLE = np.zeros(4096, np.float32)
+fill_table(TABLE, seed=3)
+
+
+def strategy_on(noise: Noise, fraction: float | None) -> OpenAIES:
+    return OpenAIES(
+        START,
+        MirroredSampler(3, noise),
+        Adam(SIZE, learning_rate=0.1, weight_decay=0.0),
+        constant_std(0.25),
+        perturb_fraction=fraction,
+    )
+
+
+def evaluator_on(published: dict[str, np.ndarray], **spec: Any) -> Evaluator:
+    context: Any = SimpleNamespace(
+        shared={"noise": TABLE},
+        probe=lambda point: None,
+        published=lambda version: published,
+        progress=lambda amount: None,
+        withdrawn=lambda: False,
+    )
+    return EvaluatorSpec(EnvironmentSpec("CartPole-v1"), POLICY, **spec)(context)
+
+
+def acted_with(evaluator: Evaluator, task: Any) -> np.ndarray:
+    result: Any = evaluator(task)
+    assert (result.member, result.sign) == (task.member, task.sign)
+    return evaluator._policy.vector.copy()
+
+
+@pytest.mark.parametrize("fraction", [None, 0.3])
+@pytest.mark.parametrize("shared", [False, True], ids=["counter", "table"])
+def test_a_task_is_run_with_the_bits_of_its_candidate(fraction: float | None, shared: bool):
+    noise = table_noise(TABLE, SIZE, seed=3) if shared else counter_noise(3)
+    strategy = strategy_on(noise, fraction)
+    seed = None if shared else 3
+    evaluator = evaluator_on(strategy.published(), noise_seed=seed, subset_fraction=fraction)
+    for plus, minus in zip(*[iter(strategy.ask(6))] * 2, strict=True):
+        tasks = [plus, minus, plus._replace(sign=0)]
+        assert [task.sign for task in tasks] == [1, -1, 0]
+        vectors = [acted_with(evaluator, task) for task in tasks]
+        for task, vector in zip(tasks, vectors, strict=True):
+            assert vector.tobytes() == strategy.candidate(task).tobytes()
+        assert len({vector.tobytes() for vector in vectors}) == 3
+    evaluator.close()
+
+
+def test_an_evaluation_is_run_with_the_mean_whatever_was_run_before():
+    strategy = strategy_on(counter_noise(3), None)
+    evaluator = evaluator_on(strategy.published(), noise_seed=3)
+    acted_with(evaluator, strategy.ask(2)[1])
+    for task in evaluation_tasks(3, 0, 2):
+        assert acted_with(evaluator, task).tobytes() == START.tobytes()
+    evaluator.close()
+
+
+def test_a_published_population_is_trained_member_by_member_and_its_mean_evaluated():
+    members = np.random.default_rng(6).standard_normal((4, SIZE)).astype(np.float32)
+    published = {"parameters": START, "population": members}
+    evaluator = evaluator_on(published, noise_seed=3)
+    task = evaluation_tasks(3, 0, 1)[0]
+    for number in (2, 0, 3):
+        training = task._replace(member=number, training=True)
+        assert acted_with(evaluator, training).tobytes() == members[number].tobytes()
+        assert acted_with(evaluator, task).tobytes() == START.tobytes()
+    evaluator.close()
