@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from goals import finished
 from provenance import provenance, write_table
 
 from drumline.display.contributions import KINDS, contribution, read_individuals
@@ -113,10 +114,6 @@ def legal(cell: Cell) -> bool:
     except ValueError:
         return False
     return True
-
-
-def finished(folder: Path) -> bool:
-    return (folder / "policy-last.safetensors").exists()
 
 
 def carry_out(cell: Cell, env: str, folder: Path, flags: Sequence[str], layout: list[str]) -> None:

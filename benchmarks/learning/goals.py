@@ -7,6 +7,7 @@ stopped ones go on.
 
 import argparse
 import csv
+import json
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -32,6 +33,14 @@ class Goal:
     """Besides the preset."""
     training: str = ""
     """A column of metrics.csv that is to reach the score, instead of the evaluations' mean."""
+
+
+def finished(folder: Path) -> bool:
+    """Whether a run came to its end: only there its last policy has been evaluated."""
+    description = folder / "policy-last.json"
+    return (
+        description.exists() and json.loads(description.read_text())["evaluation_mean"] is not None
+    )
 
 
 def evaluations(folder: Path) -> list[dict[str, str]]:
@@ -85,7 +94,7 @@ def main(goals: Mapping[str, Goal], description: str | None) -> None:
     for name in options.goals:
         for seed in options.seeds:
             folder = options.runs / f"{name.replace(' ', '-')}-s{seed}"
-            if not (folder / "policy-last.safetensors").exists():
+            if not finished(folder):
                 _carry_out(goals[name], seed, folder, [f"--{word}" for word in options.layout])
             table.append(_row(name, goals[name], seed, folder))
             print(table[-1], flush=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from goals import evaluations
+from goals import evaluations, finished
 from provenance import provenance, write_table
 
 from drumline.functional.statistics import (
@@ -78,10 +78,6 @@ def cells(
         "impala own": Cell("impala"),
         "impala central": Cell("impala", (), ("--actors=1",)),
     }
-
-
-def finished(folder: Path) -> bool:
-    return (folder / "policy-last.safetensors").exists()
 
 
 def carry_out(cell: Cell, env: str, folder: Path, words: list[str]) -> None:

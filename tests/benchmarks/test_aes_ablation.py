@@ -1,6 +1,7 @@
 """The ablation of AES-RL: its cells, its summary, and that nothing is run twice."""
 
 import csv
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -94,8 +95,9 @@ def test_a_row_is_kept_a_run_is_read_and_a_stopped_one_goes_on(
     folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
     lost, stopped = folders
     shutil.rmtree(lost)
-    # … a run without its last policy was stopped, …
-    (stopped / "policy-last.safetensors").unlink()
+    # … a run whose last policy was not evaluated was stopped, …
+    last = stopped / "policy-last.json"
+    last.write_text(json.dumps({**json.loads(last.read_text()), "evaluation_mean": None}))
     kept = (tmp_path / "a.csv").read_text().splitlines(keepends=True)
     (tmp_path / "a.csv").write_text("".join(kept[:2]))
     ablation.main()

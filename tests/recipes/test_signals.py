@@ -1,5 +1,6 @@
 """Signals at the worst moments: in the middle of a change, and while a run closes."""
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -147,3 +148,19 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path, monkeypatch: pyt
     finally:
         signal.signal(signal.SIGINT, previous)
     assert run.metrics[-1]["env_steps"] >= 300
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_a_stopped_run_has_learned_can_be_looked_at(tmp_path: Path, name: str, expected: Any):
+    config, out = CONFIGS[name], tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_in_a_change(patch, 1)
+        with pytest.raises(Stopped):
+            train(config, layout=inline(config), out=out)
+    run = load(out)
+    said = json.loads((out / "policy-last.json").read_text())
+    assert (said["update"], said["evaluation_mean"]) == (UPDATE, None)
+    assert run.evaluate(1).lengths[0] > 0
+    whole = resume(run.folder, inline(config))
+    assert json.loads((out / "policy-last.json").read_text())["evaluation_mean"] is not None
+    assert lasting_bytes(whole.folder) == expected[name]

@@ -17,7 +17,7 @@ class EnjoyFlags:
     """What is shown, and where."""
 
     policy: Literal["best", "last"] = "best"
-    """That of the highest evaluation so far, or of the end of training (a stopped run has none)."""
+    """That of the highest evaluation so far, or of where training ended or was stopped."""
     episodes: int = 1
     """How many episodes."""
     seed: int = 0

@@ -12,7 +12,7 @@ class EvaluateFlags:
     """Which episodes are run."""
 
     policy: Literal["best", "last"] = "best"
-    """That of the highest evaluation so far, or of the end of training (a stopped run has none)."""
+    """That of the highest evaluation so far, or of where training ended or was stopped."""
     episodes: int = 20
     """How many episodes."""
     seed: int = 0

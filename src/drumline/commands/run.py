@@ -52,7 +52,7 @@ class Run:
 
     @property
     def policy(self) -> Policy:
-        """Return the policy of the end of training, which a stopped run has not.
+        """Return the policy of where training ended or was stopped.
 
         `policy.act(observation)` gives its action.
         """

@@ -14,6 +14,7 @@ from drumline.display.dashboard import Display
 from drumline.display.state import DisplayState, RunTitle, Throughput
 from drumline.functional.stability import stability
 from drumline.recipes.layout import Layout
+from drumline.recipes.stopped import Stopped
 from drumline.runs.card import RunCard, write_card
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
@@ -189,6 +190,11 @@ class Ledger:
             "evaluation_mean": None if row is None else row.mean,
         }
         self.recorder.policy(name, dict(policy), document)
+
+    def save_stopped(self, error: BaseException, policy: Mapping[str, np.ndarray]) -> None:
+        """Save what a run that a signal stops has learned, for whoever looks at it meanwhile."""
+        if isinstance(error, Stopped):
+            self.save_policy("last", None, policy)
 
     def show_if_due(self, activity: Callable[[], Sequence[ProcessActivity]]) -> None:
         """Refresh the display, if there is anything new to show and it is time."""

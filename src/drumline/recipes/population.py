@@ -107,6 +107,7 @@ class PopulationRun:
                 # What is in flight is pure: the state after the last update is all there is.
                 if leaves_whole_state(error):
                     self._checkpoint()
+                    ledger.save_stopped(error, self._policy())
                 explain(error, ledger.folder)
                 raise
 

@@ -120,8 +120,10 @@ class RotationRun:
                 return self._train(attended, crew, pool, signals)
             except BaseException as error:
                 # Intervals in flight are pure: the state after the last update is all there is.
-                if not self._finishing and leaves_whole_state(error):
-                    ledger.checkpoint(self._state())
+                if leaves_whole_state(error):
+                    if not self._finishing:
+                        ledger.checkpoint(self._state())
+                    ledger.save_stopped(error, self._learner.published())
                 raise
 
     def _close_ledger(self, workers: Sequence[Crew | WorkerPool]) -> None:

@@ -161,8 +161,10 @@ class SteadyRun:
                 return self._train(schedule, evaluators, signals)
             except BaseException as error:
                 # Between two events everything changes together: what is in flight is pure.
-                if not self._finishing and leaves_whole_state(error):
-                    self._checkpoint()
+                if leaves_whole_state(error):
+                    if not self._finishing:
+                        self._checkpoint()
+                    ledger.save_stopped(error, self._policy())
                 explain(error)
                 raise
 

@@ -133,8 +133,10 @@ class StreamRun:
                 return self._train(attended, signals)
             except BaseException as error:
                 # A block in progress is pure: the state after the last one is all there is.
-                if not self._finishing and leaves_whole_state(error):
-                    self._checkpoint()
+                if leaves_whole_state(error):
+                    if not self._finishing:
+                        self._checkpoint()
+                    ledger.save_stopped(error, self._published())
                 explain(error)
                 raise
 
