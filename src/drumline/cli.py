@@ -34,7 +34,8 @@ USAGE = """usage: drumline COMMAND …
   episode RUN [flags]          run an episode of es, ars or cem alone: why it hangs or fails
 
 RUN is a path, a name under runs/, or `last`. `drumline COMMAND --help` lists the flags.
-Exit codes: 0, 1 differs, 2 wrong use, 3 failed run, 130 Ctrl-C, 143 SIGTERM (both resumable).
+Exit codes: 0, 1 differs, 2 wrong use, 3 failed run; 130 Ctrl-C, 143 SIGTERM, 141 nobody reads the
+output any more (all three resumable).
 """
 
 

@@ -174,6 +174,7 @@ def test_a_training_run_whose_reader_leaves_is_stopped_and_goes_on_later(
     if process.stderr is not None:
         assert said_command(process.stderr.read()) == "drumline resume run"
         process.stderr.close()
+    assert (tmp_path / "run" / "policy-last.safetensors").exists()
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     done = int(float(rows[-1].split(",")[1]))
     again = drumline("resume", "run", f"--total-steps={done + 40}", "--pool=inline", cwd=tmp_path)

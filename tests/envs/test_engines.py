@@ -135,6 +135,9 @@ def test_bounds_in_another_precision_warn_nobody():
 
 @needs_envpool
 def test_lanes_of_an_environment_without_a_time_limit_have_none():
+    made = make_environment(spec_of("Blackjack-v1"))
+    assert made.limit == 0
+    made.environment.close()
     lanes = EnvPoolLanes(spec_of("Blackjack-v1"), 0, 0, 3)
     try:
         assert lanes.begin(0).shape == (3, 3)

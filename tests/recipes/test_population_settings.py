@@ -9,7 +9,7 @@ import pytest
 
 from drumline.commands.run import train
 from drumline.recipes.aes import AES
-from drumline.recipes.methods import find_method
+from drumline.recipes.methods import config_from, find_method
 from drumline.recipes.population_config import CLOCKS
 
 OFF_POLICY: dict[str, Any] = {
@@ -59,4 +59,8 @@ def test_what_a_strategy_plans_for_does_not_change_when_a_run_is_made_longer(tmp
     assert run.config.strategy_budget == 3
     longer = run.resume(workers="inline", total_steps=600)
     assert longer.config.strategy_budget == 3
+    fields = dict(run.folder.document["config"])
+    del fields["strategy_budget"]
+    assert config_from("aes", fields).strategy_budget == 0  # a folder from before there was one
+    assert find_method("aes").resolve(replace(config, strategy="snes")).strategy_budget == 0
     assert find_method("aes").resolve(replace(config, strategy_budget=7)).strategy_budget == 7

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.envpool_package import cannot_make, envpool_with, known_spec
+from drumline.envs.envpool_package import cannot_make, envpool_with, known_spec, time_limit
 from drumline.envs.football_frames import FootballFrames, is_football, stacked_space
 from drumline.envs.held_pool import HeldPool
 
@@ -36,7 +36,7 @@ class EnvPoolEnvironment:
             self._football = FootballFrames(1, self.observation_space.shape)
             self.observation_space = stacked_space(self.observation_space)
         self.action_space = self._pool.action_space
-        self.limit = int(getattr(known.config, "max_episode_steps", 0) or 0)
+        self.limit = time_limit(known)
 
     def _make(self, seed: int) -> None:
         self.close()

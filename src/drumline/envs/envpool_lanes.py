@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.envpool_package import envpool_with, known_spec
+from drumline.envs.envpool_package import envpool_with, known_spec, time_limit
 from drumline.envs.football import Checkpoints, no_checkpoints
 from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
 from drumline.envs.held_pool import HeldPool
@@ -27,8 +27,6 @@ from drumline.envs.make import EnvironmentProblem, EnvironmentSpec
 _LIMIT_COUNTED_HERE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
 """Families that know no other time limit than the pool's. The pool calls a termination at the
 limit a truncation; with a limit one later and the count here the two can be told apart."""
-_NO_LIMIT = np.iinfo(np.int32).max
-"""What EnvPool writes where episodes have no limit; it takes nothing greater."""
 
 
 class EnvPoolLanes:
@@ -255,5 +253,4 @@ def _limit_counted_here(known: Any) -> int:
     family = type(known).__mro__[1].__module__
     if not any(name in family for name in _LIMIT_COUNTED_HERE):
         return 0
-    limit = int(getattr(known.config, "max_episode_steps", 0) or 0)
-    return 0 if limit >= _NO_LIMIT else limit
+    return time_limit(known)

@@ -6,6 +6,9 @@ from typing import Any
 
 from drumline.envs.make import EnvironmentProblem
 
+_NO_LIMIT = 2**31 - 1
+"""What EnvPool writes where episodes have no limit; it takes nothing greater."""
+
 
 def envpool_with(env_id: str) -> Any:
     """Return the package, untyped because it has no stubs; raises if it cannot make `env_id`."""
@@ -38,6 +41,12 @@ def known_spec(envpool: Any, env_id: str, options: dict[str, Any]) -> Any:
             f"{env_id} is for {players} players; methods here train one policy for one player"
         )
     return known
+
+
+def time_limit(known: Any) -> int:
+    """Return after how many steps EnvPool cuts an episode; 0: never."""
+    limit = int(getattr(known.config, "max_episode_steps", 0) or 0)
+    return 0 if limit >= _NO_LIMIT else limit
 
 
 def cannot_make(env_id: str, error: Exception) -> EnvironmentProblem:

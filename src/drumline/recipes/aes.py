@@ -99,8 +99,10 @@ class AES(ClockConfig, RefiningConfig):
 
     def resolved(self) -> Self:
         """Return the config with the log's whole path and the budget that a longer run keeps."""
-        budget = self.strategy_budget or max(1, self.total_steps // 100)
-        return replace(super().resolved(), strategy_budget=budget)
+        config = super().resolved()
+        if self.strategy_budget or not self.strategy.startswith("nevergrad:"):
+            return config
+        return replace(config, strategy_budget=max(1, self.total_steps // 100))
 
     @property
     def rule_numbers(self) -> RuleNumbers:
@@ -225,7 +227,7 @@ def _actor_steps(config: AES, recent_env_steps: int) -> int:
 def _strategy(config: AES, start: np.ndarray) -> Any:
     if config.strategy != ASYNC_ES:
         numbers = StrategyNumbers(
-            std=math.sqrt(config.initial_variance), budget=config.strategy_budget
+            std=math.sqrt(config.initial_variance), budget=max(1, config.strategy_budget)
         )
         return make_strategy(config.strategy, start, numbers, seed=config.seed)
     rules = make_update_rules(config.mean_rule, config.variance_rule, config.rule_numbers)

@@ -40,9 +40,11 @@ class StopSignals:
                     self._previous[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, *exception: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        if kind is None and self._pending is not None:  # it came while the run closed
+            signal.raise_signal(self._pending)
 
     def arm(self) -> None:
         """Let signals raise from here on."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from drumline.display.dashboard import Display
+from drumline.display.plain import ReaderGone
 from drumline.display.state import DisplayState, RunTitle, Throughput
 from drumline.functional.stability import stability
 from drumline.recipes.layout import Layout
@@ -193,7 +194,7 @@ class Ledger:
 
     def save_stopped(self, error: BaseException, policy: Mapping[str, np.ndarray]) -> None:
         """Save what a run that a signal stops has learned, for whoever looks at it meanwhile."""
-        if isinstance(error, Stopped):
+        if isinstance(error, (Stopped, ReaderGone)):
             self.save_policy("last", None, policy)
 
     def show_if_due(self, activity: Callable[[], Sequence[ProcessActivity]]) -> None:

@@ -90,6 +90,10 @@ METHODS: dict[str, Method] = {
 }
 
 
+_LATE: dict[str, Any] = {"strategy_budget": 0}
+"""Fields that older run folders lack, and what they did."""
+
+
 def find_method(name: str) -> Method:
     """Return the method; raises with the nearest name."""
     if name not in METHODS:
@@ -113,6 +117,7 @@ def config_from(name: str, fields: dict[str, Any]) -> Any:
     known = {field.name for field in dataclasses.fields(method.config)}
     if unknown := sorted(set(fields) - known):
         raise ValueError(f"config.json has fields that {name} does not know: {', '.join(unknown)}")
+    fields = {**{name: value for name, value in _LATE.items() if name in known}, **fields}
     if missing := sorted(known - set(fields)):
         raise ValueError(f"config.json lacks fields of {name}: {', '.join(missing)}")
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}

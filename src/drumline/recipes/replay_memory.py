@@ -10,4 +10,10 @@ def replay_memory(shape: ReplayShape) -> SharedArrays:
     try:
         return SharedArrays.create(PublishedLayout(shape.layout()))
     except MemoryError as error:
-        raise ValueError(f"{error}; that is --replay-size {shape.capacity}") from error
+        why = f"{error}; that is --replay-size {shape.capacity}"
+        if shape.truncations >= shape.rows:
+            why += (
+                ", half of it for the last observations of episodes that the environment may cut: "
+                "with max_episode_steps it would take little"
+            )
+        raise ValueError(why) from error
