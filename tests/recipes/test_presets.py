@@ -1,7 +1,9 @@
 """Every preset runs three updates."""
 
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from drumline.commands.run import train
@@ -25,7 +27,9 @@ def three_updates(config, tmp_path):
         small["top_directions"] = 2
     run = train(replace(config, **small), layout=INLINE, out=tmp_path / "run")
     assert len(run.metrics) >= 3
-    assert all(row["parameter_norm"] >= 0 for row in run.metrics)
+    norms = [row["parameter_norm"] for row in run.metrics]
+    assert np.isfinite(norms).all()
+    assert len(set(norms)) == len(norms)
 
 
 @pytest.mark.parametrize("env", sorted(es.PRESETS))
@@ -38,10 +42,27 @@ def test_every_ars_preset_runs(env: str, tmp_path):
     three_updates(ars.ARS(env=env, **ars.preset(env)), tmp_path)
 
 
+PLAIN = ES(
+    env="InvertedPendulum-v5",
+    total_steps=500,
+    population_size=8,
+    noise_table_size=1 << 14,
+    hidden=(4,),
+    obs_stat_probability=0.5,
+    evaluate_episodes=1,
+    std=0.1,
+)
+
+
+@pytest.fixture(scope="module")
+def without_options(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    run = train(PLAIN, workers="inline", out=tmp_path_factory.mktemp("plain") / "run")
+    return run.folder.fingerprints_csv.read_bytes()
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {"shaping": "sign-rank"},
         {"shaping": "z-score"},
         {"shaping": "none", "optimizer": "sgd"},
         {"noise": "counter"},
@@ -49,30 +70,38 @@ def test_every_ars_preset_runs(env: str, tmp_path):
         {"policy": "torch_policies:Linear"},
         {"subset": "perturb"},
         {"subset": "use"},
-        {"episode_cap": "mean:2"},
+        {"episode_cap": "mean:1"},
         {"frame_skip": 3},
         {"generation_env_steps": 120},
         {"common_seeds": True, "normalize": False, "std_decay": 0.5, "std_floor": 0.03},
     ],
 )
-def test_options_have_the_same_bits_inline_and_on_two_workers(options, tmp_path):
-    config = ES(
-        env="InvertedPendulum-v5",
-        total_steps=500,
-        population_size=8,
-        noise_table_size=1 << 14,
-        hidden=(4,),
-        obs_stat_probability=0.5,
-        evaluate_episodes=1,
-        std=0.1,
-    )
-    config = replace(config, **options)
+def test_options_have_bits_of_their_own_and_the_same_inline_and_on_two_workers(
+    options, tmp_path: Path, without_options: bytes
+):
+    config = replace(PLAIN, **options)
     one = train(config, workers="inline", out=tmp_path / "one")
     two = train(config, workers=2, out=tmp_path / "two")
     left, right = (r.folder.fingerprints_csv.read_bytes() for r in (one, two))
     assert left == right
+    assert left != without_options
     assert len(one.metrics) >= 1
 
 
 def test_a_game_has_one_preset_whichever_engine_plays_it():
     assert hts.preset("ALE/Pong-v5") == hts.preset("Pong-v5") != {}
+
+
+def test_signs_of_rewards_are_ranked_otherwise_than_returns_where_rewards_differ(tmp_path: Path):
+    base = replace(PLAIN, env="Swimmer-v5", episode_cap="adaptive:12,1.0,1.1", total_steps=200)
+    found = [
+        train(replace(base, shaping=shaping), layout=layout, out=tmp_path / name)
+        for name, shaping, layout in (
+            ("returns", "centered-rank", INLINE),
+            ("signs", "sign-rank", INLINE),
+            ("again", "sign-rank", Layout(workers=2, tensorboard=False)),
+        )
+    ]
+    returns, signs, again = (run.folder.fingerprints_csv.read_bytes() for run in found)
+    assert signs == again
+    assert signs != returns

@@ -257,16 +257,20 @@ def test_every_preset_learns_for_some_steps(env: str, tmp_path: Path):
     "fields",
     [
         {"precision": "bf16"},
-        {"critic_activation": "leaky-relu", "scale_target_noise": False},
+        {"critic_activation": "leaky-relu"},
+        {"scale_target_noise": False},
         {"frame_skip": 2},
         {"replay_size": 16},
     ],
 )
 def test_options_keep_their_bits_through_a_resume(tmp_path: Path, fields: dict[str, Any]):
-    config = replace(CONTINUOUS, total_steps=160, **fields)
+    base = replace(CONTINUOUS, total_steps=160)
+    plain = train(base, layout=INLINE, out=tmp_path / "plain")
+    config = replace(base, **fields)
     whole = train(config, layout=INLINE, out=tmp_path / "whole")
     first = train(config, layout=INLINE, out=tmp_path / "run", last_update=2)
     assert lasting_bytes(resume(first.folder, INLINE)) == lasting_bytes(whole)
+    assert lasting_bytes(whole) != lasting_bytes(plain)
 
 
 def test_going_on_with_a_finished_run_keeps_what_its_last_policy_was_worth(tmp_path: Path):
