@@ -91,9 +91,9 @@ def verify_again(
     if not rows:
         raise RunError(f"{folder.path} has no updates to verify")
     count = min(len(rows), updates or updates_within(run.metrics, 60.0))
-    again = replace(run.config, evaluate_every=0, evaluate_episodes=1, **logged)
     (_, first), *later = horizons_of(folder)
-    again = replace(again, total_steps=first)
+    small = {"evaluate_every": 0, "evaluate_episodes": 1, "total_steps": first}
+    again = replace(run.config, **small, **logged)
     ends = [min(count, update) for update, _ in later] + [count]
     with tempfile.TemporaryDirectory(prefix="drumline-verify-") as place:
         out = Path(place) / "again"
