@@ -152,3 +152,50 @@ class Drawn(Counting):
 
     def render(self):
         return np.full((48, 64, 3), 40 * self.steps, np.uint8)
+
+
+class Marked(Counting):
+    """Writes a line into $MARKS when it is made, first reset and closed."""
+
+    def __init__(self):
+        self.name = f"{os.getpid()} {time.monotonic_ns()}"
+        self.used = False
+        self.mark("made")
+
+    def reset(self, *, seed=None, options=None):
+        if not self.used:
+            self.used = True
+            self.mark("used")
+        return super().reset(seed=seed)
+
+    def close(self):
+        self.mark("closed")
+
+    def mark(self, word):
+        with open(os.environ["MARKS"], "a") as file:
+            file.write(f"{word} {self.name}\n")
+
+
+class FailingToClose(Marked):
+    """Its `close` raises once it has left its mark."""
+
+    def close(self):
+        super().close()
+        raise OSError("the simulator does not answer")
+
+
+class ClosingSlowly(Marked):
+    """Its `close` takes longer than a worker with work to do is given to leave."""
+
+    def close(self):
+        time.sleep(0.6)
+        super().close()
+
+
+class NeverClosing(Marked):
+    """Its `close` never returns, except in process $CLOSES_IN."""
+
+    def close(self):
+        while os.getpid() != int(os.environ["CLOSES_IN"]):
+            time.sleep(3600)
+        super().close()

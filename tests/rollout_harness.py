@@ -419,6 +419,7 @@ class MortalCrew(InlineCrew):
                 row,
                 self._plan.start_of(name, index),
                 self._probe,
+                self._leaving,
             )
             self._roles[place] = (name, index, self._plan.factory(name)(context), row)
             self._mortal = True

@@ -231,6 +231,10 @@ class WorkerContext(Protocol):
         """Return whether the running task was called back; its result will not be used."""
         ...
 
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the worker ends, latest first; a killed one calls nothing."""
+        ...
+
 
 Worker = Callable[[Any], Any]
 """Runs one task and returns its result; a pure function of the task and the published arrays."""
@@ -300,6 +304,10 @@ class RoleContext(Protocol):
 
     def progress(self, amount: int) -> None:
         """Add to the progress counter; a role that is busy while it stands still is hung."""
+        ...
+
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the role ends, latest first; a killed one calls nothing."""
         ...
 
 

@@ -40,6 +40,7 @@ def evaluator_on(published: dict[str, np.ndarray], **spec: Any) -> Evaluator:
         published=lambda version: published,
         progress=lambda amount: None,
         withdrawn=lambda: False,
+        on_leave=lambda callback: None,
     )
     return EvaluatorSpec(EnvironmentSpec("CartPole-v1"), POLICY, **spec)(context)
 
@@ -64,7 +65,6 @@ def test_a_task_is_run_with_the_bits_of_its_candidate(fraction: float | None, sh
         for task, vector in zip(tasks, vectors, strict=True):
             assert vector.tobytes() == strategy.candidate(task).tobytes()
         assert len({vector.tobytes() for vector in vectors}) == 3
-    evaluator.close()
 
 
 def test_an_evaluation_is_run_with_the_mean_whatever_was_run_before():
@@ -73,7 +73,6 @@ def test_an_evaluation_is_run_with_the_mean_whatever_was_run_before():
     acted_with(evaluator, strategy.ask(2)[1])
     for task in evaluation_tasks(3, 0, 2):
         assert acted_with(evaluator, task).tobytes() == START.tobytes()
-    evaluator.close()
 
 
 def test_a_published_population_is_trained_member_by_member_and_its_mean_evaluated():
@@ -85,4 +84,3 @@ def test_a_published_population_is_trained_member_by_member_and_its_mean_evaluat
         training = task._replace(member=number, training=True)
         assert acted_with(evaluator, training).tobytes() == members[number].tobytes()
         assert acted_with(evaluator, task).tobytes() == START.tobytes()
-    evaluator.close()

@@ -90,7 +90,7 @@ def command(line: CommandLine) -> int:
             )
             print(out)
     finally:
-        made.environment.close()
+        made.close()
     if shown.closed:
         print("the window was closed: the episode that it showed is not counted")
     if shown.returns:
@@ -119,14 +119,14 @@ def _made_to_draw(spec: "EnvironmentSpec", render_mode: str) -> "MadeEnvironment
     if spec.engine == "gymnasium":
         return make_environment(spec, render_mode=render_mode)
     trained = make_environment(spec)
-    trained.environment.close()
+    trained.close()
     try:
         made = make_environment(replace(spec, engine="gymnasium"), render_mode=render_mode)
     except EnvironmentProblem as error:
         raise WrongUse(f"EnvPool draws no pictures, and Gymnasium has no {spec.id}") from error
     ours, theirs = (m.environment.observation_space.shape for m in (trained, made))
     if ours != theirs:
-        made.environment.close()
+        made.close()
         raise WrongUse(
             f"EnvPool draws no pictures, and Gymnasium's {spec.id} has other observations: "
             f"{theirs} instead of {ours}"

@@ -92,6 +92,6 @@ def evaluate_policy(
             returns.append(episode.episode_return)
             lengths.append(episode.length)
     finally:
-        made.environment.close()
+        made.close()
     words = policy.words if isinstance(policy, SampledPolicy) else "deterministic"
     return EvaluationResult(tuple(returns), tuple(lengths), words)

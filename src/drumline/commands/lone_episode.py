@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -36,11 +37,11 @@ class LoneEpisode:
     def run(self, progress: Callable[[int], None] = lambda amount: None) -> Evaluation:
         """Make the environment and run the episode; `progress` is called at every step."""
         try:
-            worker = self._recipe.worker(_Alone(self._recipe, progress))
+            alone = _Alone(self._recipe, progress)
             try:
-                result = worker(self.task)
+                result = self._recipe.worker(alone)(self.task)
             finally:
-                worker.close()
+                alone.leaving.close()
         except Exception as error:
             name = f"{type(error).__name__}: {error}"
             raise WorkerError(self.task, name, traceback.format_exc(), error) from error
@@ -55,6 +56,7 @@ class _Alone:
         self.shared: Mapping[str, np.ndarray] = (
             {} if recipe.shared is None else recipe.shared.arrays
         )
+        self.leaving = ExitStack()
         self._progress = progress
         self._published = recipe.strategy.published()
 
@@ -72,6 +74,10 @@ class _Alone:
     def withdrawn(self) -> bool:
         """Nobody calls this task back."""
         return False
+
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the worker ends."""
+        self.leaving.callback(callback)
 
 
 def _task_of(recipe: PopulationRecipe, version: int, member: int, *, evaluation: bool) -> Evaluate:

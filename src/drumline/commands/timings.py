@@ -27,7 +27,8 @@ def environment_times(spec: Any) -> dict[str, float]:
     """Return the seconds of a step with random actions, and of a reset."""
     from drumline.envs.make import make_environment
 
-    environment = make_environment(spec).environment
+    made = make_environment(spec)
+    environment = made.environment
     try:
         environment.action_space.seed(0)
         steps = [0.0, 0.0]
@@ -46,7 +47,7 @@ def environment_times(spec: Any) -> dict[str, float]:
             if terminated or truncated:
                 reset()
     finally:
-        environment.close()
+        made.close()
     return {"step_seconds": steps[0] / steps[1], "reset_seconds": resets}
 
 

@@ -23,13 +23,13 @@ class GymnasiumLanes:
     scores: np.ndarray | None = None
 
     def __init__(self, spec: EnvironmentSpec, root_seed: int, first: int, count: int):
-        made = [make_environment(spec) for _ in range(count)]
+        self._made = [make_environment(spec) for _ in range(count)]
         self.count = count
         self.episode = np.zeros(count, np.int64)
-        self._environments = [one.environment for one in made]
+        self._environments = [one.environment for one in self._made]
         self._step = [environment.step for environment in self._environments]
-        self._limit = made[0].limit
-        self.stack = made[0].stack
+        self._limit = self._made[0].limit
+        self.stack = self._made[0].stack
         self._elapsed = [0] * count
         self._id = spec.id
         self._root_seed = root_seed
@@ -107,8 +107,8 @@ class GymnasiumLanes:
 
     def close(self) -> None:
         """Close every environment."""
-        for environment in self._environments:
-            environment.close()
+        for made in self._made:
+            made.close()
 
     def _start(self, lane: int) -> Any:
         self._elapsed[lane] = 0

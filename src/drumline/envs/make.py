@@ -3,10 +3,13 @@
 import dataclasses
 import difflib
 import importlib
+import logging
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
+
+_LOGGER = logging.getLogger("drumline")
 
 
 class EnvironmentProblem(ValueError):
@@ -54,6 +57,13 @@ class MadeEnvironment:
     """Observations are stacks of so many frames along their first axis, oldest first."""
     wrapped_limit: int = 0
     """The limit that a TimeLimit of a user's factory counts itself (0: there is none)."""
+
+    def close(self) -> None:
+        """Free what the environment holds; its work is done, so an error is a line in the log."""
+        try:
+            self.environment.close()
+        except Exception as error:  # noqa: BLE001 - a simulator may raise anything
+            _LOGGER.warning("an environment did not close: %s: %s", type(error).__name__, error)
 
 
 def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:

@@ -1,5 +1,6 @@
 """The actor that gradient steps can follow, for the spaces of an environment; made in one place."""
 
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,13 +54,10 @@ def learned_actor(config: Any, activation: Any = "tanh") -> LearnedActor:
     environment = EnvironmentSpec(
         config.env, resolve_engine(config.env, config.engine), config.frame_skip
     )
-    made = make_environment(environment)
-    try:
+    with closing(make_environment(environment)) as made:
         check_spaces(made.environment, config.env)
         size = int(np.prod(made.environment.observation_space.shape))
         head = learned_head(made.environment.action_space, config.env)
-    finally:
-        made.environment.close()
     policy = PolicySpec(size, head, config.hidden, normalize=False, activation=activation)
     limit = made.limit or made.wrapped_limit
     return LearnedActor(environment, policy, limit, limit or _LONGEST)

@@ -46,7 +46,8 @@ def rehearse(lanes: LanesSpec, first: Rollout, env_id: str) -> None:
 
 def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live | Explore, lived: Lived) -> None:
     """Make an episode's steps again in another environment; raises if any bit differs."""
-    environment = make_environment(spec).environment
+    made = make_environment(spec)
+    environment = made.environment
     to_environment = stored_action_function(head)
     try:
         with seeding.kept_globals():
@@ -62,7 +63,7 @@ def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live | Explore, li
                     after = _flat(observation)
                     compare(lived.observations[t + 1], after, "observation", t + 1, spec.id)
     finally:
-        environment.close()
+        made.close()
 
 
 def _flat(observation: object) -> np.ndarray:

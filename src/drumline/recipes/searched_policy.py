@@ -1,5 +1,6 @@
 """What every search over policy parameters needs: environment, policy and noise from a config."""
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,10 @@ def environment_and_policy(
     """Make the environment once to learn its spaces, and describe the policy that fits them."""
     engine = resolve_engine(config.env, config.engine)
     spec = EnvironmentSpec(config.env, engine, config.frame_skip)
-    environment = make_environment(spec).environment
-    try:
-        check_spaces(environment, config.env)
-        size = int(np.prod(environment.observation_space.shape))
-        head = _head(environment.action_space, config.action_bins)
-    finally:
-        environment.close()
+    with closing(make_environment(spec)) as made:
+        check_spaces(made.environment, config.env)
+        size = int(np.prod(made.environment.observation_space.shape))
+        head = _head(made.environment.action_space, config.action_bins)
     if policy not in ("mlp", "linear") and ":" not in policy:
         raise ValueError(f"--policy {policy!r} is none of mlp, linear and package.module:Class")
     module = policy if ":" in policy else None

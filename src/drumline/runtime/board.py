@@ -13,7 +13,7 @@ from drumline.protocols import PublishedLayout
 from drumline.runtime.published import PublishedSlots, slots_layout
 from drumline.runtime.shared_arrays import SharedArrays
 
-CREATING, IDLE, RUNNING, ANSWERING = range(4)
+CREATING, IDLE, RUNNING, ANSWERING, LEAVING = range(5)
 """What a child is doing; memory starts as zeros, so a child that has not begun is creating."""
 
 PHASE, SERIAL, PROGRESS, TASKS, BUSY_NS, BASE = range(6)

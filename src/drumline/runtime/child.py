@@ -2,7 +2,7 @@
 
     child-started → build the worker → worker-built
     → lease-received → (before-task → run → after-task)* → before-result → half-result → result-sent
-    → the next lease … until the driver's end of the pipe closes
+    → the next lease … until the driver's end of the pipe closes → close the environment
 
 Nothing heavy is imported here: a worker brings what it needs.
 """
@@ -12,7 +12,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import NoReturn
 
@@ -24,6 +24,7 @@ from drumline.runtime.board import (
     BASE,
     BUSY_NS,
     IDLE,
+    LEAVING,
     PHASE,
     PROGRESS,
     RUNNING,
@@ -48,9 +49,11 @@ class ChildContext:
         shared: Mapping[str, np.ndarray],
         probe: Probe,
         send: Callable[[object], None],
+        leaving: ExitStack,
     ) -> None:
         self.shared = shared
         self.probe = probe
+        self._leaving = leaving
         self.row = board.row(index)
         self.is_withdrawn = board.is_withdrawn
         self._read = board.slots.read
@@ -85,6 +88,10 @@ class ChildContext:
         """Return whether the running task was called back."""
         return self.is_withdrawn(self.row[SERIAL])
 
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the worker ends."""
+        self._leaving.callback(callback)
+
 
 def main() -> NoReturn:
     """Become a worker, serve leases until the driver closes its end, and leave."""
@@ -95,20 +102,24 @@ def main() -> NoReturn:
         os.set_inheritable(fd, False)  # a program that an environment starts must not hold a pipe
     sys.path[:] = spec.search_path
     board = Board.attach(spec.board_fd, spec.size, spec.published, spec.versions)
+    leaving = ExitStack()
     with suppress(BrokenPipeError):  # the driver is gone, or has closed the pool
         try:
             probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else _no_probe
             probe("child-started")
             send = partial(_send, result_fd, probe=_no_probe)
-            context = ChildContext(board, index, _attach_shared(spec), probe, send)
+            context = ChildContext(board, index, _attach_shared(spec), probe, send, leaving)
             worker: Worker = pickle.loads(spec.factory)(context)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
             _send(result_fd, Unbuilt(packed(error)), _no_probe)
+            leaving.close()
             leave(1)
         context.row[PHASE] = IDLE
         _send(result_fd, Ready(time.process_time()), _no_probe)
         probe("worker-built")
         _serve(task_fd, result_fd, worker, context)
+    board.row(index)[PHASE] = LEAVING
+    leaving.close()
     leave(0)
 
 

@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 EXIT_SECONDS = 1.0
+_CLOSING_SECONDS = 5.0
 _ONE_THREAD = dict.fromkeys(
     (
         "OMP_NUM_THREADS",
@@ -52,10 +53,18 @@ class ChildProcess:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def end(self, grace_seconds: float = EXIT_SECONDS) -> str:
-        """Reap the process, killing what does not leave in time; returns the cause of its death."""
+    def end(
+        self, grace_seconds: float = EXIT_SECONDS, leaving: Callable[[], bool] = lambda: False
+    ) -> str:
+        """Reap the process, killing what does not leave in time; returns the cause of its death.
+
+        One that is `leaving`, which has nothing to do but to close its environments, has more time.
+        """
         deadline = time.perf_counter() + grace_seconds
-        while not self.exited() and time.perf_counter() < deadline:
+        while not self.exited():
+            late = time.perf_counter() - deadline
+            if late >= (_CLOSING_SECONDS if late >= 0 and leaving() else 0.0):
+                break
             time.sleep(0.001)
         self.kill()
         code = self._process.wait()

@@ -8,9 +8,10 @@ import pickle
 import selectors
 import sys
 import time
+from functools import partial
 
 from drumline.protocols import PublishedLayout
-from drumline.runtime.board import CREATING, Board, Status
+from drumline.runtime.board import CREATING, IDLE, LEAVING, Board, Status
 from drumline.runtime.messages import ChildSpec, Lease
 from drumline.runtime.portable import quickly
 from drumline.runtime.shared_arrays import SharedArrays, anonymous_file
@@ -137,12 +138,15 @@ class Fleet:
             worker.hang_up()
         deadline = time.perf_counter() + _LEAVE_SECONDS
         for worker in self.workers:
-            worker.end(grace_seconds=deadline - time.perf_counter())
+            worker.end(deadline - time.perf_counter(), partial(self._leaving, worker.index))
             worker.close()
         self._selector.close()
         self._final = [self.board.status(worker.index) for worker in self.workers]
         self.board.close()
         os.close(self._spec_fd)
+
+    def _leaving(self, index: int) -> bool:
+        return self.board.status(index).phase in (IDLE, LEAVING)
 
     def _start(self, index: int, restarts: int) -> WorkerProcess:
         worker = WorkerProcess(index, restarts)

@@ -4,6 +4,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class InlineCrew:
         self._slots.clear()
         self._rows = RoleRows(self.arrays)
         self._roles: list[tuple[str, int, Role, RoleRow]] = []
+        self._leaving = ExitStack()
         self._closed = False
 
     def start(self) -> None:
@@ -43,7 +45,14 @@ class InlineCrew:
             row = self._rows.row(place)
             start = self._plan.start_of(name, index)
             context = SharedRoleContext(
-                index, self.arrays, self.exchange, self._slots, row, start, self._probe
+                index,
+                self.arrays,
+                self.exchange,
+                self._slots,
+                row,
+                start,
+                self._probe,
+                self._leaving,
             )
             try:
                 role = self._plan.factory(name)(context)
@@ -96,10 +105,11 @@ class InlineCrew:
         return sorted(spans, key=lambda span: span.start)
 
     def close(self) -> None:
-        """Close the doorbells; may be called twice."""
+        """Let the roles free what they hold and close the doorbells; may be called twice."""
         if self._closed:
             return
         self._closed = True
+        self._leaving.close()
         self._roles.clear()
         for bell in (self._bells.driver, *self._bells.executors, *self._bells.actors):
             bell.close()

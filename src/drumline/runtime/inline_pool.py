@@ -5,6 +5,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class InlineContext:
     ) -> None:
         self.shared = shared
         self.probe = probe
+        self.leaving = ExitStack()
         self.progressed = 0
         self.reached = 0
         """How far the running task is."""
@@ -43,6 +45,10 @@ class InlineContext:
     def withdrawn(self) -> bool:
         """Nobody can call a task back while it runs in the caller's own thread."""
         return False
+
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the worker ends."""
+        self.leaving.callback(callback)
 
 
 class InlinePool:
@@ -148,8 +154,9 @@ class InlinePool:
         return list(self._spans)
 
     def close(self) -> None:
-        """Drop the worker and the queue."""
+        """Drop the worker and the queue; may be called twice."""
         self._closed = True
+        self._context.leaving.close()
         self._worker = None
         self._queue.clear()
 

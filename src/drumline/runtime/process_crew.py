@@ -13,6 +13,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from drumline.runtime.messages import Failure, Ready, RoleSpec
 from drumline.runtime.portable import by_reference
 from drumline.runtime.published import PublishedSlots
 from drumline.runtime.role_process import RoleProcess
-from drumline.runtime.roles import BUSY, CREATING, RoleRows
+from drumline.runtime.roles import BUSY, CREATING, LEAVING, WAITING, RoleRows
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
 
@@ -138,7 +139,7 @@ class ProcessCrew:
             process.hang_up()
         deadline = time.perf_counter() + _LEAVE_SECONDS
         for process in self._processes:
-            process.end(grace_seconds=deadline - time.perf_counter())
+            process.end(deadline - time.perf_counter(), partial(self._leaving, process.place))
             process.close()
         self._final = self.activity(), self.timeline()
         self._finalizer.detach()
@@ -228,6 +229,9 @@ class ProcessCrew:
             f"{process.name} (pid {process.pid}) ended by {cause}, {where}; "
             f"replaced by pid {successor.pid}"
         )
+
+    def _leaving(self, place: int) -> bool:
+        return self._rows.status(place).phase in (WAITING, LEAVING)
 
     def _where(self, process: RoleProcess) -> str:
         return self._plan.place_of(process.role, process.index)

@@ -1,6 +1,7 @@
 """A long-lived role in a process of its own: `python -m drumline.runtime.role_child`.
 
-    role-started → build the role → role-built → (advance … wait for the bell)* → leave
+    role-started → build the role → role-built → (advance … wait for the bell)*
+    → close the environments → leave
 
 The driver's end of the control pipe closes when the role should leave, or when the driver dies.
 """
@@ -9,7 +10,7 @@ import os
 import pickle
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import NoReturn
 
 from drumline.protocols import Probe, PublishedLayout, Role
@@ -20,7 +21,7 @@ from drumline.runtime.failures import packed
 from drumline.runtime.links import write_frame
 from drumline.runtime.messages import Ready, RoleSpec
 from drumline.runtime.published import PublishedSlots
-from drumline.runtime.roles import RoleRows, SharedRoleContext, work
+from drumline.runtime.roles import LEAVING, PHASE, RoleRows, SharedRoleContext, work
 from drumline.runtime.shared_arrays import SharedArrays
 
 
@@ -39,6 +40,8 @@ def main() -> NoReturn:
     exchange = SharedExchange(memory.arrays, bells, Ownership(*spec.ownership))
     rows = RoleRows(memory.arrays)
     row = rows.row(spec.place)
+    code = 0
+    leaving = ExitStack()
     with suppress(BrokenPipeError):  # the driver is gone, or has closed the crew
         try:
             probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else _no_probe
@@ -46,7 +49,7 @@ def main() -> NoReturn:
             slots = PublishedSlots(PublishedLayout(spec.published), memory.arrays)
             start = pickle.loads(spec.start)
             context = SharedRoleContext(
-                spec.index, memory.arrays, exchange, slots, row, start, probe
+                spec.index, memory.arrays, exchange, slots, row, start, probe, leaving
             )
             role: Role = pickle.loads(spec.factory)(context)
             write_frame(result_fd, pickle.dumps(Ready(time.process_time())), lambda: None)
@@ -54,9 +57,11 @@ def main() -> NoReturn:
             waiter = BellWait(own, [control_fd])
             work(role, row, lambda seconds: not waiter.wait(seconds), lambda: exchange.stopped)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
+            code = 1
             write_frame(result_fd, pickle.dumps(packed(error)), lambda: None)
-            leave(1)
-    leave(0)
+    row.words[PHASE] = LEAVING
+    leaving.close()
+    leave(code)
 
 
 def _descriptors(spec: RoleSpec) -> list[int]:

@@ -2,7 +2,7 @@
 
 import os
 import pickle
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from drumline.runtime.child_process import EXIT_SECONDS, ChildProcess
 from drumline.runtime.links import IncomingFrames
@@ -69,10 +69,14 @@ class RoleProcess:
         """Close the control pipe: a role that waits leaves."""
         self._close([self._control])
 
-    def end(self, grace_seconds: float = EXIT_SECONDS) -> str:
+    def end(
+        self, grace_seconds: float = EXIT_SECONDS, leaving: Callable[[], bool] = lambda: False
+    ) -> str:
         """Reap the process, killing what does not leave in time; returns the cause of its death."""
-        cause = self._process.end(0.0 if self.hung else grace_seconds)
-        return "hung" if self.hung else cause
+        if self.hung:
+            self._process.end(0.0)
+            return "hung"
+        return self._process.end(grace_seconds, leaving)
 
     def close(self) -> None:
         """Close the driver's ends."""

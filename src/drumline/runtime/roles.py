@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from drumline.protocols import Exchange, Probe, Role
 from drumline.runtime.published import PublishedSlots
 from drumline.types import Span
 
-CREATING, WAITING, BUSY = range(3)
+CREATING, WAITING, BUSY, LEAVING = range(4)
 PHASE, PROGRESS, BUSY_NS, STRETCHES = range(4)
 """The words of a row; memory starts as zeros, so a role that has not begun is creating."""
 
@@ -89,6 +90,7 @@ class SharedRoleContext:
         row: RoleRow,
         start: Any,
         probe: Probe,
+        leaving: ExitStack,
     ):
         self.index = index
         self.arrays = arrays
@@ -96,6 +98,7 @@ class SharedRoleContext:
         self.start = start
         self.probe = probe
         self.row = row
+        self._leaving = leaving
         self.published = slots.read
         self.newest = slots.newest
         self.copy_of_newest = slots.copy_of_newest
@@ -103,6 +106,10 @@ class SharedRoleContext:
     def progress(self, amount: int) -> None:
         """Show that the role is alive."""
         self.row.words[PROGRESS] += amount
+
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the role ends."""
+        self._leaving.callback(callback)
 
 
 def work(

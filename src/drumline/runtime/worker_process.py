@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from drumline.runtime.child_process import EXIT_SECONDS, ChildProcess
 from drumline.runtime.leases import Pace
@@ -67,12 +67,16 @@ class WorkerProcess:
         if self._process is not None:
             self._process.kill()
 
-    def end(self, grace_seconds: float = EXIT_SECONDS) -> str:
+    def end(
+        self, grace_seconds: float = EXIT_SECONDS, leaving: Callable[[], bool] = lambda: False
+    ) -> str:
         """Reap the process, killing what does not leave in time; returns the cause of its death."""
         if self._process is None:
             return "exit code 0"
-        cause = self._process.end(0.0 if self.hung else grace_seconds)
-        return "hung" if self.hung else cause
+        if self.hung:
+            self._process.end(0.0)
+            return "hung"
+        return self._process.end(grace_seconds, leaving)
 
     def hang_up(self) -> None:
         """Close the task pipe: an idle child leaves."""

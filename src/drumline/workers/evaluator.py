@@ -45,7 +45,7 @@ class Evaluator:
         self._spec = spec
         self._context = context
         made = make_environment(spec.environment)
-        self._environment = made.environment
+        context.on_leave(made.close)
         self._limit = made.limit
         self._policy = build_policy(spec.policy)
         self._loop = EpisodeLoop(made.environment, self._policy, spec.environment.id)
@@ -61,10 +61,6 @@ class Evaluator:
             self._evaluate(task.between, digest=False)
             return Rehearsal(first, self._evaluate(task.task, digest=True))
         return self._evaluate(task, digest=False)
-
-    def close(self) -> None:
-        """Close the environment."""
-        self._environment.close()
 
     def _evaluate(self, task: Evaluate, *, digest: bool) -> Evaluation:
         self._load(task)

@@ -74,6 +74,7 @@ class Executor:
                     storage.recount(interval, environment, done)
             lanes_spec = replace(spec.lanes, first=begin, count=count)
             lanes = lanes_spec()
+            context.on_leave(lanes.close)
             histories = _of_one_renewal(start.histories[begin - first : begin - first + count])
             self._groups.append(
                 LaneGroup(

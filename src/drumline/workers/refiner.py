@@ -99,6 +99,7 @@ class Refiner:
         self._spec = spec
         self._context = context
         made = make_environment(spec.environment)
+        context.on_leave(made.close)
         self._environment, self._limit = made.environment, made.limit
         self._policy = build_policy(spec.policy)
         self._head = spec.policy.head
@@ -120,10 +121,6 @@ class Refiner:
         if isinstance(task, EvaluateMean):
             return self._evaluate(task)
         return self._train(task)
-
-    def close(self) -> None:
-        """Close the environment."""
-        self._environment.close()
 
     @property
     def _jobs(self) -> Jobs:

@@ -47,8 +47,8 @@ class TransitionStream:
         self, environment: EnvironmentSpec, policy: PolicySpec, seed: int, exploration: float
     ):
         """`exploration`: std of the noise in units of half the action range; discrete: ε."""
-        made = make_environment(environment)
-        self._environment, self._limit = made.environment, made.limit
+        self._made = make_environment(environment)
+        self._environment, self._limit = self._made.environment, self._made.limit
         self._where = environment.id
         self._policy = build_policy(policy)
         self._head = policy.head
@@ -164,7 +164,7 @@ class TransitionStream:
 
     def close(self) -> None:
         """Close the environment."""
-        self._environment.close()
+        self._made.close()
 
     def _start(self) -> None:
         if self._begun:
