@@ -1,14 +1,16 @@
 """What HTS-RL's recipe hands on to its schedule."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from drumline.recipes import hts
+from drumline.recipes import hts, impala
 from drumline.recipes.hts import HTS, build
-from drumline.recipes.layout import RotationLayout
+from drumline.recipes.impala import Impala
+from drumline.recipes.layout import ActorLayout, RotationLayout
 from drumline.recipes.learners import make_learner
 from drumline.schedules.intervals import RotationPlan
 
@@ -38,6 +40,28 @@ def test_lag_and_barrier_are_those_that_were_asked_for(
     nobody: Any = None
     plan = recipe.course(recipe.parts, recipe.staff, 7, nobody)
     assert plan == RotationPlan(alpha=3, intervals=7, lag=lag, barrier=barrier)
+
+
+@pytest.mark.parametrize(
+    ("learner", "layout", "threads"),
+    [
+        ("a2c", {"executors": 1}, 8),
+        ("a2c", {"executors": 3}, 2),
+        ("a2c", {}, 1),  # an executor for every core that the learner leaves
+        ("ppo", {"executors": 1}, 1),
+        ("ppo", {"executors": 1, "engine_threads": 5}, 5),
+        ("a2c", {"engine_threads": 1, "executors": 1}, 1),
+    ],
+)
+def test_an_engine_has_the_cores_that_one_pass_leaves_free(
+    monkeypatch: pytest.MonkeyPatch, learner: Any, layout: dict[str, int], threads: int
+):
+    monkeypatch.setattr("drumline.recipes.layout.available_cores", lambda: 8)
+    config = replace(config_of(1), learner=learner, num_envs=24)
+    recipe = build(config, RotationLayout(pool="inline", **layout))
+    assert recipe.staff.engine_threads == threads
+    free = impala.build(Impala(env="CartPole-v1", num_envs=24), ActorLayout(**layout))
+    assert learner == "ppo" or free.staff.engine_threads == threads
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, by
         *((name, LockstepLayout()) for name in CONFIGS),
         ("ppo", LockstepLayout(pool="inline", executors=3, halves=2)),
         ("envpool", LockstepLayout(executors=2)),
+        ("envpool", LockstepLayout(engine_threads=1)),
         ("a2c", LockstepLayout(executors=2, halves=2)),
     ],
     ids=lambda x: x if isinstance(x, str) else f"{x.pool}-{x.executors}-{x.halves}",

@@ -60,7 +60,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, by
 
 LAYOUTS = [
     RotationLayout(pool="inline", executors=3, actors=2, barrier="hard"),
-    RotationLayout(executors=2, actors=2),
+    RotationLayout(executors=2, actors=2, engine_threads=2),
     RotationLayout(executors=1),
     RotationLayout(executors=2, barrier="hard"),
     RotationLayout(executors=4, actors=1),

@@ -201,7 +201,7 @@ class EnvPoolLanes:
                 env_type="gymnasium",
                 num_envs=self.count,
                 seed=seeds,
-                num_threads=self._threads,
+                num_threads=min(self._threads, self.count),
                 **options,
             )
         )

@@ -150,7 +150,13 @@ def build(config: HTS, layout: RotationLayout) -> RotationRecipe:
     if layout.actors:
         words = f"{words}, {counted(layout.actors, 'actor')}"
     inline = layout.pool == "inline"
-    staff = Staff(executors, layout.actors, inline, words="inline" if inline else words)
+    staff = Staff(
+        executors,
+        layout.actors,
+        inline,
+        engine_threads=layout.engine_threads_beside(config.learner, executors),
+        words="inline" if inline else words,
+    )
     return RotationRecipe(METHOD, parts_of(config), staff, partial(_course, layout.barrier))
 
 

@@ -77,7 +77,14 @@ def build(config: Impala, layout: ActorLayout) -> RotationRecipe:
     if layout.actors:
         words = f"{words}, {counted(layout.actors, 'actor')}"
     words = "inline" if inline else f"{words}, free running"
-    staff = Staff(executors, layout.actors, inline, newest=True, words=words)
+    staff = Staff(
+        executors,
+        layout.actors,
+        inline,
+        engine_threads=layout.engine_threads_beside(config.learner, executors),
+        newest=True,
+        words=words,
+    )
     parts = parts_of(config)
     parts = replace(parts, config=replace(parts.config, scale_rewards=False))
     return RotationRecipe(METHOD, parts, staff, partial(_course, config.scale_rewards))

@@ -55,15 +55,28 @@ class ExecutorLayout(Layout):
     executors: int = 0
     """Processes that step environments; 0 for --workers, or else one for each core that the learner
     leaves, at least one."""
+    engine_threads: int = 0
+    """Threads of the EnvPool of each process that steps environments; 0: the measured default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.executors < 0:
             raise ValueError(f"--executors must be 0 or more, got {self.executors}")
+        if self.engine_threads < 0:
+            raise ValueError(f"--engine-threads must be 0 or more, got {self.engine_threads}")
 
     def executors_for(self, environments: int) -> int:
         """Return the number of executors, resolved."""
         return self._asked(environments) or min(max(1, available_cores() - 1), environments)
+
+    def engine_threads_beside(self, learner: str, executors: int) -> int:
+        """Return the threads of an executor's EnvPool while `learner` learns, resolved.
+
+        A2C's one pass is shorter than the simulation, whose threads then find cores free; PPO's
+        epochs are longer, and a thread more takes from them (measured; docs/hts-rl.md).
+        """
+        share = max(1, available_cores() // executors) if learner == "a2c" else 1
+        return self.engine_threads or share
 
     def _asked(self, environments: int) -> int:
         asked = self.executors or self.workers

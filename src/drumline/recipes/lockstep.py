@@ -24,7 +24,7 @@ def lockstep_recipe(method: str, config: Any, layout: LockstepLayout) -> Rotatio
         driver_acts=True,
         acting_threads=config.learner_threads,
         halves=layout.halves if executors else 1,
-        engine_threads=1 if executors else min(available_cores(), config.num_envs),
+        engine_threads=layout.engine_threads or (1 if executors else available_cores()),
         words=words,
     )
     return RotationRecipe(method, parts_of(config), staff, _course)
