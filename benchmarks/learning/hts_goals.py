@@ -44,6 +44,8 @@ GOALS = {
     "football empty goal close hts bf16": football("hts", 10, BF16),
     "football empty goal close ppo bf16": football("ppo", 10, BF16),
     "football empty goal close impala bf16": football("impala", 128, BF16),
+    "football empty goal close hts scoring": football("hts", 10, "--reward=scoring"),
+    "football empty goal close hts scoring bf16": football("hts", 10, "--reward=scoring", BF16),
 }
 """bf16 is for processors with its instructions; elsewhere it is slower by far."""
 
