@@ -160,7 +160,8 @@ def check_observations(space: Any, env_id: str) -> None:
     if type(space).__name__ != "Box":
         raise EnvironmentProblem(
             f"{env_id} has {type(space).__name__} observations and lanes take Box: wrap it "
-            "in gymnasium.wrappers.FlattenObservation and name your factory as module:factory"
+            "in gymnasium.wrappers.FlattenObservation and name your factory as module:factory "
+            "(EnvPool's cannot be wrapped: take the task from a Gymnasium package)"
         )
 
 

@@ -102,7 +102,8 @@ def check_spaces(environment: Environment, env_id: str) -> None:
     if not isinstance(space, spaces.Box):
         raise EnvironmentProblem(
             f"{env_id} has {type(space).__name__} observations and policies here take Box: wrap it "
-            "in gymnasium.wrappers.FlattenObservation and name your factory as module:factory"
+            "in gymnasium.wrappers.FlattenObservation and name your factory as module:factory "
+            "(EnvPool's cannot be wrapped: take the task from a Gymnasium package)"
         )
     action = environment.action_space
     if isinstance(action, spaces.Discrete):
