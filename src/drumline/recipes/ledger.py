@@ -66,6 +66,9 @@ class Ledger:
         resumed_from: Checkpoint | None,
     ):
         self.folder = folder
+        self.fresh = resumed_from is None
+        self.finishing = False
+        """Whether the last checkpoint is written: what is evaluated after it is no part of it."""
         self.update = 0
         self.counters: dict[str, int | float] = {
             "env_steps": 0,
@@ -76,7 +79,7 @@ class Ledger:
         self.last_evaluation: EvaluationRow | None = None
         self._identity = identity
         self._layout = layout
-        self._display = display
+        self.display = display
         self._wall_before = 0.0
         if resumed_from is not None:
             self._take_over(resumed_from)
@@ -108,7 +111,7 @@ class Ledger:
     def start_display(self) -> None:
         """Say what runs, and start counting speed."""
         run = self._identity
-        self._display.start(
+        self.display.start(
             RunTitle(run.method, run.env_id, run.seed, run.layout_words, str(self.folder.path))
         )
         self._throughput.add(int(self.counters["env_steps"]), time.perf_counter())
@@ -199,7 +202,7 @@ class Ledger:
 
     def show_if_due(self, activity: Callable[[], Sequence[ProcessActivity]]) -> None:
         """Refresh the display, if there is anything new to show and it is time."""
-        if not self._metrics or not self._display.due():
+        if not self._metrics or not self.display.due():
             return
         now = time.perf_counter()
         self._throughput.add(int(self.counters["env_steps"]), now)
@@ -211,7 +214,7 @@ class Ledger:
         elapsed = max(now - self._began, 1e-9)
         evaluation, best = self.last_evaluation, float(self.counters["best_evaluation"])
         run = self._identity
-        self._display.update(
+        self.display.update(
             DisplayState(
                 method=run.method,
                 env_id=run.env_id,

@@ -2,12 +2,10 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from drumline.algorithms.candidate_generations import POPULATION
 from drumline.algorithms.mirrored import evaluation_tasks
@@ -18,7 +16,7 @@ from drumline.recipes.attended_pool import AttendedPool, StopSignals
 from drumline.recipes.blame import explain
 from drumline.recipes.layout import Layout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
-from drumline.recipes.stopped import leaves_whole_state
+from drumline.recipes.run_order import run_in_order
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runtime.inline_pool import InlinePool
@@ -71,7 +69,6 @@ class PopulationRun:
         self._layout = layout
         self._display = display
         self._probe_factory = probe_factory
-        self._fresh = resumed_from is None
         if resumed_from is not None:
             recipe.strategy.load(learned(resumed_from))
         words = "inline" if layout.pool == "inline" else f"{layout.worker_count} workers"
@@ -90,26 +87,15 @@ class PopulationRun:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
         ledger = self._ledger
         published = PublishedLayout.of(self._recipe.strategy.published())
-        with StopSignals() as signals, ExitStack() as closing:
-            closing.callback(self._display.close)
-            pool = self._make_pool(published)
-            closing.callback(lambda: ledger.close(pool.timeline(), pool.activity()))
-            closing.callback(pool.close)
-            ledger.open()
-            closing.enter_context(threadpool_limits(1, "blas"))
-            attended = AttendedPool(pool, signals, lambda pool: ledger.show_if_due(pool.activity))
-            if self._fresh:
-                self._checkpoint()
-            ledger.start_display()
-            try:
-                return self._train(attended)
-            except BaseException as error:
-                # What is in flight is pure: the state after the last update is all there is.
-                if leaves_whole_state(error):
-                    self._checkpoint()
-                    ledger.save_stopped(error, self._policy())
-                explain(error, ledger.folder)
-                raise
+        return run_in_order(
+            self._train,
+            ledger,
+            makes=[lambda: self._make_pool(published)],
+            checkpoint=self._checkpoint,
+            policy=self._policy,
+            close_ledger=ledger.close,
+            explain=lambda error: explain(error, ledger.folder),
+        )
 
     def _make_pool(self, published: PublishedLayout) -> WorkerPool:
         recipe, layout = self._recipe, self._layout
@@ -130,8 +116,9 @@ class PopulationRun:
             log=self._display.message,
         )
 
-    def _train(self, pool: WorkerPool) -> EvaluationRow | None:
+    def _train(self, workers: WorkerPool, signals: StopSignals) -> EvaluationRow | None:
         recipe, ledger = self._recipe, self._ledger
+        pool = AttendedPool(workers, signals, lambda pool: ledger.show_if_due(pool.activity))
         generations = generational(
             recipe.strategy,
             pool,

@@ -3,11 +3,8 @@
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
-
-from threadpoolctl import threadpool_limits
 
 from drumline.buffers.rollout import RolloutStorage
 from drumline.display.dashboard import Display
@@ -20,9 +17,9 @@ from drumline.recipes.course import Course, published_copy
 from drumline.recipes.layout import ExecutorLayout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
 from drumline.recipes.replaced_pool import ReplacedPool
+from drumline.recipes.run_order import run_in_order
 from drumline.recipes.scheduled_evaluation import ScheduledEvaluation
 from drumline.recipes.staff import Staff
-from drumline.recipes.stopped import leaves_whole_state
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runtime.inline_crew import InlineCrew
@@ -77,8 +74,6 @@ class RotationRun:
             recipe.parts, pause=self._pause, acting_threads=staff.acting_threads
         )
         self._course = recipe.course(recipe.parts, staff, self._last, self._learner)
-        self._finishing = False
-        """Whether the last checkpoint is written: what is evaluated after it is no part of it."""
         self._policy = recipe.parts.policy(self._learner.published()["parameters"].size)
         identity = RunIdentity(
             method=recipe.method,
@@ -91,7 +86,6 @@ class RotationRun:
         )
         self._ledger = Ledger(identity, folder, layout, display, resumed_from)
         self._evaluation = ScheduledEvaluation(config, self._ledger, self._learner.published)
-        self._fresh = resumed_from is None
         if resumed_from is not None:
             self._take_over(learned(resumed_from))
         self._crew: Crew | None = None
@@ -100,46 +94,29 @@ class RotationRun:
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
-        ledger = self._ledger
-        with StopSignals() as signals, ExitStack() as closing:
-            closing.callback(self._display.close)
-            workers: list[Crew | WorkerPool] = []
-            closing.callback(self._close_ledger, workers)
-            self._crew = crew = self._make_crew()
-            closing.callback(crew.close)
-            pool = self._make_pool()
-            closing.callback(pool.close)
-            workers += [crew, pool]
-            ledger.open()
-            closing.enter_context(threadpool_limits(1, "blas"))
-            attended = AttendedCrew(crew, signals, lambda: self._show(crew))
-            if self._fresh:
-                ledger.checkpoint(self._state())
-            ledger.start_display()
-            try:
-                return self._train(attended, crew, pool, signals)
-            except BaseException as error:
-                # Intervals in flight are pure: the state after the last update is all there is.
-                if leaves_whole_state(error):
-                    if not self._finishing:
-                        ledger.checkpoint(self._state())
-                    ledger.save_stopped(error, self._learner.published())
-                raise
+        return run_in_order(
+            self._train,
+            self._ledger,
+            makes=[self._make_crew, self._make_pool],
+            checkpoint=self._checkpoint,
+            policy=self._learner.published,
+            close_ledger=self._close_ledger,
+        )
 
-    def _close_ledger(self, workers: Sequence[Crew | WorkerPool]) -> None:
-        spans = [*(span for one in workers for span in one.timeline()), *self._updates]
-        activity = [*(row for one in workers for row in one.activity()), self._learner_activity()]
-        self._ledger.close(sorted(spans, key=lambda span: span.start), activity)
+    def _close_ledger(self, spans: list[Span], activity: list[ProcessActivity]) -> None:
+        spans = sorted([*spans, *self._updates], key=lambda span: span.start)
+        self._ledger.close(spans, [*activity, self._learner_activity()])
 
     # the far side
 
     def _make_crew(self) -> Any:
         try:
-            return self._crew_of_staff()
+            self._crew = self._crew_of_staff()
         except MemoryError as error:
             config = self._recipe.parts.config
             flags = f"--num-envs {config.num_envs} and --alpha {config.alpha}"
             raise ValueError(f"{error}; that is what {flags} need") from error
+        return self._crew
 
     def _crew_of_staff(self) -> Any:
         staff = self._recipe.staff
@@ -203,11 +180,10 @@ class RotationRun:
 
     # the loop
 
-    def _train(
-        self, attended: AttendedCrew, crew: Any, pool: WorkerPool, signals: StopSignals
-    ) -> EvaluationRow | None:
+    def _train(self, crew: Any, pool: WorkerPool, signals: StopSignals) -> EvaluationRow | None:
         ledger, last = self._ledger, self._last
         first = ledger.update
+        attended = AttendedCrew(crew, signals, lambda: self._show(crew))
         self._evaluation.begin_again(pool)
         if first < last:
             self._evaluation.begin_if_due(pool, signals)  # a stop may have come between
@@ -218,10 +194,10 @@ class RotationRun:
                 self._record(interval, more)
                 self._evaluation.begin_if_due(pool, signals)
                 if ledger.checkpoint_due:
-                    ledger.checkpoint(self._state())
+                    self._checkpoint()
         # The checkpoint comes first: a longer run collects later, and has another last evaluation.
-        ledger.checkpoint(self._state())
-        self._finishing = True
+        self._checkpoint()
+        ledger.finishing = True
         self._evaluation.end(pool, signals)
         return ledger.last_evaluation
 
@@ -274,6 +250,9 @@ class RotationRun:
         tensors = {name: array for part in parts for name, array in part.tensors.items()}
         counters = {name: value for part in parts for name, value in part.counters.items()}
         return State(tensors, counters)
+
+    def _checkpoint(self) -> None:
+        self._ledger.checkpoint(self._state())
 
     def _take_over(self, state: State) -> None:
         self._learner.load(state)

@@ -2,15 +2,13 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from drumline.buffers.queued_replay import QueuedReplay
 from drumline.buffers.replay import Replay, ReplayShape
@@ -28,8 +26,8 @@ from drumline.recipes.ledger import Ledger, RunIdentity, learned
 from drumline.recipes.living_population import LivingPopulation
 from drumline.recipes.rehearsal import rehearse_episode
 from drumline.recipes.replay_memory import replay_memory
+from drumline.recipes.run_order import one_numpy_thread, run_in_order
 from drumline.recipes.scheduled_evaluation import ScheduledEvaluation
-from drumline.recipes.stopped import leaves_whole_state
 from drumline.recipes.td3_jobs import TD3JobsSpec
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.event_log import event_line, logged_workers
@@ -52,6 +50,7 @@ from drumline.types import (
     Metrics,
     ProcessActivity,
     Snapshot,
+    Span,
     State,
 )
 from drumline.workers.evaluator import EvaluatorSpec
@@ -107,10 +106,10 @@ class SteadyRun:
         )
         self._population = recipe.population(self._replay)
         self._snapshot: Snapshot | None = None
+        self._schedule: SteadyState | None = None
         self._recent: list[float] = []
         self._lines: list[bytes] = []
         """Events since the latest that settled."""
-        self._finishing = False
         self._counted = [0, 0]
         """Env steps counted and beside, at the latest record."""
         self._idle = IdleTimes(recipe.concurrency + 1)
@@ -129,53 +128,30 @@ class SteadyRun:
         )
         self._ledger = Ledger(identity, folder, layout, display, resumed_from)
         self._evaluation = ScheduledEvaluation(config, self._ledger, self._policy)
-        self._fresh = resumed_from is None
         if resumed_from is not None:
             self._take_over(resumed_from, folder)
         self._state = self._now(Snapshot() if self._snapshot is None else self._snapshot)
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
-        ledger = self._ledger
-        timelines: list[WorkerPool | SteadyState] = []
-        with StopSignals() as signals, ExitStack() as closing:
-            closing.callback(self._display.close)
-            pools: list[WorkerPool] = []
-            closing.callback(self._close_ledger, pools, timelines)
-            pool = self._make_pool()
-            closing.callback(pool.close)
-            evaluators = self._make_evaluators()
-            closing.callback(evaluators.close)
-            pools += [pool, evaluators]
-            timelines.append(pool)
-            ledger.open()
-            blas = ThreadpoolController().select(internal_api="openblas")
-            closing.enter_context(blas.limit(limits=1))
-            attended = AttendedPool(pool, signals, lambda pool: self._show(pool))
-            if self._fresh:
-                self._checkpoint()
-            ledger.start_display()
-            try:
-                schedule = self._schedule(attended)
-                timelines.append(schedule)
-                return self._train(schedule, evaluators, signals)
-            except BaseException as error:
-                # Between two events everything changes together: what is in flight is pure.
-                if leaves_whole_state(error):
-                    if not self._finishing:
-                        self._checkpoint()
-                    ledger.save_stopped(error, self._policy())
-                explain(error)
-                raise
+        return run_in_order(
+            self._train,
+            self._ledger,
+            makes=[self._make_pool, self._make_evaluators],
+            one_thread=one_numpy_thread,
+            checkpoint=self._checkpoint,
+            policy=self._policy,
+            close_ledger=self._close_ledger,
+            explain=explain,
+        )
 
-    def _close_ledger(
-        self, pools: Sequence[WorkerPool], timelines: Sequence[WorkerPool | SteadyState]
-    ) -> None:
-        spans = [span for one in timelines for span in one.timeline()]
-        activity = [row for one in pools for row in one.activity()]
+    def _close_ledger(self, spans: list[Span], activity: list[ProcessActivity]) -> None:
+        spans = [span for span in spans if span.role != "evaluator"]
+        if self._schedule is not None:
+            spans += self._schedule.timeline()
         self._ledger.close(sorted(spans, key=lambda span: span.start), activity)
 
-    def _schedule(self, pool: WorkerPool) -> SteadyState:
+    def _make_schedule(self, pool: WorkerPool) -> SteadyState:
         recipe = self._recipe
         return SteadyState(
             self._population,
@@ -195,9 +171,11 @@ class SteadyRun:
         return ArrivalOrder() if self._config.clock == "wall" else VirtualOrder()
 
     def _train(
-        self, schedule: SteadyState, evaluators: WorkerPool, signals: StopSignals
+        self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals
     ) -> EvaluationRow | None:
         ledger, evaluation = self._ledger, self._evaluation
+        attended = AttendedPool(pool, signals, self._show)
+        self._schedule = schedule = self._make_schedule(attended)
         evaluation.begin_again(evaluators)
         if not self._ended():
             self._evaluate_if_due(evaluators, signals)  # a stop may have come between
@@ -214,7 +192,7 @@ class SteadyRun:
                     break
         # The checkpoint comes first: a longer run collects later, and has another last evaluation.
         self._checkpoint()
-        self._finishing = True
+        ledger.finishing = True
         evaluation.end(evaluators, signals)
         return ledger.last_evaluation
 

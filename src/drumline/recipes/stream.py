@@ -4,12 +4,10 @@ import dataclasses
 import os
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from drumline import seeding
 from drumline.algorithms.mirrored import evaluation_tasks
@@ -25,7 +23,7 @@ from drumline.recipes.layout import Layout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
 from drumline.recipes.rehearsal import compare
 from drumline.recipes.replay_memory import replay_memory
-from drumline.recipes.stopped import leaves_whole_state
+from drumline.recipes.run_order import one_numpy_thread, run_in_order
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.segments import read_segment
@@ -88,11 +86,8 @@ class StreamRun:
         )
         self._evaluated = 0
         """The last update whose scheduled evaluation is written down."""
-        self._finishing = False
-        """Whether the last checkpoint is written: what is evaluated after it is no part of it."""
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._busy_seconds = 0.0
-        self._fresh = resumed_from is None
         if resumed_from is not None:
             self._take_over(resumed_from, folder)
         identity = RunIdentity(
@@ -114,38 +109,25 @@ class StreamRun:
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
-        ledger = self._ledger
-        with StopSignals() as signals, ExitStack() as closing:
-            closing.callback(self._display.close)
-            closing.callback(self._stream.close)
-            pool = self._make_pool()
-            closing.callback(lambda: self._close_ledger(pool))
-            closing.callback(pool.close)
-            ledger.open()
-            # One thread for NumPy's matrix products, which act; torch's have a flag of their own.
-            blas = ThreadpoolController().select(internal_api="openblas")
-            closing.enter_context(blas.limit(limits=1))
-            attended = AttendedPool(pool, signals, lambda pool: self._show(pool))
-            if self._fresh:
-                self._checkpoint()
-            ledger.start_display()
-            try:
-                return self._train(attended, signals)
-            except BaseException as error:
-                # A block in progress is pure: the state after the last one is all there is.
-                if leaves_whole_state(error):
-                    if not self._finishing:
-                        self._checkpoint()
-                    ledger.save_stopped(error, self._published())
-                explain(error)
-                raise
+        return run_in_order(
+            self._train,
+            self._ledger,
+            makes=[self._make_pool],
+            one_thread=one_numpy_thread,
+            checkpoint=self._checkpoint,
+            policy=self._published,
+            close_ledger=self._close_ledger,
+            afterwards=self._stream.close,
+            explain=explain,
+        )
 
-    def _close_ledger(self, pool: WorkerPool) -> None:
-        spans = sorted([*pool.timeline(), *self._spans], key=lambda span: span.start)
-        self._ledger.close(spans, [*pool.activity(), self._activity()])
+    def _close_ledger(self, spans: list[Span], activity: list[ProcessActivity]) -> None:
+        spans = sorted([*spans, *self._spans], key=lambda span: span.start)
+        self._ledger.close(spans, [*activity, self._activity()])
 
-    def _train(self, pool: WorkerPool, signals: StopSignals) -> EvaluationRow | None:
+    def _train(self, evaluators: WorkerPool, signals: StopSignals) -> EvaluationRow | None:
         ledger, plan, config = self._ledger, self._recipe.plan, self._config
+        pool = AttendedPool(evaluators, signals, self._show)
         self._evaluate_if_due(pool)  # a stop may have come between a block and its evaluation
         blocks = single_stream(
             self._learner,
@@ -164,7 +146,7 @@ class StreamRun:
                 self._checkpoint()
         # The checkpoint comes first: a longer run must not count this evaluation as its own.
         self._checkpoint()
-        self._finishing = True
+        ledger.finishing = True
         if self._evaluated != ledger.update:
             self._evaluate(pool)
         row = ledger.last_evaluation
