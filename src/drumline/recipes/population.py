@@ -131,9 +131,10 @@ class PopulationRun:
         )
         for generation in generations:
             self._record(generation)
-        self._checkpoint()
-        tasks = evaluation_tasks(recipe.seed, ledger.update, recipe.evaluate_episodes)
         # The checkpoint comes first: a longer run must not count this evaluation as its own.
+        self._checkpoint()
+        ledger.finishing = True
+        tasks = evaluation_tasks(recipe.seed, ledger.update, recipe.evaluate_episodes)
         row = None
         if tasks:
             self._record_evaluation(evaluate_now(recipe.strategy, pool, ledger.update, tasks))

@@ -13,6 +13,7 @@ from drumline.protocols import Crew, Learner, Probe, PublishedLayout, WorkerPool
 from drumline.recipes.actor_critic import ActorCriticParts
 from drumline.recipes.attended_crew import AttendedCrew
 from drumline.recipes.attended_pool import StopSignals
+from drumline.recipes.blame import explain
 from drumline.recipes.course import Course, published_copy
 from drumline.recipes.layout import ExecutorLayout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
@@ -101,6 +102,7 @@ class RotationRun:
             checkpoint=self._checkpoint,
             policy=self._learner.published,
             close_ledger=self._close_ledger,
+            explain=explain,
         )
 
     def _close_ledger(self, spans: list[Span], activity: list[ProcessActivity]) -> None:
