@@ -199,3 +199,12 @@ class NeverClosing(Marked):
         while os.getpid() != int(os.environ["CLOSES_IN"]):
             time.sleep(3600)
         super().close()
+
+
+class SetOrder(Counting):
+    """Starts where a word stands in a set of words, whose order follows Python's string hashes."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.constant += 0.1 * list({"left", "right", "up", "down", "fire"}).index("left")
+        return self.observe(), {}

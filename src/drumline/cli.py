@@ -41,6 +41,8 @@ output any more (all three resumable).
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    if arguments is None:
+        _hash_as_children_do()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -67,6 +69,17 @@ def run(arguments: list[str]) -> int:
 
     module = import_module(f"drumline.commands.{command}")
     return ended(module.command, CommandLine(command, rest, _parse))
+
+
+def _hash_as_children_do() -> None:
+    """Start again with Python's fixed string hashes, if they are not.
+
+    Environments that this process steps (TD3's, `--pool inline`) may go through sets, whose order
+    follows the hashes: it must be that of the last run, and that of the worker processes.
+    """
+    if sys.flags.hash_randomization and not sys.flags.ignore_environment:
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _parse(parts: Mapping[str, Any], words: Sequence[str], program: str) -> dict[str, Any]:

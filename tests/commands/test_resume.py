@@ -233,3 +233,15 @@ def test_a_resume_that_is_refused_changes_no_config(terminal: Terminal):
     assert refused.code == 2
     assert "another process" in refused.err
     assert Path("run/config.json").read_bytes() == before
+
+
+def test_an_engine_that_is_installed_later_changes_no_run(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    words = ["--num-envs=2", "--alpha=4", "--minibatches=1", "--evaluate-episodes=2", "--workers=1"]
+    with monkeypatch.context() as without:
+        without.setattr("drumline.envs.make._envpool_ids", lambda: None)
+        terminal("train", "hts", "CartPole-v1", "--total-steps=64", *words, "--out=run")
+    assert json.loads(Path("run/config.json").read_text())["config"]["engine"] == "gymnasium"
+    assert terminal("resume", "run", "--total-steps=128").code == 0
+    assert terminal("verify", "run", "--workers=1").code == 0

@@ -17,7 +17,7 @@ from drumline.protocols import Policy
 from drumline.recipes.document import NO_PROMISE, PROMISE, run_document
 from drumline.recipes.layout import Layout
 from drumline.recipes.machine import differences
-from drumline.recipes.methods import config_from, find_method, method_of
+from drumline.recipes.methods import config_from, find_method, method_of, resolved
 from drumline.recipes.stopped import Stopped
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
@@ -107,7 +107,7 @@ def train(
     method = method_of(config)
     layout = layout or layout_of(workers, find_method(method).layout)
     refuse_code_of_main(config, layout)
-    config = find_method(method).resolve(config)
+    config = resolved(config)
     recipe = find_method(method).build(config, layout)
     promise = _promise(config)
     folder = RunFolder.create(
@@ -153,7 +153,7 @@ def resume(
     method = find_method(folder.document["method"])
     config = resumed_config(folder, total_steps)
     refuse_code_of_main(config, layout)
-    config = method.resolve(config)
+    config = resolved(config)
     saved = _newest_state(folder, checkpoint)
     recipe = method.build(config, layout)
     before = horizons_of(folder)

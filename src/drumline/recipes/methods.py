@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from drumline.envs.make import Engine, resolve_engine
 from drumline.recipes import (
     a2c,
     actor_critic,
@@ -49,6 +50,8 @@ class Method:
     layout: type[Layout] = Layout
     resolve: Callable[[Any], Any] = lambda config: config
     """config → the same with what the start-up self-checks found."""
+    prefers: Engine = "gymnasium"
+    """The engine of environments that both have."""
     no_promise: str = ""
     """Why results of this method cannot be repeated; empty: they can."""
 
@@ -59,7 +62,8 @@ def _steady(config: type, recipe: Any, preset: Any, layout: type[Layout] = Layou
 
 
 def _actor_critic(config: type, preset: Any, build: Any, layout: Any, resolve: Any) -> Method:
-    return Method(config, preset, build, RotationRun, actor_critic.packages, layout, resolve)
+    packages = actor_critic.packages
+    return Method(config, preset, build, RotationRun, packages, layout, resolve, prefers="envpool")
 
 
 METHODS: dict[str, Method] = {
@@ -109,6 +113,16 @@ def method_of(config: Any) -> str:
         if type(config) is method.config:
             return name
     raise ValueError(f"{type(config).__name__} is not a method's config")
+
+
+def resolved(config: Any) -> Any:
+    """Return the config that a run records: with its engine, and what the self-checks found.
+
+    What is installed later must not change a run that goes on or is repeated.
+    """
+    method = find_method(method_of(config))
+    engine = resolve_engine(config.env, config.engine, method.prefers)
+    return method.resolve(dataclasses.replace(config, engine=engine))
 
 
 def config_from(name: str, fields: dict[str, Any]) -> Any:

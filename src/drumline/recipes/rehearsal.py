@@ -1,6 +1,7 @@
 """Running the first steps of a run again: an environment must repeat itself."""
 
 import dataclasses
+import sys
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from drumline.policies.heads import Head, stored_action_function
 from drumline.schedules.generational import ImpureEnvironment
 from drumline.types import Explore, Live, Lived, Rollout, StackedFrames
 
+_SETS = ", or follows the order of a set (then start Python with PYTHONHASHSEED=0)"
 _ROUNDS = 2  # the second time in an environment that has run before: a fresh one may repeat by luck
 
 
@@ -73,8 +75,9 @@ def _flat(observation: object) -> np.ndarray:
 def compare(before: object, after: object, what: str, t: int, where: str) -> None:
     """Raise for the first thing that an environment gave otherwise the second time."""
     if not np.array_equal(np.asarray(before), np.asarray(after), equal_nan=True):
+        sets = "" if sys.flags.hash_randomization == 0 else _SETS
         raise ImpureEnvironment(
             f"{where}, run again with the same seeds and actions, gave another {what} at step {t}: "
-            "it has hidden state that reset(seed=…) does not reset, so no result could be "
+            f"it has hidden state that reset(seed=…) does not reset{sets}, so no result could be "
             "repeated. Mend the environment, or train without the promise with --no-promise"
         )
