@@ -208,3 +208,20 @@ class SetOrder(Counting):
         super().reset(seed=seed)
         self.constant += 0.1 * list({"left", "right", "up", "down", "fire"}).index("left")
         return self.observe(), {}
+
+
+class HugeReward(Counting):
+    """Its third reward is a number that float32 does not hold."""
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, 1e39 if self.steps == 3 else reward, terminated, truncated, info
+
+
+class Dying(Counting):
+    """Its third step ends the process."""
+
+    def step(self, action):
+        if self.steps == 2:
+            os._exit(7)
+        return super().step(action)

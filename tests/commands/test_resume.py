@@ -157,6 +157,17 @@ def test_a_total_that_cannot_be_is_refused_before_anything_is_written(terminal: 
     assert Path("run/config.json").read_bytes() == before
 
 
+def test_a_total_below_what_is_done_is_refused_before_anything_is_written(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    assert terminal("resume", "run", "--total-steps=900", "--pool=inline").code == 0
+    before = Path("run/config.json").read_bytes()
+    refused = terminal("resume", "run", "--total-steps=120")
+    assert refused.code == 2
+    assert "env steps already, and --total-steps is 120" in refused.err
+    assert Path("run/config.json").read_bytes() == before
+    assert terminal("resume", "run", "--total-steps=900", "--pool=inline").code == 0
+
+
 def test_resume_takes_the_flags_of_the_layout_and_the_display(terminal: Terminal):
     terminal.train("es", "CartPole-v1", "--out=run")
     words = ["--workers=1", "--pool=inline", "--checkpoint-minutes=5", "--no-tensorboard", "--json"]

@@ -8,8 +8,10 @@ import pytest
 from drumline.commands.run import load, train
 from drumline.recipes.aes import AES
 from drumline.recipes.es import ES
+from drumline.recipes.methods import find_method, method_of
 from drumline.recipes.ppo import PPO
 from drumline.recipes.td3 import TD3
+from drumline.runs.checkpoint import checkpoint_numbers
 from drumline.schedules.generational import ImpureEnvironment
 
 HIDDEN = "impure_environment:HiddenState"
@@ -24,8 +26,11 @@ CONFIGS: list[Any] = [
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
 def test_who_goes_on_with_a_refused_environment_is_refused_again(config: Any, tmp_path: Path):
+    kind = find_method(method_of(config)).layout
+    layout = kind(pool="inline", checkpoint_minutes=1e-9)  # one is due at any time
     with pytest.raises(ImpureEnvironment):
-        train(config, workers="inline", out=tmp_path / "run")
+        train(config, layout=layout, out=tmp_path / "run")
+    assert checkpoint_numbers(load(tmp_path / "run").folder) == [0]
     for _ in range(2):
         with pytest.raises(ImpureEnvironment):
             load(tmp_path / "run").resume(workers="inline")

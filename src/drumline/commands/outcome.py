@@ -97,7 +97,7 @@ def _judged(error: Exception) -> tuple[int, str]:
         return 3, f"{error.error}\n{error.traceback.rstrip()}{_notes(error)}"
     if isinstance(error, TaskKilledWorkers):
         how = ", ".join(error.causes)
-        times = f"an episode ended its worker {len(error.causes)} times"
+        times = f"a task ended its worker {len(error.causes)} times"
         return 3, f"{times} ({how}){_notes(error)}"
     if isinstance(error, (*failed, FloatingPointError)):
         return 3, str(error)

@@ -155,6 +155,8 @@ def resume(
     refuse_code_of_main(config, layout)
     config = resolved(config)
     saved = _newest_state(folder, checkpoint)
+    if config.total_steps < folder.document["config"]["total_steps"]:
+        _refuse_less_than_done(config.total_steps, saved)
     recipe = method.build(config, layout)
     before = horizons_of(folder)
     horizons = after_resume(before, 0 if saved is None else saved.update, config.total_steps)
@@ -192,6 +194,15 @@ def _newest_state(folder: RunFolder, checkpoint: int | None) -> Checkpoint | Non
     """Return the state to go on from; None for a run that was stopped before it had any."""
     began = checkpoint_numbers(folder) or folder.metrics_csv.exists()
     return read_checkpoint(folder, checkpoint) if began or checkpoint is not None else None
+
+
+def _refuse_less_than_done(total_steps: int, saved: Checkpoint | None) -> None:
+    done = 0 if saved is None else int(saved.state.counters["run_env_steps"])
+    if saved is not None and total_steps < done:
+        raise RunError(
+            f"the checkpoint of update {saved.update} has {done} env steps already, and "
+            f"--total-steps is {total_steps}: ask for more, or give an earlier --checkpoint"
+        )
 
 
 def _carry_out(folder: RunFolder, make: Callable[[], Any]) -> Run:

@@ -15,10 +15,20 @@ WITHDRAWN_EVERY = 64
 
 
 _INFINITY = float("inf")
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class NonFinite(RuntimeError):
     """An environment or policy put out NaN or ±∞; says where, so that it can be repeated alone."""
+
+
+def storable(reward: float) -> bool:
+    """Return whether float32 holds a reward as a finite number: a replay keeps it so.
+
+    >>> storable(-3.5), storable(1e39), storable(float("nan"))
+    (True, False, False)
+    """
+    return bool(abs(reward) <= _LARGEST)
 
 
 class Episode(NamedTuple):

@@ -141,10 +141,16 @@ _SMALL = {
 }
 
 _RULES: dict[str, dict[str, Any]] = {
-    "InvertedPendulum-v5": {**_SMALL, "fitness_range": 160.0},
-    "Pendulum-v1": {**_SMALL, "fitness_range": 250.0},
-    "CartPole-v1": {**_SMALL, "fitness_range": 80.0},
-    "LunarLander-v3": {**_SMALL, "total_steps": 200_000, "fitness_range": 50.0},
+    # r is ours, and so is b: -r, but below what random policies get, or `absolute` stands still.
+    "InvertedPendulum-v5": {**_SMALL, "fitness_range": 160.0, "fitness_baseline": -160.0},
+    "Pendulum-v1": {**_SMALL, "fitness_range": 250.0, "fitness_baseline": -2000.0},
+    "CartPole-v1": {**_SMALL, "fitness_range": 80.0, "fitness_baseline": -80.0},
+    "LunarLander-v3": {
+        **_SMALL,
+        "total_steps": 200_000,
+        "fitness_range": 50.0,
+        "fitness_baseline": -500.0,
+    },
     # r and b of the release's config files; its command-line script has r = 2000 for Hopper and
     # 960 for Walker2d and Swimmer, and which of them is the paper's is not known.
     "HalfCheetah-v5": {"fitness_range": 2000.0, "fitness_baseline": -2000.0},

@@ -4,15 +4,35 @@ from typing import Any
 
 from drumline.runs.folder import RunFolder
 from drumline.runs.next_commands import by_path
-from drumline.types import Evaluate, RehearseTwice
+from drumline.types import (
+    Evaluate,
+    EvaluateMean,
+    Explore,
+    Live,
+    RehearseTwice,
+    TrainCritics,
+    TrainLearner,
+)
 
 
-def named(task: Evaluate) -> str:
-    """Name an episode as a person would.
+def named(task: Any) -> str:
+    """Name a task, or the place of a role, as a person would; empty for anything else.
 
     >>> named(Evaluate(4, 7, -1, 3, 91, 0.02, 0, False, True))
     'member 7 of generation 4 (update 5), episode seed 91'
     """
+    if isinstance(task, str):
+        return task
+    if isinstance(task, (Live, Explore)):
+        return f"individual {task.index}, episode seed {task.seed}"
+    if isinstance(task, EvaluateMean):
+        return f"episodes of the mean beside individual {task.index}, first seed {task.seed}"
+    if isinstance(task, (TrainCritics, TrainLearner)):
+        return f"gradient steps of the critics, job {task.index}"
+    return _episode(task) if isinstance(task, Evaluate) else ""
+
+
+def _episode(task: Evaluate) -> str:
     if task.training:
         place = f"member {task.member} of generation {task.version} (update {task.version + 1})"
     else:
@@ -34,8 +54,8 @@ def explain(error: BaseException, search: RunFolder | None = None) -> None:
     """
     task: Any = getattr(error, "task", None)
     tasks = [task.task, task.between] if isinstance(task, RehearseTwice) else [task]
-    for episode in tasks:
-        if isinstance(episode, Evaluate):
-            error.add_note(f"it was {named(episode)}")
-            if search is not None:
-                error.add_note(f"to run it alone: {alone(episode, search)}")
+    for blamed in tasks:
+        if words := named(blamed):
+            error.add_note(f"it was {words}")
+        if isinstance(blamed, Evaluate) and search is not None:
+            error.add_note(f"to run it alone: {alone(blamed, search)}")

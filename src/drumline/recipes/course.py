@@ -28,6 +28,10 @@ class Course(Protocol):
         """Yield each update from `first + 1` on, with metrics of the schedule's own."""
         ...
 
+    def rehearse(self) -> None:
+        """Check, after the first update of a run that promises, that its environment repeats."""
+        ...
+
     def history(self, environment: int, steps: int, read: Callable[[int], Rollout]) -> LaneHistory:
         """Return how one environment came to `steps`; `read` gives what is in the storages."""
         ...

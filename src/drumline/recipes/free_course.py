@@ -60,6 +60,9 @@ class FreeCourse:
             more = {"policy_lag": lag, "policy_lag_max": float(queue.lags.max())}
             yield interval, {**more, "gradient_step_lag": lag, "unrolls_waiting": queue.waiting()}
 
+    def rehearse(self) -> None:
+        """Nothing is promised."""
+
     def history(self, environment: int, steps: int, read: Callable[[int], Rollout]) -> LaneHistory:
         """Return how one environment came to `steps`."""
         journal = self._journals[environment]

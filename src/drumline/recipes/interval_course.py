@@ -85,9 +85,12 @@ class IntervalCourse:
             if self._plan.lag:
                 self._previous = published_copy(crew.published(interval.version - 1))
             yield interval, self._lag
-            if self._first is not None:  # what was learned is recorded by now
-                rehearse(self._parts.lanes, self._first, self._parts.config.env)
-                self._first = None
+
+    def rehearse(self) -> None:
+        """Step environment 0 through the first interval again, if that was the latest."""
+        if self._first is not None:
+            rehearse(self._parts.lanes, self._first, self._parts.config.env)
+            self._first = None
 
     def history(self, environment: int, steps: int, read: Callable[[int], Rollout]) -> LaneHistory:
         """Return how one environment came to `steps`."""

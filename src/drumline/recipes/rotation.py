@@ -194,6 +194,7 @@ class RotationRun:
             storage = RolloutStorage(self._recipe.parts.shape, crew.arrays)
             for interval, more in self._course.updates(attended, storage, first):
                 self._record(interval, more)
+                self._course.rehearse()  # before any checkpoint, or a resume could pass it by
                 self._evaluation.begin_if_due(pool, signals)
                 if ledger.checkpoint_due:
                     self._checkpoint()

@@ -54,7 +54,9 @@ class Losses:
             causes.append(cause)
             if len(causes) == STRIKES:
                 condemned = TaskKilledWorkers(unfinished.pop(status.serial), causes)
-        if status.phase not in (RUNNING, ANSWERING):
+        busy = status.phase in (RUNNING, ANSWERING)
+        # Who dies with nothing to do has not failed at anything.
+        if status.phase == CREATING or (unfinished and not busy):
             self._in_vain[worker.index] += 1
             if self._in_vain[worker.index] == STRIKES:
                 hopeless = WorkersLost(

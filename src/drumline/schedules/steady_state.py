@@ -175,8 +175,8 @@ class SteadyState:
         env_steps = self._population.env_steps(done.task, done.result)
         if env_steps < flight.job.least_env_steps:
             raise ValueError(
-                f"{done.task!r} took {env_steps} env steps, but was to take "
-                f"{flight.job.least_env_steps} at least"
+                f"a task took {env_steps} env steps, but was to take {flight.job.least_env_steps} "
+                f"at least: train with a smaller --least-env-steps ({done.task!r})"
             )
         flight.done, flight.env_steps, flight.arrival = done, env_steps, self._arrived
         self._arrived += 1

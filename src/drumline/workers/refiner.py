@@ -18,7 +18,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.buffers.replay import TERMINATED, TRUNCATED
-from drumline.envs.episode import EpisodeLoop, NonFinite
+from drumline.envs.episode import EpisodeLoop, NonFinite, storable
 from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec, build_policy
@@ -203,7 +203,7 @@ class Refiner:
         observation, _ = environment.reset(seed=task.seed)
         rewards: list[float] = []
         total, length = 0.0, 0
-        self._rows[0] = self._finite(observation, "observation", task, 0)
+        self._rows[0] = self._finite(observation, task, 0)
         while True:
             if length == len(self._actions):
                 self._grow()
@@ -219,8 +219,12 @@ class Refiner:
             self._actions[length] = np.asarray(stored, np.float32).reshape(-1)
             observation, reward, terminated, truncated, _ = environment.step(action)
             length += 1
-            self._rows[length] = self._finite(observation, "observation", task, length)
-            rewards.append(float(self._finite(np.float64(reward), "reward", task, length)))
+            self._rows[length] = self._finite(observation, task, length)
+            if not storable(reward):
+                raise NonFinite(
+                    f"the reward ({reward}) is not finite in {self._place(task, length)}"
+                )
+            rewards.append(float(reward))
             total += rewards[-1]
             progress(1)
             if terminated or truncated or length == self._limit:
@@ -239,10 +243,10 @@ class Refiner:
         self._actions = np.concatenate([self._actions, np.empty_like(self._actions)])
         self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
 
-    def _finite(self, value: Any, what: str, task: Live | Explore, step: int) -> np.ndarray:
-        array = np.asarray(value, np.float32).reshape(-1) if what == "observation" else value
+    def _finite(self, observation: Any, task: Live | Explore, step: int) -> np.ndarray:
+        array = np.asarray(observation, np.float32).reshape(-1)
         if not np.isfinite(array).all():
-            raise NonFinite(f"the {what} is not finite in {self._place(task, step)}")
+            raise NonFinite(f"the observation is not finite in {self._place(task, step)}")
         return array
 
     def _place(self, task: Live | Explore, step: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
+from drumline.envs.episode import storable
 from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec, build_policy
@@ -115,7 +116,7 @@ class TransitionStream:
         self._raw, reward, terminated, truncated, _ = step
         before, after = self._observation, _flat(self._raw)
         length = len(self._actions) + 1
-        if not (np.isfinite(after).all() and np.isfinite(np.float32(reward))):
+        if not (np.isfinite(after).all() and storable(reward)):
             raise UnfiniteTransition(
                 f"observation or reward ({reward}) is not finite in {self._place()}"
             )
