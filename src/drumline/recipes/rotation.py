@@ -8,7 +8,7 @@ from typing import Any
 
 from drumline.buffers.rollout import RolloutStorage
 from drumline.display.dashboard import Display
-from drumline.envs.football_frames import never_freed
+from drumline.envs.football_frames import is_football, never_freed
 from drumline.protocols import Crew, Learner, Probe, PublishedLayout, WorkerPool
 from drumline.recipes.actor_critic import ActorCriticParts
 from drumline.recipes.attended_crew import AttendedCrew
@@ -211,7 +211,7 @@ class RotationRun:
         seconds = interval.waited_seconds + interval.update_ended - interval.update_began
         metrics = {
             "episode_return_mean": tally.recent_mean,
-            **({} if tally.recent_score is None else {"score_mean": tally.recent_score}),
+            **self._score(),
             "episodes_cut": float(tally.cut),
             **interval.metrics,
             **more,
@@ -232,6 +232,13 @@ class RotationRun:
             env_steps=steps,
             update_share=share,
         )
+
+    def _score(self) -> Metrics:
+        """Return football's score apart from its reward: goals alone, whatever else is paid."""
+        tally, config = self._course.tally, self._recipe.parts.config
+        if tally.recent_score is not None:
+            return {"score_mean": tally.recent_score}
+        return {"score_mean": tally.recent_mean} if is_football(config.env) else {}
 
     def _pause(self) -> None:
         """Look after the crew between gradient computations."""
