@@ -4,8 +4,9 @@ The grid is {mean rule} × {variance rule} × {p_desired} × {sync, async}; pair
 pair are left out. Around `--base` one of r, b, n and K varies at a time. Every row of the CSV is
 one finished run with its evaluations against env steps, virtual seconds (a core for every logical
 worker: the same on every machine) and wall-clock seconds (of this machine with what else it did).
-A row that is in the CSV is kept; a run that was stopped goes on. Beside the CSV lies its summary:
-each cell over its seeds, at the end and at equal budgets among those of the same p_desired.
+A row that is in the CSV is kept; a run that was stopped goes on, and one of other settings is
+refused. Beside the CSV lies its summary: each cell over its seeds, at the end and at equal budgets
+among those of the same p_desired.
 
     python benchmarks/learning/aes_ablation.py --runs RUNS --out aes_ablation.csv \\
         --env InvertedPendulum-v5 --total-steps 5000 --seeds 0 1
@@ -15,7 +16,6 @@ import argparse
 import csv
 import itertools
 import math
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from goals import finished
 from provenance import provenance, write_table
+from run_folders import bring_to_end
 
 from drumline.display.contributions import KINDS, contribution, read_individuals
 from drumline.display.run_data import read_columns
@@ -114,17 +114,6 @@ def legal(cell: Cell) -> bool:
     except ValueError:
         return False
     return True
-
-
-def carry_out(cell: Cell, env: str, folder: Path, flags: Sequence[str], layout: list[str]) -> None:
-    """Train, or go on where a run was stopped."""
-    drumline = [sys.executable, "-m", "drumline"]
-    if (folder / "config.json").exists():
-        command = [*drumline, "resume", str(folder), *layout, "--quiet"]
-    else:
-        words = [*cell.flags, *flags, *layout, f"--out={folder}", "--quiet"]
-        command = [*drumline, "train", "aes", env, *words]
-    subprocess.run(command, check=True)
 
 
 def outcome(folder: Path) -> dict[str, object]:
@@ -268,8 +257,8 @@ def main() -> None:
         if key in done:
             continue
         folder = options.runs / f"{options.env}-{name}-s{seed}".replace(" ", "-").replace("/", "-")
-        if not finished(folder):
-            carry_out(cell, options.env, folder, [*flags, f"--seed={seed}"], layout)
+        told = [*cell.flags, *flags, f"--seed={seed}"]
+        bring_to_end(folder, "aes", options.env, told, layout)
         row = {
             **dict(zip(KEY, key, strict=True)),
             **{k: str(v) for k, v in list(cell.settings.items())[:4]},

@@ -2,13 +2,11 @@
 
 A goal is met at the first scheduled evaluation whose mean reaches it and whose next evaluation is
 not below 0.9 of it (1.1 of it, where it is negative). Runs that are already in the folder are read,
-stopped ones go on.
+stopped ones go on, and those of other settings are refused.
 """
 
 import argparse
 import csv
-import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
+from run_folders import bring_to_end
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,6 @@ class Goal:
     """Besides the preset."""
     training: str = ""
     """A column of metrics.csv that is to reach the score, instead of the evaluations' mean."""
-
-
-def finished(folder: Path) -> bool:
-    """Whether a run came to its end: only there its last policy has been evaluated."""
-    description = folder / "policy-last.json"
-    return (
-        description.exists() and json.loads(description.read_text())["evaluation_mean"] is not None
-    )
 
 
 def evaluations(folder: Path) -> list[dict[str, str]]:
@@ -95,21 +86,13 @@ def main(goals: Mapping[str, Goal], description: str | None) -> None:
     for name in options.goals:
         for seed in options.seeds:
             folder = options.runs / f"{name.replace(' ', '-')}-s{seed}"
-            if not finished(folder):
-                _carry_out(goals[name], seed, folder, [f"--{word}" for word in options.layout])
-            table.append(_row(name, goals[name], seed, folder))
+            goal = goals[name]
+            flags = [f"--seed={seed}", *goal.flags]
+            layout = [f"--{word}" for word in options.layout]
+            bring_to_end(folder, goal.method, goal.env, flags, layout)
+            table.append(_row(name, goal, seed, folder))
             print(table[-1], flush=True)
             write_table(options.out, table)
-
-
-def _carry_out(goal: Goal, seed: int, folder: Path, layout: list[str]) -> None:
-    drumline = [sys.executable, "-m", "drumline"]
-    if (folder / "config.json").exists():
-        command = [*drumline, "resume", str(folder)]
-    else:
-        words = [f"--seed={seed}", *goal.flags, f"--out={folder}"]
-        command = [*drumline, "train", goal.method, goal.env, *words]
-    subprocess.run([*command, "--quiet", *layout], check=True)
 
 
 def _row(name: str, goal: Goal, seed: int, folder: Path) -> dict[str, object]:

@@ -1,11 +1,12 @@
 """What each part of HTS-RL does: the same parts put together otherwise, speed and score per seed.
 
-Every row is one finished run; runs that are in the folder already are read, not repeated, and a run
-that was stopped goes on. `training_return` is the mean over the whole run of the latest 100
-episodes' returns: how quickly it learned, with less noise than where it ended. Cells: `hts` with
-each correction and learner, with `--lag 0`, with alpha 1 … 256, with own and central inference,
-with the hard barrier; `a2c`, `ppo` and `impala`. Rows of other cells, seeds and budgets that are in
-the table stay; beside it lies its summary, each cell over its seeds.
+Every row is one finished run; runs that are in the folder already are read, not repeated, a run
+that was stopped goes on, and one of other settings is refused. `training_return` is the mean over
+the whole run of the latest 100 episodes' returns: how quickly it learned, with less noise than
+where it ended. Cells: `hts` with each correction and learner, with `--lag 0`, with alpha 1 … 256,
+with own and central inference, with the hard barrier; `a2c`, `ppo` and `impala`. Rows of other
+cells, seeds and budgets that are in the table stay; beside it lies its summary, each cell over its
+seeds.
 
     python benchmarks/learning/hts_ablation.py --runs RUNS --out hts_ablation.csv \\
         --env CartPole-v1 --total-steps 100000 --seeds 0 1 2
@@ -13,7 +14,6 @@ the table stay; beside it lies its summary, each cell over its seeds.
 
 import argparse
 import csv
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from goals import evaluations, finished
+from goals import evaluations
 from provenance import provenance, write_table
+from run_folders import bring_to_end
 
 from drumline.functional.statistics import (
     bootstrap_interval,
@@ -78,17 +79,6 @@ def cells(
         "impala own": Cell("impala"),
         "impala central": Cell("impala", (), ("--actors=1",)),
     }
-
-
-def carry_out(cell: Cell, env: str, folder: Path, words: list[str]) -> None:
-    """Train, or go on where a run was stopped."""
-    drumline = [sys.executable, "-m", "drumline"]
-    if (folder / "config.json").exists():
-        command = [*drumline, "resume", str(folder), *cell.layout, "--quiet"]
-    else:
-        flags = [*cell.flags, *words, *cell.layout, f"--out={folder}", "--quiet"]
-        command = [*drumline, "train", cell.method, env, *flags]
-    subprocess.run(command, check=True)
 
 
 def outcome(folder: Path) -> dict[str, object]:
@@ -163,11 +153,10 @@ def main() -> None:
             continue
         for seed in options.seeds:
             folder = options.runs / f"{options.env}-{name}-s{seed}".replace(" ", "-")
-            if not finished(folder):
-                words = [f"--seed={seed}", f"--total-steps={options.total_steps}"]
-                words += [f"--num-envs={options.num_envs}", "--evaluate-every=0"]
-                words += [f"--evaluate-episodes={options.evaluate_episodes}"]
-                carry_out(cell, options.env, folder, words)
+            flags = [*cell.flags, f"--seed={seed}", f"--total-steps={options.total_steps}"]
+            flags += [f"--num-envs={options.num_envs}", "--evaluate-every=0"]
+            flags += [f"--evaluate-episodes={options.evaluate_episodes}"]
+            bring_to_end(folder, cell.method, options.env, flags, cell.layout)
             row = {
                 "env": options.env,
                 "total_steps": str(options.total_steps),

@@ -1,8 +1,7 @@
-"""The ablation of AES-RL: its cells, its summary, and that nothing is run twice."""
+"""The ablation of AES-RL: its cells, its summary, and that no run is made twice or misread."""
 
 import csv
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -94,7 +93,7 @@ def test_a_row_is_kept_a_run_is_read_and_a_stopped_one_goes_on(
     # The CSV alone is enough for a row that is there, …
     folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
     lost, stopped = folders
-    shutil.rmtree(lost)
+    aside = lost.rename(tmp_path / "aside")
     # … a run whose last policy was not evaluated was stopped, …
     last = stopped / "policy-last.json"
     last.write_text(json.dumps({**json.loads(last.read_text()), "evaluation_mean": None}))
@@ -109,10 +108,17 @@ def test_a_row_is_kept_a_run_is_read_and_a_stopped_one_goes_on(
     }
     assert not lost.exists()
     assert len(rows(tmp_path / "a_summary.csv")) == 2
-    # A run that is finished is read, not carried out.
+    # A run that is finished is read, not carried out, …
     (tmp_path / "a.csv").write_text("".join(kept[:2]))
-    monkeypatch.setattr(ablation, "carry_out", lambda *_: pytest.fail("the run is finished"))
+    made = (stopped / "metrics.csv").stat().st_mtime_ns
     ablation.main()
+    assert len(rows(tmp_path / "a.csv")) == 2
+    assert (stopped / "metrics.csv").stat().st_mtime_ns == made
+    # … and not for a command that tells its runs something else.
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "discount=0.5"])
+    aside.rename(lost)
+    with pytest.raises(SystemExit, match=r"\(discount is 0.99 there and 0.5 here\)"):
+        ablation.main()
     assert len(rows(tmp_path / "a.csv")) == 2
 
 

@@ -43,6 +43,11 @@ def test_runs_are_made_once_and_rows_of_other_cells_stay(
     again = table("--cells", "hts ppo decoupled", "--seeds", "0", "1")
     assert len(again) == 3
     assert all(path.stat().st_mtime_ns == when for path, when in made.items())
+    with pytest.raises(
+        SystemExit, match=r"-s0 has .*\(epochs is 1 there and 2 here\): give another"
+    ):
+        table("--cells", "hts ppo decoupled", "--seeds", "0", "--epochs", "2")
+    assert [*csv.DictReader(out.read_text().splitlines())] == again
     summary = out.with_stem("table_summary").read_text().splitlines()
     cells = {row["cell"]: row for row in csv.DictReader(summary)}
     assert cells["hts ppo decoupled"]["seeds"] == "0 1"

@@ -1,0 +1,70 @@
+"""A run folder as the outcome of a command: made, gone on with or read, never of another one."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from drumline.recipes.methods import config_from, find_method
+from drumline.runs.folder import RunFolder
+
+DRUMLINE = [sys.executable, "-m", "drumline"]
+LEFT_OPEN = {"inference_rows": -1, "strategy_budget": 0}
+"""Settings that a run finds itself, the first of them on its machine, and what says so."""
+
+
+def finished(folder: Path) -> bool:
+    """Whether a run came to its end: only there its last policy has been evaluated."""
+    description = folder / "policy-last.json"
+    return (
+        description.exists() and json.loads(description.read_text())["evaluation_mean"] is not None
+    )
+
+
+def bring_to_end(
+    folder: Path, method: str, env: str, flags: Sequence[str], layout: Sequence[str]
+) -> None:
+    """Train, go on where a run was stopped, or leave a finished one as it is.
+
+    Exits where the folder has a run of other settings: that would be taken for the wanted one's.
+    """
+    exists = (folder / "config.json").exists()
+    if exists and (found := differences(folder, method, env, flags)):
+        sys.exit(
+            f"{folder} has a run of other settings ({'; '.join(found)}): "
+            "give another --runs, or delete that folder"
+        )
+    if exists and finished(folder):
+        return
+    command = ["resume", str(folder)] if exists else ["train", method, env, *flags]
+    out = [] if exists else [f"--out={folder}"]
+    subprocess.run([*DRUMLINE, *command, *layout, *out, "--quiet"], check=True)
+
+
+def differences(folder: Path, method: str, env: str, flags: Sequence[str]) -> list[str]:
+    """Return how the settings of a folder's run differ from those that are wanted now."""
+    document = RunFolder.open(folder).document
+    if document["method"] != method:
+        return [f"it is of {document['method']}, not {method}"]
+    wanted = _resolved(method, env, flags)
+    # What an older run does not know is what nobody could set then.
+    before = json.loads(json.dumps(asdict(find_method(method).config(env=env))))
+    kept = {**before, **document["config"]}
+    return [
+        f"{name} is {json.dumps(kept[name])} there and {json.dumps(value)} here"
+        for name, value in wanted.items()
+        if value not in (kept[name], LEFT_OPEN.get(name, kept[name]))
+    ]
+
+
+def _resolved(method: str, env: str, flags: Sequence[str]) -> dict[str, Any]:
+    """Return what config.json would say, but for what is left open."""
+    command = [*DRUMLINE, "train", method, env, *flags, "--print-config"]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    wanted = json.loads(printed)
+    if "correction" in wanted:
+        wanted["correction"] = config_from(method, wanted).correction_used
+    return wanted
