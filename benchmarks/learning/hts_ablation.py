@@ -32,7 +32,7 @@ from drumline.functional.statistics import (
     interquartile_mean_along,
 )
 
-CELL = ("env", "total_steps", "cell", "flags")
+CELL = ("env", "total_steps", "num_envs", "evaluate_episodes", "cell", "flags")
 KEY = (*CELL, "seed")
 
 
@@ -148,6 +148,8 @@ def main() -> None:
     if options.out.exists():
         with open(options.out, newline="") as lines:
             table = [*csv.DictReader(lines)]
+    if table and (missing := set(KEY) - set(table[0])):
+        sys.exit(f"{options.out} has no column {', '.join(sorted(missing))}: give another --out")
     for name, cell in grid.items():
         if not name.startswith(wanted):
             continue
@@ -160,6 +162,8 @@ def main() -> None:
             row = {
                 "env": options.env,
                 "total_steps": str(options.total_steps),
+                "num_envs": str(options.num_envs),
+                "evaluate_episodes": str(options.evaluate_episodes),
                 "cell": name,
                 "seed": str(seed),
                 **outcome(folder),

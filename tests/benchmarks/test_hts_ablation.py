@@ -2,11 +2,12 @@
 
 import csv
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmark_scripts import load_script
+from benchmark_scripts import BENCHMARKS, load_script
 
 from drumline.recipes.methods import find_method
 
@@ -55,3 +56,43 @@ def test_runs_are_made_once_and_rows_of_other_cells_stay(
     low, high = map(float, cells["hts ppo decoupled"]["final_score_interval"].split(" … "))
     assert scores[0] - 0.1 <= low <= high <= scores[1] + 0.1
     assert cells["hts a2c delayed"]["final_score_interval"] == ""
+
+
+@pytest.fixture
+def told(ablation: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return what carries out one cell at once and returns the table."""
+    out = tmp_path / "table.csv"
+    common = [ablation.__file__, "--runs", str(tmp_path), "--out", str(out), "--seeds", "0"]
+    common += ["--cells", "hts ppo decoupled", "--total-steps", "128"]
+    monkeypatch.setattr(ablation, "bring_to_end", lambda *_: None)
+    outcome = {"final_score": "1.0", "training_return": "2.0"}
+    monkeypatch.setattr(ablation, "outcome", lambda folder: outcome)
+
+    def table(*words: str, before: str | None = None) -> list[dict[str, str]]:
+        if before is not None:
+            out.write_text(before)
+        monkeypatch.setattr(sys, "argv", [*common, *words])
+        ablation.main()
+        return [*csv.DictReader(out.read_text().splitlines())]
+
+    return table
+
+
+@pytest.mark.parametrize("flag", ["--num-envs", "--evaluate-episodes"])
+def test_rows_of_a_command_that_differs_in_one_number_stay(
+    told: Callable[..., Any], tmp_path: Path, flag: str
+):
+    told(flag, "4")
+    rows = told(flag, "2")
+    assert [row[flag.removeprefix("--").replace("-", "_")] for row in rows] == ["4", "2"]
+    summary = (tmp_path / "table_summary.csv").read_text().splitlines()
+    assert len([*csv.DictReader(summary)]) == 2
+
+
+def test_the_kept_table_can_be_gone_on_with_and_an_older_one_is_refused(told: Callable[..., Any]):
+    kept = (BENCHMARKS / "results" / "hts_ablation.csv").read_text()
+    rows = told(before=kept)
+    assert rows[:-1] == [*csv.DictReader(kept.splitlines())]
+    assert {row["num_envs"] for row in rows if row["env"] == "HalfCheetah-v5"} == {"16"}
+    with pytest.raises(SystemExit, match="no column evaluate_episodes, num_envs: give another"):
+        told(before="env,total_steps,cell,flags,seed\nCartPole-v1,9,a2c,,0\n")
