@@ -1,8 +1,8 @@
 """Learning against Stable-Baselines3 at equal settings, env steps and evaluations.
 
 Every run is a process of its own on one thread; ours and the peer take turns. A row is a run's
-evaluation at one of its budgets. Runs whose rows are in the file already are not made again; the
-summary beside it is of all its rows.
+evaluation at one of its budgets. Runs whose rows of all budgets are in the file already are not
+made again; the summary beside it is of all its rows.
 
     python benchmarks/learning/peers.py --peer-python PEER/bin/python --out hts_peers.csv
 """
@@ -141,7 +141,8 @@ def main() -> None:
         case = replace(CASES[name], budget_count=options.budgets)
         for seed in range(case.seeds) if options.seeds is None else options.seeds:
             for who in (PEER, *case.ours):
-                if any((r["case"], r["who"], r["seed"]) == (name, who, str(seed)) for r in table):
+                wanted = {(name, who, str(seed), str(budget)) for budget in case.budgets}
+                if wanted <= {identity(row) for row in table}:
                     continue
                 began = time.perf_counter()
                 ours = who != PEER
@@ -150,6 +151,7 @@ def main() -> None:
                 told["versions"] = (
                     f"{told['versions']} {torch_version()}" if ours else peer_versions
                 )
+                table = [row for row in table if identity(row) not in wanted]
                 table += [
                     {
                         "case": name,
@@ -167,6 +169,11 @@ def main() -> None:
                 write_table(options.out, table)
     if rows := summary(table, PEER):
         write_table(options.out.with_stem(f"{options.out.stem}_summary"), rows)
+
+
+def identity(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return which run's evaluation a row is, and at which budget."""
+    return row["case"], row["who"], row["seed"], row["env_steps"]
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
