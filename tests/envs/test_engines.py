@@ -86,7 +86,9 @@ def test_an_id_that_only_envpool_has_is_envpools():
 
 def test_without_envpool_the_message_says_what_else_to_use(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "envpool", None)
-    with pytest.raises(EnvironmentProblem, match=r"not installed .* --engine gymnasium"):
+    with pytest.raises(
+        EnvironmentProblem, match=r"not installed: pip install envpool .* --engine gymnasium"
+    ):
         make_environment(spec_of("CartPole-v1"))
     assert resolve_engine("Catch-v0", "auto") == "gymnasium"
 

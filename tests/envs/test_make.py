@@ -1,5 +1,6 @@
 """Making environments: what cannot be made or used is one sentence that helps."""
 
+import importlib.util
 import sys
 
 import gymnasium
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from drumline.envs.frame_skip import FrameSkip
+from drumline.envs.lanes import LanesSpec
 from drumline.envs.make import (
     EnvironmentProblem,
     EnvironmentSpec,
@@ -44,6 +46,58 @@ def test_an_id_near_to_none_is_refused_without_a_guess():
     with pytest.raises(EnvironmentProblem) as caught:
         make_environment(EnvironmentSpec("Qqqqqq-v0"))
     assert "did you mean" not in str(caught.value)
+
+
+needs_envpool = pytest.mark.skipif(
+    importlib.util.find_spec("envpool") is None, reason="no EnvPool for this platform"
+)
+
+
+@needs_envpool
+@pytest.mark.parametrize(
+    ("env_id", "nearest"),
+    [
+        ("Pongg-v5", "Pong-v5"),
+        ("pong-v5", "Pong-v5"),
+        (
+            "gfootball/academy_empty_goal_clos-v1",
+            "gfootball/academy_empty_goal_close-v1",
+        ),
+    ],
+)
+def test_the_nearest_id_may_be_one_of_envpools(env_id: str, nearest: str):
+    with pytest.raises(EnvironmentProblem, match=f"'{env_id}'.*did you mean {nearest}"):
+        make_environment(EnvironmentSpec(env_id))
+
+
+@needs_envpool
+def test_gymnasium_refuses_an_id_of_envpools_with_the_engine_that_has_it():
+    with pytest.raises(EnvironmentProblem, match=r"EnvPool has it \(--engine envpool\)"):
+        make_environment(EnvironmentSpec("Pong-v5", "gymnasium"))
+
+
+@pytest.mark.parametrize("env_id", ["Pong-v5", "gfootball/academy_empty_goal_close-v1"])
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_without_envpool_an_id_that_gymnasium_lacks_names_the_package_and_no_far_id(
+    monkeypatch: pytest.MonkeyPatch, env_id: str, checkpoints: bool
+):
+    monkeypatch.setitem(sys.modules, "envpool", None)
+    spec = EnvironmentSpec(env_id, resolve_engine(env_id, "auto", prefer="envpool"))
+    for make in (lambda: make_environment(spec), LanesSpec(spec, 0, 0, 1, checkpoints=checkpoints)):
+        with pytest.raises(
+            EnvironmentProblem, match=r"EnvPool, .* is not installed: pip install envpool"
+        ) as caught:
+            make()
+        assert "Ant-v5" not in str(caught.value)
+        assert "--reward" not in str(caught.value)
+
+
+def test_without_envpool_a_mistyped_id_of_gymnasiums_is_still_found(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setitem(sys.modules, "envpool", None)
+    with pytest.raises(EnvironmentProblem, match=r"EnvPool, .*; did you mean CartPole-v1"):
+        make_environment(EnvironmentSpec("CartPol-v1"))
 
 
 def test_dict_and_tuple_observations_name_the_wrapper_that_helps():

@@ -4,7 +4,7 @@ import difflib
 import importlib
 from typing import Any
 
-from drumline.envs.make import EnvironmentProblem
+from drumline.envs.make import INSTALL_ENVPOOL, EnvironmentProblem
 
 _NO_LIMIT = 2**31 - 1
 """What EnvPool writes where episodes have no limit; it takes nothing greater."""
@@ -16,8 +16,8 @@ def envpool_with(env_id: str) -> Any:
         envpool = importlib.import_module("envpool")
     except ImportError as error:
         raise EnvironmentProblem(
-            f"{env_id!r} needs EnvPool, which is not installed (it exists for Linux); use an "
-            "id that Gymnasium has, or --engine gymnasium"
+            f"{env_id!r} needs EnvPool, which is not installed: {INSTALL_ENVPOOL}, or use an id "
+            "that Gymnasium has, or --engine gymnasium"
         ) from error
     known: list[str] = envpool.list_all_envs()
     if env_id not in known:

@@ -109,11 +109,13 @@ class LanesSpec:
                 self.checkpoints,
                 threads=self.threads,
             )
-        if self.checkpoints:
-            raise EnvironmentProblem(no_checkpoints(self.environment.id))
         from drumline.envs.gymnasium_lanes import GymnasiumLanes
 
-        return GymnasiumLanes(self.environment, self.root_seed, self.first, self.count)
+        lanes = GymnasiumLanes(self.environment, self.root_seed, self.first, self.count)
+        if self.checkpoints:  # an id that Gymnasium lacks is refused as such, before the flag
+            lanes.close()
+            raise EnvironmentProblem(no_checkpoints(self.environment.id))
+        return lanes
 
     def step_times(self) -> StepTimes | None:
         """Return the due times of these lanes' steps, if a law makes them slow."""

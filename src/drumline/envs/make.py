@@ -11,6 +11,8 @@ import numpy as np
 
 _LOGGER = logging.getLogger("drumline")
 
+INSTALL_ENVPOOL = "pip install envpool (it exists for Linux)"
+
 
 class EnvironmentProblem(ValueError):
     """An environment that cannot be made or used: one sentence, with the flag to change."""
@@ -241,12 +243,25 @@ def _envpool_ids() -> tuple[str, ...] | None:
 def _unknown(env_id: str, reason: str) -> str:
     import gymnasium
 
-    close = difflib.get_close_matches(env_id, list(gymnasium.registry), n=3, cutoff=0.6)
-    if not close:
-        lowered = {name.lower(): name for name in gymnasium.registry}
-        close = [
-            lowered[n] for n in difflib.get_close_matches(env_id.lower(), lowered, n=3, cutoff=0.6)
-        ]
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
     first = reason.strip().splitlines()[0].rstrip(".") if reason.strip() else "not registered"
-    return f"unknown environment {env_id!r} ({first}){hint}"
+    said = f"unknown environment {env_id!r} ({first})"
+    known, others = list(gymnasium.registry), _envpool_ids()
+    if others is None:
+        near = _nearest(env_id, known, cutoff=0.75)  # what is farther may well be EnvPool's
+        return (
+            f"{said}; EnvPool, which has Atari, gfootball/… and more ids, is not installed: "
+            f"{INSTALL_ENVPOOL}{near}"
+        )
+    if env_id in others:
+        return f"{said}; EnvPool has it (--engine envpool)"
+    return said + _nearest(env_id, list(dict.fromkeys([*known, *others])), cutoff=0.6)
+
+
+def _nearest(env_id: str, known: list[str], cutoff: float) -> str:
+    """Return a hint at the ids most like `env_id`, empty if none is."""
+    close = difflib.get_close_matches(env_id, known, n=3, cutoff=cutoff)
+    if not close:
+        lowered = {name.lower(): name for name in known}
+        matches = difflib.get_close_matches(env_id.lower(), lowered, n=3, cutoff=cutoff)
+        close = [lowered[name] for name in matches]
+    return f"; did you mean {' or '.join(close)}?" if close else ""
