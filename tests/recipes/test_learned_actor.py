@@ -1,18 +1,27 @@
 """The actor that gradient steps can follow, and the spaces that have none."""
 
-import dataclasses
+import re
 
+import gymnasium
 import numpy as np
 import pytest
+from impure_environment import Counting
 
 from drumline.recipes.learned_actor import learned_head
 
 
-def test_actions_without_bounds_are_refused():
-    with pytest.raises(ValueError, match="actions without bounds"):
-        learned_head(
-            dataclasses.make_dataclass("Space", ["low", "high"])(
-                np.array([-np.inf]), np.array([np.inf])
-            ),
-            "Some-v0",
-        )
+class WithoutBounds(Counting):
+    action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+
+
+def test_actions_without_bounds_are_refused_with_a_wrapper_that_helps():
+    env = WithoutBounds()
+    with pytest.raises(ValueError, match="actions without bounds") as caught:
+        learned_head(env.action_space, "Some-v0")
+    advice = re.search(r"gymnasium\.wrappers\.TransformAction\(.*\)", str(caught.value))
+    assert advice
+    wrapped = eval(advice[0], {"gymnasium": gymnasium, "env": env})
+    head = learned_head(wrapped.action_space, "Some-v0")
+    assert (head.low, head.high) == ((-1.0,), (1.0,))
+    wrapped.reset(seed=0)
+    wrapped.step(np.ones(1, np.float32))

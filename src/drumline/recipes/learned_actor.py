@@ -70,8 +70,10 @@ def learned_head(space: Any, env_id: str) -> Head:
     low, high = space.low.ravel().tolist(), space.high.ravel().tolist()
     if not np.all(np.isfinite([low, high])):
         raise EnvironmentProblem(
-            f"{env_id} has actions without bounds ({space}), to which tanh cannot be scaled: wrap "
-            "it in gymnasium.wrappers.RescaleAction and name your factory as module:factory"
+            f"{env_id} has actions without bounds ({space}), to which tanh cannot be scaled: give "
+            "them some in a factory of your own, named as module:factory, with gymnasium.wrappers."
+            "TransformAction(env, lambda action: action, "
+            f"gymnasium.spaces.Box(-1.0, 1.0, {space.shape}))"
         )
     return Head("squashed", tuple(low), tuple(high), tuple(space.shape), space.dtype.str)
 
