@@ -95,6 +95,24 @@ class ValueIsANumber(Plain):
         return super().forward(observations)[0], 0.0
 
 
+class ForwardRaises(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(observations[:, :1])
+
+
+class NaNOutput(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, values = super().forward(observations)
+        outputs[1, 0] = torch.nan
+        return outputs, values
+
+
+class InfiniteValues(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, values = super().forward(observations)
+        return outputs, values / 0.0
+
+
 class NoParameters(nn.Module):
     def __init__(self, observation_shape: tuple[int, ...], outputs: int):
         super().__init__()

@@ -60,6 +60,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["train", "es", "CartPole-v1", "--policy=torch_policies:BatchNormalized"], "LayerNorm"),
         (["train", "hts", "CartPole-v1", "--network=nowhere:Net"], "cannot be imported"),
         (["train", "hts", "CartPole-v1", "--network=torch_policies:TakesNothing"], "TypeError"),
+        (
+            ["train", "hts", "CartPole-v1", "--network=actor_critic_networks:ForwardRaises"],
+            "[2, 4]",
+        ),
         (["resume", "runn"], "runn"),
         (["resume"], "give a RUN"),
         (["resume", "run", "run"], "one RUN"),

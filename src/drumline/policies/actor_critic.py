@@ -180,10 +180,9 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
     try:
         made: Any = getattr(importlib.import_module(module), name)(*given)
     except Exception as error:  # whatever the user's own code raises
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(
-            f"--network {spec.network!r} cannot be imported and called with {given} ({reason}): "
-            "give package.module:Class; the current directory is importable"
+            f"{flag} cannot be imported and called with {given} ({_one_line(error)}): give "
+            "package.module:Class; the current directory is importable"
         ) from error
     if not isinstance(made, nn.Module) or not any(True for _ in made.parameters()):
         raise ValueError(f"{flag} made a {type(made).__name__}, not a Module with parameters")
@@ -195,8 +194,12 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
             "nothing here would carry them along; use a layer without them, such as LayerNorm"
         )
     made.eval()  # dropout would draw from torch's global generator, whose place is layout
-    with torch.no_grad():
-        result: Any = made(torch.zeros(2, *spec.observation_shape))
+    tried = f"two observations of zeros {[2, *spec.observation_shape]}"
+    try:
+        with torch.no_grad():
+            result: Any = made(torch.zeros(2, *spec.observation_shape))
+    except Exception as error:  # whatever the user's own code raises
+        raise ValueError(f"{flag} fails on {tried}: {_one_line(error)}") from error
     wanted = [[2, spec.head.output_size], [2]]
     shapes = (
         [list(part.shape) if isinstance(part, Tensor) else type(part).__name__ for part in result]
@@ -208,7 +211,14 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
             f"{flag} must return (outputs [N, {spec.head.output_size}], values [N]); for 2 "
             f"observations it returned {shapes} instead of {wanted}"
         )
+    for what, part in zip(("outputs", "values"), result, strict=True):
+        if bad := int((~torch.isfinite(part)).sum()):
+            raise ValueError(f"{flag}: {bad} of {part.numel()} {what} are not finite for {tried}")
     return made
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 _BUILDERS: dict[str, Callable[[NetworkSpec], nn.Module]] = {
