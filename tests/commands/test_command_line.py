@@ -153,6 +153,7 @@ def test_nan_and_infinity_stop_the_run_with_a_resumable_state(
     step = 3 if "Observation" in environment else 2
     place = rf"{said} {name}, episode seed (\d+), step {step}"
     assert (match := re.search(place, done.err)), done.err
+    assert "Traceback" not in done.err
     assert f"of generation 0 (update 1), episode seed {match[1]}" in done.err
     assert "drumline episode run --member 0 --checkpoint 0 --trust-code" in done.err
     again = terminal("resume", "run", "--trust-code", "--pool=inline")
@@ -161,6 +162,27 @@ def test_nan_and_infinity_stop_the_run_with_a_resumable_state(
     alone = terminal("episode", "run", "--trust-code")
     assert alone.code == 3
     assert match[0] in alone.err
+
+
+@pytest.mark.parametrize("pool", ["--pool=inline", "--workers=1"])
+@pytest.mark.parametrize("environment", ["NaNObservation", "NaNReward"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["aes", *LEARNING, "--warmup-steps=10"],
+        ["td3", *LEARNING, "--random-steps=10"],
+        ["hts", "--num-envs=2", "--alpha=8", "--epochs=1", "--minibatches=2"],
+    ],
+)
+def test_nan_stops_every_method_in_one_sentence(
+    terminal: Terminal, environment: str, flags: list[str], pool: str
+):
+    method, *more = flags
+    words = ["--total-steps=100", "--hidden", "4", "--no-tensorboard", "--quiet", "--out=run", pool]
+    done = terminal("train", method, f"impure_environment:{environment}", *more, *words)
+    assert done.code == 3, done.err
+    assert re.search(r"nan|not finite", done.err)
+    assert len(done.err.splitlines()) == 1, done.err
 
 
 @pytest.mark.parametrize(

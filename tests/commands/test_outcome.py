@@ -12,6 +12,7 @@ from typed_commands import TINY, Terminal, drumline, environ, said_command
 
 from drumline.commands.command_line import CommandLine
 from drumline.commands.outcome import ended
+from drumline.protocols import WorkerError
 from drumline.recipes.stopped import Stopped
 
 
@@ -58,6 +59,17 @@ def test_a_fault_of_drumlines_own_keeps_its_traceback():
 
     with pytest.raises(KeyError, match="fault"):
         ended(command, line("evaluate"))
+
+
+def test_what_a_users_environment_computes_wrongly_keeps_its_traceback(
+    capfd: pytest.CaptureFixture[str],
+):
+    def command(line: CommandLine) -> int:
+        error = FloatingPointError("overflow")
+        raise WorkerError("a task", "FloatingPointError: overflow", "theirs.py, line 3", error)
+
+    assert ended(command, line("train")) == 3
+    assert "theirs.py, line 3" in capfd.readouterr().err
 
 
 def test_a_stopped_run_is_called_last_only_if_it_is_the_newest_under_runs(

@@ -94,6 +94,8 @@ def _judged(error: Exception) -> tuple[int, str]:
 
     failed = (ImpureEnvironment, NonFinite, RecordingFailed, RoleKilled, WorkersLost)
     if isinstance(error, WorkerError):
+        if isinstance(error.cause, (NonFinite, FloatingPointError)) and _ours(error.cause):
+            return 3, f"{error.cause}{_notes(error)}"  # it says where; the traceback is our own
         return 3, f"{error.error}\n{error.traceback.rstrip()}{_notes(error)}"
     if isinstance(error, TaskKilledWorkers):
         how = ", ".join(error.causes)
@@ -106,6 +108,10 @@ def _judged(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError) and error.errno in _DISK:
         return 3, f"cannot write {error.filename or 'a file'} ({error.strerror})"
     return 0, ""
+
+
+def _ours(error: BaseException) -> bool:
+    return type(error).__module__.startswith("drumline.")
 
 
 def _notes(error: BaseException) -> str:
