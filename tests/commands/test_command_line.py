@@ -283,3 +283,40 @@ def test_a_strategy_of_ones_own_needs_trust_and_is_found_beside_the_run(tmp_path
     assert trusted.returncode == 0, trusted.stderr
     verified = drumline("verify", "run", "--trust-code", "--pool=inline", cwd=tmp_path)
     assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+BREAKS = """
+import os
+import numpy as np
+from walks import Walk
+
+class Breaks(Walk):
+    asked = 0
+
+    def ask(self):
+        self.asked += 1
+        vector = super().ask()
+        return vector * np.nan if self.asked == 12 and "BREAKS" in os.environ else vector
+"""
+
+
+def test_nan_from_a_strategy_fails_the_run_and_names_the_checkpoint_to_go_on_from(tmp_path: Path):
+    (tmp_path / "walks.py").write_text(STRATEGY)
+    (tmp_path / "breaks.py").write_text(BREAKS)
+    tiny = ["--warmup-steps=20", "--critic-batches=1", "--batch-size=4", "--hidden", "4"]
+    more = ["--mean-evaluations=0", "--evaluate-episodes=1", "--pool=inline", "--quiet"]
+    words = ["train", "aes", "CartPole-v1", "--strategy=breaks:Breaks", "--p-desired=0", *tiny]
+    words += [*more, "--total-steps=600", "--seed=1"]
+    broken = drumline(*words, "--out=run", cwd=tmp_path, changes={"BREAKS": "1"})
+    assert broken.returncode == 3, broken.stderr
+    first, last = broken.stderr.splitlines()
+    assert "'breaks:Breaks' asked for a vector of which" in first
+    assert (number := re.search(r"checkpoint (\d+) is of the state before", last))
+    assert int(number[1]) > 0
+    assert (tmp_path / "run" / "checkpoints" / number[1]).exists()
+    assert said_command(last) == "drumline resume run --trust-code"
+    mended = drumline("resume", "run", "--trust-code", "--pool=inline", "--quiet", cwd=tmp_path)
+    assert mended.returncode == 0, mended.stderr
+    assert drumline(*words, "--out=whole", cwd=tmp_path).returncode == 0
+    chains = [(tmp_path / name / "fingerprints.csv").read_bytes() for name in ("run", "whole")]
+    assert chains[0] == chains[1]

@@ -40,6 +40,10 @@ OptimizerFactory = Callable[[Float32[np.ndarray, " P"], int], VectorOptimizer]
 """(start vector, seed) → optimiser."""
 
 
+class UnfiniteVector(FloatingPointError):
+    """An optimiser asks for or recommends NaN or infinity: nothing was changed by it."""
+
+
 class External:
     """An optimiser as a strategy. Its state is a journal of asks and tells, which `load` replays.
 
@@ -193,7 +197,7 @@ class External:
             )
         bad = int(np.count_nonzero(~np.isfinite(array)))
         if bad:
-            raise ValueError(
+            raise UnfiniteVector(
                 f"{self._name} {verb} a vector of which {bad} of {array.size} numbers are not "
                 f"finite, after {self._tells} tells"
             )

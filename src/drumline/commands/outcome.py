@@ -102,7 +102,7 @@ def _judged(error: Exception) -> tuple[int, str]:
         times = f"a task ended its worker {len(error.causes)} times"
         return 3, f"{times} ({how}){_notes(error)}"
     if isinstance(error, (*failed, FloatingPointError)):
-        return 3, str(error)
+        return 3, f"{error}{_notes(error)}"
     if isinstance(error, (RunError, VideoError, ValueError)):
         return 2, str(error)
     if isinstance(error, OSError) and error.errno in _DISK:

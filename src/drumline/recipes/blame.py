@@ -1,7 +1,8 @@
-"""Which episode a run failed in, in words, and the command that runs it alone."""
+"""What a run failed in, in words, and the command that runs it alone or goes on."""
 
 from typing import Any
 
+from drumline.algorithms.external import UnfiniteVector
 from drumline.runs.folder import RunFolder
 from drumline.runs.next_commands import by_path
 from drumline.types import (
@@ -44,6 +45,15 @@ def alone(task: Evaluate, folder: RunFolder) -> str:
     """Return the command that runs the episode alone, in one process."""
     words = ["--member", str(task.member), "--checkpoint", str(task.version)]
     return by_path(folder, "episode", *words, *([] if task.training else ["--evaluation"]))
+
+
+def explain_strategy(error: BaseException, folder: RunFolder, update: int) -> None:
+    """Add to NaN from a strategy where the run can go on: `update` is the last that stands."""
+    if isinstance(error, UnfiniteVector):
+        error.add_note(
+            f"checkpoint {update} is of the state before; to go on from there, once the strategy "
+            f"is mended: {by_path(folder, 'resume')}"
+        )
 
 
 def explain(error: BaseException, search: RunFolder | None = None) -> None:

@@ -18,7 +18,7 @@ from drumline.envs.make import EnvironmentSpec
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import Probe, PublishedLayout, WorkerPool
 from drumline.recipes.attended_pool import AttendedPool, StopSignals
-from drumline.recipes.blame import explain
+from drumline.recipes.blame import explain, explain_strategy
 from drumline.recipes.flights import oldest_watermark, snapshot_from, snapshot_state
 from drumline.recipes.idle_times import IdleTimes
 from drumline.recipes.layout import Layout
@@ -142,8 +142,12 @@ class SteadyRun:
             checkpoint=self._checkpoint,
             policy=self._policy,
             close_ledger=self._close_ledger,
-            explain=explain,
+            explain=self._explain,
         )
+
+    def _explain(self, error: BaseException) -> None:
+        explain(error)
+        explain_strategy(error, self._ledger.folder, self._ledger.update)
 
     def _close_ledger(self, spans: list[Span], activity: list[ProcessActivity]) -> None:
         spans = [span for span in spans if span.role != "evaluator"]
