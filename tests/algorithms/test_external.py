@@ -166,7 +166,7 @@ def test_a_full_covariance_that_is_too_large_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(external, "LARGEST_FULL_COVARIANCE_BYTES", 8 * 9)
     make = cma_factory(std=0.1, full_covariance=True)
     External(np.zeros(3), make, seed=0)
-    with pytest.raises(ValueError, match=r"4 parameters .*use sep-cma"):
+    with pytest.raises(ValueError, match=r"4 parameters .*use --strategy sep-cma"):
         External(np.zeros(4), make, seed=0)
 
 

@@ -233,8 +233,17 @@ def test_an_environment_with_hidden_state_is_refused(tmp_path: Path):
     ("change", "message"),
     [
         ({"p_desired": 1.5}, r"--p-desired must be in \[0, 1\], got 1.5"),
-        ({"mean_rule": "best"}, "mean_rule must be one of relative"),
-        ({"mean_rule": "rank"}, "variance_rule 'welford-adaptive' weighs by the step size"),
+        ({"mean_rule": "best"}, "--mean-rule must be one of relative"),
+        (
+            {"mean_rule": "rank"},
+            "--variance-rule 'welford-adaptive' weighs by .* --mean-rule 'rank'",
+        ),
+        ({"variance_rule": "best"}, "--variance-rule must be one of welford-adaptive"),
+        (
+            {"variance_rule": "welford-fixed", "welford_samples": 0.5},
+            r"--welford-samples must be at least 1, got 0.5",
+        ),
+        ({"negative_ratio": 2.0}, r"--negative-ratio must be in \[0, 1\], got 2.0"),
         ({"replay_size": 8}, "--replay-size 8 is smaller than --batch-size 16"),
         ({"concurrency": 0}, "--concurrency must be above 0"),
         ({"critic_lag": -1}, "--critic-lag must be 0 or more, got -1"),
@@ -249,7 +258,7 @@ def test_what_cannot_work_is_refused_with_its_value(change: dict[str, Any], mess
 
 
 def test_an_unknown_strategy_names_those_there_are():
-    with pytest.raises(ValueError, match="strategy must be one of snes"):
+    with pytest.raises(ValueError, match="--strategy must be one of async-es, snes"):
         build(replace(SMALL, strategy="genetic"), INLINE)
 
 

@@ -46,11 +46,11 @@ def test_a_users_own_search_is_named_by_its_place(monkeypatch: pytest.MonkeyPatc
     module.Still = Still
     monkeypatch.setitem(sys.modules, "users_still", module)
     strategy = make_strategy("users_still:Still", np.ones(2, np.float32), NUMBERS, seed=0)
-    with pytest.raises(UnfiniteVector, match="strategy 'users_still:Still' asked for a vector"):
+    with pytest.raises(UnfiniteVector, match="--strategy 'users_still:Still' asked for a vector"):
         strategy.ask(1)
 
 
 @pytest.mark.parametrize("name", ["", "cmaes", "nevergrad", "nevergrad:", ":factory"])
 def test_an_unknown_name_is_refused_with_those_there_are(name: str):
-    with pytest.raises(ValueError, match="strategy must be one of snes, openai-es, cma, sep-cma"):
+    with pytest.raises(ValueError, match="--strategy must be one of async-es, snes, openai-es"):
         make_strategy(name, np.zeros(2, np.float32), NUMBERS, seed=0)

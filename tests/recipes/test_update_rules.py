@@ -31,9 +31,14 @@ def test_every_preset_is_a_legal_pair():
         make_update_rules(*pair, NUMBERS)
 
 
-@pytest.mark.parametrize("pair", [("relativ", "rank"), ("relative", "welford")])
-def test_an_unknown_name_is_refused_with_those_there_are(pair: tuple[str, str]):
-    with pytest.raises(ValueError, match=r"must be one of .*rank"):
+@pytest.mark.parametrize(
+    ("pair", "flag"),
+    [(("relativ", "rank"), "--mean-rule"), (("relative", "welford"), "--variance-rule")],
+)
+def test_an_unknown_name_is_refused_with_its_flag_and_those_there_are(
+    pair: tuple[str, str], flag: str
+):
+    with pytest.raises(ValueError, match=rf"{flag} must be one of .*rank"):
         make_update_rules(*pair, NUMBERS)
 
 
@@ -43,7 +48,11 @@ def test_an_unknown_name_is_refused_with_those_there_are(pair: tuple[str, str]):
         (("relative", "rank"), RuleNumbers(0.0, 0.0), "fitness_range must be above 0"),
         (("linear", "rank"), RuleNumbers(1.0, 0.0, negative_ratio=2.0), "negative_ratio"),
         (("rank", "rank"), RuleNumbers(1.0, 0.0, elites=11), "elites must be 1 to archive_size 10"),
-        (("relative", "welford-fixed"), RuleNumbers(1.0, 0.0, welford_samples=0.5), "at least 1"),
+        (
+            ("relative", "welford-fixed"),
+            RuleNumbers(1.0, 0.0, welford_samples=0.5),
+            "--welford-samples",
+        ),
         (("relative", "rank"), RuleNumbers(1.0, 0.0, damp=0.0), "damp and damp_limit"),
         (("relative", "rank"), RuleNumbers(1.0, 0.0, damp_decay=1.5), "damp_decay"),
         (("relative", "one-fifth"), RuleNumbers(1.0, 0.0, success_window=0), "success window"),

@@ -214,7 +214,7 @@ def cma_factory(*, std: float, full_covariance: bool) -> OptimizerFactory:
             raise ValueError(
                 f"cma keeps a full covariance matrix: {needed / 2**30:.1f} GiB for "
                 f"{start.size} parameters (limit {LARGEST_FULL_COVARIANCE_BYTES / 2**30:.0f} GiB); "
-                "use sep-cma, or a smaller policy such as --policy linear"
+                "use --strategy sep-cma, or a smaller policy such as --policy linear"
             )
         return _CMA(cma, start, seed, std, full_covariance)
 
@@ -344,18 +344,18 @@ def named_factory(path: str) -> OptimizerFactory:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise ValueError(
-            f"strategy {path!r}: module {module_name!r} cannot be imported ({error}); "
+            f"--strategy {path!r}: module {module_name!r} cannot be imported ({error}); "
             "the current directory is importable"
         ) from error
     factory = getattr(module, name, None)
     if not callable(factory):
-        raise ValueError(f"strategy {path!r}: {module_name!r} has no callable {name!r}")
+        raise ValueError(f"--strategy {path!r}: {module_name!r} has no callable {name!r}")
 
     def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
         made = factory(start, seed)
         if not isinstance(made, VectorOptimizer):
             raise ValueError(
-                f"strategy {path!r} returned {type(made).__name__}, which has no ask() and "
+                f"--strategy {path!r} returned {type(made).__name__}, which has no ask() and "
                 "tell(vector, fitness)"
             )
         return made

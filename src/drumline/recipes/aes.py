@@ -25,13 +25,12 @@ from drumline.recipes.published_learner import first_critics
 from drumline.recipes.refining import refining_parts
 from drumline.recipes.searched_policy import refuse_nonpositive
 from drumline.recipes.steady import SteadyRecipe
-from drumline.recipes.strategies import StrategyNumbers, make_strategy
+from drumline.recipes.strategies import ASYNC_ES, StrategyNumbers, make_strategy
 from drumline.recipes.update_rules import RuleNumbers, make_update_rules
 
 METHOD = "aes"
 ONE_PLUS_ONE = "one-plus-one"
 ACEM_RL = "acem-rl"
-ASYNC_ES = "async-es"
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class AES(ClockConfig, RefiningConfig):
         refuse_nonpositive(self, "recent_episodes", "fixed_actor_steps", "critic_batches")
         refuse_nonpositive(self, "fitness_range", "initial_variance", "control_slope")
         refuse_nonpositive(self, "actor_steps_scale")
-        refuse_outside_unit(self, "p_desired")
+        refuse_outside_unit(self, "p_desired", "negative_ratio")
         refuse_negative(self, "kl_bound", "critic_lag", "strategy_budget")
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)
 

@@ -16,7 +16,9 @@ from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.snes import SNES
 from drumline.algorithms.steady_openai_es import SteadyOpenAIES
 
-STRATEGIES = ("snes", "openai-es", "cma", "sep-cma", "nevergrad:NAME", "module:factory")
+ASYNC_ES = "async-es"
+"""The default, which `make_strategy` does not make: it has rules and numbers of its own."""
+STRATEGIES = (ASYNC_ES, "snes", "openai-es", "cma", "sep-cma", "nevergrad:NAME", "module:factory")
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def make_strategy(name: str, start: np.ndarray, numbers: StrategyNumbers, *, see
         return SteadyOpenAIES(
             start, adam, seed=seed, population_size=numbers.population_size, std=numbers.std
         )
-    return External(start, _factory(name, numbers), seed=seed, name=f"strategy {name!r}")
+    return External(start, _factory(name, numbers), seed=seed, name=f"--strategy {name!r}")
 
 
 def _factory(name: str, numbers: StrategyNumbers) -> OptimizerFactory:
@@ -54,7 +56,7 @@ def _factory(name: str, numbers: StrategyNumbers) -> OptimizerFactory:
         return cma_factory(std=numbers.std, full_covariance=name == "cma")
     library, _, optimizer = name.partition(":")
     if not (library and optimizer):
-        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {name!r}")
+        raise ValueError(f"--strategy must be one of {', '.join(STRATEGIES)}; got {name!r}")
     if library == "nevergrad":
         return nevergrad_factory(optimizer, std=numbers.std, budget=numbers.budget)
     return named_factory(name)

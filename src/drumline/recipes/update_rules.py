@@ -96,18 +96,18 @@ VARIANCE_RULES = tuple(_VARIANCE_RULES)
 def make_update_rules(mean_rule: str, variance_rule: str, numbers: RuleNumbers) -> UpdateRules:
     """Return the rules of two names; raises where a name or the pair is illegal."""
     if mean_rule not in _MEAN_RULES:
-        raise ValueError(f"mean_rule must be one of {', '.join(MEAN_RULES)}; got {mean_rule!r}")
+        raise ValueError(f"--mean-rule must be one of {', '.join(MEAN_RULES)}; got {mean_rule!r}")
     if variance_rule not in _VARIANCE_RULES:
         legal = ", ".join(VARIANCE_RULES)
-        raise ValueError(f"variance_rule must be one of {legal}; got {variance_rule!r}")
+        raise ValueError(f"--variance-rule must be one of {legal}; got {variance_rule!r}")
     if mean_rule == "rank" and variance_rule.startswith("welford-"):
         legal = ", ".join(name for name in VARIANCE_RULES if not name.startswith("welford-"))
         raise ValueError(
-            f"variance_rule {variance_rule!r} weighs by the step size p, which mean_rule 'rank' "
-            f"has none of; with 'rank' it must be one of {legal}"
+            f"--variance-rule {variance_rule!r} weighs by the step size p, which --mean-rule "
+            f"'rank' has none of; with 'rank' it must be one of {legal}"
         )
     if variance_rule == "welford-fixed" and not numbers.welford_samples >= 1.0:
-        raise ValueError(f"welford_samples must be at least 1, got {numbers.welford_samples}")
+        raise ValueError(f"--welford-samples must be at least 1, got {numbers.welford_samples}")
     ranked = "rank" in (mean_rule, variance_rule)
     if ranked and not 1 <= numbers.elites <= numbers.archive_size:
         raise ValueError(
