@@ -53,12 +53,16 @@ def test_a_signal_that_the_process_inherited_as_ignored_stays_ignored():
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_fault_of_drumlines_own_keeps_its_traceback():
+def test_a_fault_of_drumlines_own_keeps_its_traceback_and_is_no_difference(
+    capfd: pytest.CaptureFixture[str],
+):
     def command(line: CommandLine) -> int:
         raise KeyError("fault")
 
-    with pytest.raises(KeyError, match="fault"):
-        ended(command, line("evaluate"))
+    assert ended(command, line("verify")) == 3
+    said = capfd.readouterr().err
+    assert said.startswith("Traceback")
+    assert said.endswith("KeyError: 'fault'\n")
 
 
 def test_what_a_users_environment_computes_wrongly_keeps_its_traceback(
