@@ -35,7 +35,7 @@ def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
     except BrokenPipeError:  # whoever read the output has seen enough
         _print_no_more(sys.stdout)
         return 0
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the last to see it: everything has an exit code
         code, text = _judged(error)
         if code:
             return complain(text, code)
