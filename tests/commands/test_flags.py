@@ -11,6 +11,7 @@ import pytest
 from typed_commands import TINY, Terminal, environ
 
 from drumline.cli import COMMANDS
+from drumline.recipes.methods import METHODS
 
 HEAVY = {"numpy", "torch", "gymnasium", "scipy", "matplotlib", "envpool", "mujoco", "imageio"}
 
@@ -59,6 +60,19 @@ def test_train_takes_the_flags_that_every_method_shares(terminal: Terminal):
         assert printed["total_steps"] == 9000
         assert printed["engine"] == "gymnasium"
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_threads_of_the_update_are_refused_where_no_update_has_tiles(
+    terminal: Terminal, method: str
+):
+    env = "Pendulum-v1" if method == "erl" else "CartPole-v1"
+    ended = terminal("train", method, env, "--update-threads=2", "--print-config")
+    if method in ("es", "ars"):
+        assert ended.code == 0, ended.err
+    else:
+        assert ended.code == 2
+        assert "--update-threads" in ended.err
 
 
 def test_quiet_prints_nothing_and_no_tensorboard_leaves_its_file_out(terminal: Terminal):

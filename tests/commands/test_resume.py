@@ -12,7 +12,7 @@ from typed_commands import TINY, Terminal, said_command
 
 from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.es import ES
-from drumline.recipes.layout import Layout
+from drumline.recipes.layout import SearchLayout
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import read_evaluations
 
@@ -121,7 +121,7 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_starts_with_the_same
     terminal.train("es", "CartPole-v1", "--out=whole")
     fields = json.loads(Path("whole/config.json").read_text())["config"]
     config = ES(**{**fields, "hidden": tuple(fields["hidden"])})
-    document = run_document(config, Layout(), PROMISE)
+    document = run_document(config, SearchLayout(), PROMISE)
     RunFolder.create(Path("run"), method="es", env_id=config.env, seed=0, document=document)
     assert terminal("resume", "run", "--pool=inline", "--quiet").code == 0
     for name in ("fingerprints.csv", "episodes.csv", "evaluations.csv"):

@@ -6,13 +6,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
 import drumline
-from drumline.recipes.layout import Layout
+from drumline.recipes.layout import LockstepLayout, SearchLayout
 
 TESTS = Path(__file__).resolve().parents[1]
 CONFIG = drumline.ES(
@@ -93,8 +94,15 @@ def test_a_bare_script_without_main_guard_trains(tmp_path: Path):
     assert done.stdout.split() == ["True", "True", "run"], done.stderr
 
 
+@pytest.mark.parametrize("config", [CONFIG, drumline.CEM(env="CartPole-v1")])
+def test_a_layout_with_flags_that_a_method_does_not_heed_is_refused(tmp_path: Path, config: Any):
+    with pytest.raises(ValueError, match=r"(es|cem) takes a \w+, got a LockstepLayout"):
+        drumline.train(config, layout=LockstepLayout(), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_episode_run_alone_is_the_runs_own(tmp_path: Path):
-    often = Layout(pool="inline", checkpoint_minutes=1e-6)
+    often = SearchLayout(pool="inline", checkpoint_minutes=1e-6)
     config = replace(CONFIG, total_steps=160, evaluate_every=1)
     run = drumline.train(config, layout=often, out=tmp_path / "run")
     with open(run.folder.episodes_csv, newline="") as lines:

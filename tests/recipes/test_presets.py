@@ -9,9 +9,9 @@ import pytest
 from drumline.commands.run import train
 from drumline.recipes import ars, es, hts
 from drumline.recipes.es import ES
-from drumline.recipes.layout import Layout
+from drumline.recipes.layout import SearchLayout
 
-INLINE = Layout(pool="inline", tensorboard=False)
+INLINE = SearchLayout(pool="inline", tensorboard=False)
 
 
 def three_updates(config, tmp_path):
@@ -99,7 +99,7 @@ def test_signs_of_rewards_are_ranked_otherwise_than_returns_where_rewards_differ
         for name, shaping, layout in (
             ("returns", "centered-rank", INLINE),
             ("signs", "sign-rank", INLINE),
-            ("again", "sign-rank", Layout(workers=2, tensorboard=False)),
+            ("again", "sign-rank", SearchLayout(workers=2, tensorboard=False)),
         )
     ]
     returns, signs, again = (run.folder.fingerprints_csv.read_bytes() for run in found)

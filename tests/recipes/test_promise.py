@@ -16,7 +16,7 @@ from drumline.commands.run import resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.recipes.document import PROMISE, run_document
 from drumline.recipes.es import ES, build
-from drumline.recipes.layout import Layout
+from drumline.recipes.layout import SearchLayout
 from drumline.recipes.population import PopulationRun
 from drumline.runs.folder import RunError, RunFolder
 from drumline.schedules.generational import ImpureEnvironment
@@ -54,7 +54,7 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers
 
 
 def test_update_threads_change_no_byte(tmp_path: Path, expected):
-    layout = Layout(pool="inline", update_threads=3)
+    layout = SearchLayout(pool="inline", update_threads=3)
     assert lasting_bytes(train(SMALL, layout=layout, out=tmp_path / "run").path) == expected
 
 
@@ -133,7 +133,7 @@ def test_random_sleeps_change_no_byte(tmp_path: Path, expected):
 
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected):
     first = train(replace(SMALL, total_steps=400), workers=2, out=tmp_path / "run")
-    again = resume(first.folder, Layout(pool="inline"), total_steps=SMALL.total_steps)
+    again = resume(first.folder, SearchLayout(pool="inline"), total_steps=SMALL.total_steps)
     assert lasting_bytes(again.path) == expected
 
 
@@ -181,7 +181,7 @@ def test_a_run_stopped_by_a_signal_goes_on_with_the_same_bits(
     _, errors = process.communicate(timeout=30)
     if process.returncode != 0:  # it may have finished before the signal came
         assert process.returncode == (128 + number if number != signal.SIGKILL else -number), errors
-        resume(RunFolder.open(out), Layout(workers=1))
+        resume(RunFolder.open(out), SearchLayout(workers=1))
     assert lasting_bytes(out) == never_stopped
 
 
@@ -195,16 +195,16 @@ def test_no_promise_lets_an_impure_environment_train_and_verify_refuses(tmp_path
     config = replace(SMALL, env="impure_environment:HiddenState", total_steps=100, promise=False)
     run = train(config, workers="inline", out=tmp_path / "run")
     with pytest.raises(RunError, match="no promise"):
-        verify_again(run.folder, None, Layout(pool="inline"))
+        verify_again(run.folder, None, SearchLayout(pool="inline"))
 
 
 def test_verify_repeats_a_run_and_notices_a_changed_row(tmp_path: Path):
     run = train(SMALL, workers="inline", out=tmp_path / "run")
-    assert verify_again(run.folder, 4, Layout(workers=2, tensorboard=False)) == (4, None)
+    assert verify_again(run.folder, 4, SearchLayout(workers=2, tensorboard=False)) == (4, None)
     other = train(replace(SMALL, seed=1), workers="inline", out=tmp_path / "other")
     path = run.folder.fingerprints_csv
     path.write_bytes(other.folder.fingerprints_csv.read_bytes())
-    _, difference = verify_again(run.folder, 4, Layout(pool="inline"))
+    _, difference = verify_again(run.folder, 4, SearchLayout(pool="inline"))
     assert difference is not None
     assert difference.update == 1
 
@@ -229,7 +229,7 @@ def alive(pid: int) -> bool:
 
 
 def run_with_probe(out: Path, probe, config: ES = SMALL) -> RunFolder:
-    layout = Layout(workers=2)
+    layout = SearchLayout(workers=2)
     document = run_document(config, layout, PROMISE)
     folder = RunFolder.create(
         out, method="es", env_id=config.env, seed=config.seed, document=document

@@ -106,6 +106,7 @@ def train(
     importable_cwd()
     method = method_of(config)
     layout = layout or layout_of(workers, find_method(method).layout)
+    _refuse_layout_of_others(method, layout)
     refuse_code_of_main(config, layout)
     config = resolved(config)
     recipe = find_method(method).build(config, layout)
@@ -120,6 +121,13 @@ def train(
     display = display or silent()
     run = find_method(method).run
     return _carry_out(folder, lambda: run(recipe, folder, layout, display, last_update=last_update))
+
+
+def _refuse_layout_of_others(method: str, layout: Layout) -> None:
+    """Raise for a layout whose flags the method would not all heed."""
+    kind = find_method(method).layout
+    if type(layout) is not kind:
+        raise ValueError(f"{method} takes a {kind.__name__}, got a {type(layout).__name__}")
 
 
 def _promise(config: Any) -> str:
@@ -149,6 +157,7 @@ def resume(
     `other_machine` goes on where other versions or another processor compute, without the promise.
     `last_update` ends the run early, as in `train`.
     """
+    _refuse_layout_of_others(folder.document["method"], layout)
     changes = _changes_of_machine(folder, other_machine)
     method = find_method(folder.document["method"])
     config = resumed_config(folder, total_steps)

@@ -12,7 +12,7 @@ from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.search_state import decaying_std
 from drumline.functional.moments import inverse_std_unless_constant
 from drumline.policies.spec import initial_parameters
-from drumline.recipes.layout import Layout
+from drumline.recipes.layout import SearchLayout
 from drumline.recipes.population import PopulationRecipe
 from drumline.recipes.searched_policy import (
     environment_and_policy,
@@ -145,7 +145,7 @@ def packages(config: ARS) -> tuple[str, ...]:
     return searching_packages(config, "linear")
 
 
-def build(config: ARS, layout: Layout) -> PopulationRecipe:
+def build(config: ARS, layout: SearchLayout) -> PopulationRecipe:
     """Put the parts together."""
     environment, policy = environment_and_policy(config, "linear", (), bias=False, zero=True)
     parameters = initial_parameters(policy, np.random.default_rng(0))

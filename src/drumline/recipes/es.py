@@ -12,7 +12,7 @@ from drumline.algorithms.optimizers import SGD, Adam, Optimizer
 from drumline.algorithms.search_state import decaying_std
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.policies.spec import initial_parameters
-from drumline.recipes.layout import Layout
+from drumline.recipes.layout import SearchLayout
 from drumline.recipes.population import PopulationRecipe
 from drumline.recipes.searched_policy import (
     environment_and_policy,
@@ -145,7 +145,7 @@ def packages(config: ES) -> tuple[str, ...]:
     return searching_packages(config, config.policy)
 
 
-def build(config: ES, layout: Layout) -> PopulationRecipe:
+def build(config: ES, layout: SearchLayout) -> PopulationRecipe:
     """Put the parts together; names become functions here and nowhere else."""
     environment, policy = environment_and_policy(config, config.policy, config.hidden)
     rng = seeding.generator(config.seed, "initial-parameters")

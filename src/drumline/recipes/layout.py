@@ -14,8 +14,6 @@ class Layout:
     """Processes that do work; 0 for one per available core."""
     pool: Literal["process", "inline"] = "process"
     """Run tasks in worker processes, or in this one."""
-    update_threads: int = 0
-    """Threads that the update's parameter tiles are spread over; 0 for one per core."""
     hang_seconds: float = 60.0
     """A worker whose progress counter stands still this long is killed and replaced."""
     checkpoint_minutes: float = 2.0
@@ -26,8 +24,6 @@ class Layout:
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise ValueError(f"--workers must be 1 or more (0: one per core), got {self.workers}")
-        if self.update_threads < 0:
-            raise ValueError(f"--update-threads must be 0 or more, got {self.update_threads}")
         if self.hang_seconds <= 0 or self.checkpoint_minutes <= 0:
             raise ValueError("--hang-seconds and --checkpoint-minutes must be above 0")
 
@@ -41,6 +37,19 @@ class Layout:
         if self.pool == "inline":
             return 1
         return self.workers or min(available_cores(), concurrency + 1)
+
+
+@dataclass(frozen=True)
+class SearchLayout(Layout):
+    """The layout of methods whose update is a sum over noise, a tile of parameters at a time."""
+
+    update_threads: int = 0
+    """Threads that the update's parameter tiles are spread over; 0 for one per core."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.update_threads < 0:
+            raise ValueError(f"--update-threads must be 0 or more, got {self.update_threads}")
 
     @property
     def update_thread_count(self) -> int:

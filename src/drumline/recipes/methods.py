@@ -27,6 +27,7 @@ from drumline.recipes.layout import (
     Layout,
     LockstepLayout,
     RotationLayout,
+    SearchLayout,
     SteadyLayout,
 )
 from drumline.recipes.population import PopulationRun
@@ -67,8 +68,8 @@ def _actor_critic(config: type, preset: Any, build: Any, layout: Any, resolve: A
 
 
 METHODS: dict[str, Method] = {
-    es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun, es.packages),
-    ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun, ars.packages),
+    es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun, es.packages, SearchLayout),
+    ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun, ars.packages, SearchLayout),
     **{
         name: _steady(config, aes, aes.preset, SteadyLayout)
         for name, config in (
