@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,25 @@ def test_threads_of_the_update_are_refused_where_no_update_has_tiles(
     else:
         assert ended.code == 2
         assert "--update-threads" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("es", "0 for one per available core"),
+        ("hts", "0 for one for each core that the learner leaves, at least one"),
+        ("impala", "0 for one for each core that the learner leaves, at least one"),
+        ("a2c", "0 for none, this process steps them itself"),
+        ("ppo", "0 for none, this process steps them itself"),
+        ("aes", "0: one per logical worker and one for the critic"),
+    ],
+)
+def test_help_says_how_many_workers_there_are_by_default(
+    terminal: Terminal, method: str, said: str
+):
+    shown = terminal("train", method, "CartPole-v1", "--help").out
+    _, _, after = " ".join(re.sub("[│|]", " ", shown).split()).partition(" --workers INT ")
+    assert said in after.partition("(default: 0)")[0]
 
 
 def test_quiet_prints_nothing_and_no_tensorboard_leaves_its_file_out(terminal: Terminal):

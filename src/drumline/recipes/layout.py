@@ -61,6 +61,9 @@ class SearchLayout(Layout):
 class ExecutorLayout(Layout):
     """The layout of methods whose environments are stepped by executors."""
 
+    workers: int = 0
+    """Processes that step environments: short for --executors; 0 for one for each core that the
+    learner leaves, at least one."""
     executors: int = 0
     """Processes that step environments; 0 for --workers, or else one for each core that the learner
     leaves, at least one."""
@@ -124,6 +127,9 @@ class RotationLayout(ActorLayout):
 class LockstepLayout(ExecutorLayout):
     """The layout of methods that step all environments together."""
 
+    workers: int = 0
+    """Processes that step environments: short for --executors; 0 for none, this process steps them
+    itself."""
     executors: int = 0
     """Processes that step environments; 0 for --workers, or else none: this process steps them
     itself (EnvPool's on a thread per core), which is faster unless one step takes long."""
