@@ -95,6 +95,14 @@ def test_help_says_how_many_workers_there_are_by_default(
     assert said in after.partition("(default: 0)")[0]
 
 
+def test_halves_of_what_one_process_steps_are_refused_in_one_sentence(terminal: Terminal):
+    for words in (("train", "a2c", "CartPole-v1"), ("train", "ppo", "CartPole-v1")):
+        ended = terminal(*words, "--halves=2", "--print-config")
+        assert ended.code == 2
+        assert "--halves 2 goes with --executors" in ended.err
+    assert terminal(*words, "--halves=2", "--executors=2", "--print-config").code == 0
+
+
 def test_quiet_prints_nothing_and_no_tensorboard_leaves_its_file_out(terminal: Terminal):
     ended = terminal("train", "es", "CartPole-v1", *TINY, "--quiet", "--out=run")
     assert ended == (0, "", "")

@@ -81,12 +81,11 @@ def test_every_layout_gives_the_bits_of_hts_without_lag(
     ("layout", "turns", "groups"),
     [
         (LockstepLayout(), [[0, 1, 2, 3, 4]], 1),
-        (LockstepLayout(halves=2), [[0, 1, 2, 3, 4]], 1),
         (LockstepLayout(executors=3), [[0, 1, 2, 3, 4]], 3),
         (LockstepLayout(executors=3, halves=2), [[0, 2, 4], [1, 3]], 5),
         (LockstepLayout(executors=1, halves=2), [[0, 1, 2], [3, 4]], 2),
     ],
-    ids=["alone", "alone-in-halves", "three", "three-in-halves", "one-in-halves"],
+    ids=["alone", "three", "three-in-halves", "one-in-halves"],
 )
 def test_executors_step_in_halves_only_if_they_are_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Any, turns: Any, groups: int
@@ -134,6 +133,12 @@ def test_verify_repeats_it_on_other_processes(tmp_path: Path):
     run = train(CONFIGS["a2c"], out=tmp_path / "run")
     layout = LockstepLayout(executors=3, tensorboard=False)
     assert verify_again(run.folder, 4, layout) == (4, None)
+
+
+def test_halves_of_what_one_process_steps_are_refused():
+    with pytest.raises(ValueError, match=r"--halves 2 goes with --executors .*--workers"):
+        LockstepLayout(halves=2)
+    assert LockstepLayout(halves=2, workers=2).executors_for(5) == 2
 
 
 def test_more_executors_than_environments_are_refused():

@@ -136,6 +136,14 @@ class LockstepLayout(ExecutorLayout):
     halves: Literal[1, 2] = 1
     """With executors, 2 steps one half of the environments while the other half is answered."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.halves == 2 and not (self.executors or self.workers):
+            raise ValueError(
+                "--halves 2 goes with --executors (or --workers): without them this process steps "
+                "all environments together"
+            )
+
     def executors_for(self, environments: int) -> int:
         """Return the number of executor processes, resolved; 0: this process."""
         return self._asked(environments)

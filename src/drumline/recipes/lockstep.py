@@ -23,7 +23,7 @@ def lockstep_recipe(method: str, config: Any, layout: LockstepLayout) -> Rotatio
         inline=inline,
         driver_acts=True,
         acting_threads=config.learner_threads,
-        halves=layout.halves if executors else 1,
+        halves=layout.halves,
         engine_threads=layout.engine_threads or (1 if executors else available_cores()),
         words=words,
     )
