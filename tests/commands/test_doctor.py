@@ -23,16 +23,62 @@ def test_without_an_environment_the_machine_alone_is_described(terminal: Termina
     assert answer["machine"]["packages"]["torch"]
 
 
-@pytest.mark.parametrize("method", ["hts", "a2c", "impala", "es", "ars", "td3"])
+@pytest.mark.parametrize("method", ["hts", "a2c", "impala", "es", "ars"])
 def test_every_method_gets_a_prediction_and_a_bottleneck(terminal: Terminal, method: str):
     ended = terminal("doctor", "CartPole-v1", "--method", method, "--json")
     assert ended.code == 0, ended.err
     measured = json.loads(ended.out)["measured"]
     assert all(row["env_steps_per_second"] > 0 for row in measured["predicted"])
     assert measured["bottleneck"] in ("environment", "forward", "learner", "cores")
-    assert set(measured["virtual_costs"]) == (
-        {"env_step_cost", "actor_step_cost", "critic_step_cost"} if method == "td3" else set()
-    )
+    assert not measured["virtual_costs"]
+
+
+@pytest.mark.parametrize(
+    ("method", "env", "critic_steps", "actor_steps", "env_steps"),
+    [
+        ("aes", "CartPole-v1", 1.0, 5.0, 6.0),
+        ("acem-rl", "Pendulum-v1", 1.0, 5.0, 6.0),
+        ("cem-rl", "CartPole-v1", 1.0, 5.0, 1.0),
+        ("p-cem-rl", "CartPole-v1", 1.0, 5.0, 1.1),
+        ("erl", "Pendulum-v1", 1.0, 1.0, 1.0),
+        ("td3", "CartPole-v1", 1.0, 0.5, 1.0),
+    ],
+)
+def test_gradient_steps_bound_the_methods_that_take_them(
+    terminal: Terminal,
+    method: str,
+    env: str,
+    critic_steps: float,
+    actor_steps: float,
+    env_steps: float,
+):
+    ended = terminal("doctor", env, "--method", method, "--json")
+    assert ended.code == 0, ended.err
+    answer = json.loads(ended.out)
+    measured, times = answer["measured"], answer["measured"]["times"]
+    learner = critic_steps * times["critic_step_seconds"]
+    learner += actor_steps * times["actor_step_seconds"]
+    acting = env_steps * (times["step_seconds"] + times["forward_1_seconds"])
+    assert times["learner_seconds_per_env_step"] == pytest.approx(learner)
+    assert times["acting_seconds_per_env_step"] == pytest.approx(acting)
+    cores = answer["machine"]["cores_available"]
+    for row in measured["predicted"]:
+        in_turn = min(row["workers"], cores) / (acting + learner)
+        assert 0 < row["env_steps_per_second"] <= in_turn * (1 + 1e-9)
+    assert measured["predicted"][0]["env_steps_per_second"] == pytest.approx(1 / (acting + learner))
+    assert measured["bottleneck"] in ("actor steps", "critic steps")
+    assert set(measured["virtual_costs"]) == {
+        "env_step_cost",
+        "actor_step_cost",
+        "critic_step_cost",
+    }
+
+
+def test_a_process_per_logical_worker_is_recommended_where_nothing_is_faster(terminal: Terminal):
+    ended = terminal("doctor", "CartPole-v1", "--method", "aes", "--json")
+    measured = json.loads(ended.out)["measured"]
+    assert measured["recommended"] == "--workers 6"
+    assert measured["predicted"][-1]["workers"] == 6
 
 
 def test_measured_costs_stand_beside_those_of_the_virtual_clock(terminal: Terminal):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from drumline.commands.command_line import CommandLine, WrongUse
@@ -47,7 +48,7 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
     """Time the pieces of a method's preset and predict its speed on each layout."""
     from drumline.commands import timings
     from drumline.envs.make import EnvironmentSpec, resolve_engine
-    from drumline.functional import layout_speed
+    from drumline.functional import layout_speed, learning_speed
     from drumline.recipes.methods import find_method
     from drumline.runtime.cores import available_cores
 
@@ -62,17 +63,18 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
     engine = resolve_engine(env_id, config.engine, prefer=prefer)
     frame_skip = getattr(config, "frame_skip", 1)
     one_thread()
-    rows, cores, workers = 1, available_cores(), range(1, available_cores() + 1)
-    predict, clocked = layout_speed.pool_speed, None
+    cores, own, clocked = available_cores(), 0, None
+    workers = list(range(1, cores + 1))
     if rotates:
         from drumline.recipes.actor_critic import parts_of
 
-        rows = config.num_envs
         parts = parts_of(config)
         times = timings.lane_times(parts.lanes) | timings.actor_critic_times(parts)
+        costs = timings.step_costs(times, config.num_envs)
         lockstep = method in ("a2c", "ppo")
-        predict = layout_speed.sequential_speed if lockstep else layout_speed.overlapped_speed
-        workers = range(1, min(cores, rows) + 1)
+        speed = layout_speed.sequential_speed if lockstep else layout_speed.overlapped_speed
+        predict = partial(speed, costs)
+        workers = workers[: config.num_envs]
     else:
         times = timings.environment_times(EnvironmentSpec(env_id, engine, frame_skip))
         config = dataclasses.replace(config, **_small_noise(config))
@@ -80,12 +82,22 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
         times |= timings.searched_times(recipe)
         clocked = getattr(recipe, "costs", None)  # td3 has no virtual clock
         if hasattr(recipe, "shape"):  # of the replay that gradient steps draw from
+            from drumline.commands.learning_formulas import formulas_of
+
             times |= timings.stream_times(recipe)
-        if method == "td3":
-            predict, workers = layout_speed.sequential_speed, range(1, 2)
-    costs = timings.step_costs(times, rows)
-    predicted = [predict(costs, count, cores)._asdict() for count in workers]
-    best = max(predicted, key=lambda row: row["env_steps_per_second"])
+            formulas = formulas_of(config)
+            learning = formulas.costs(times)
+            times["acting_seconds_per_env_step"] = learning.acting
+            times["learner_seconds_per_env_step"] = learning.learner
+            predict = partial(learning_speed.fastest, formulas.seconds, learning)
+            concurrency = getattr(recipe, "concurrency", 0)  # td3 learns in one process
+            own = found.layout().processes_for(concurrency)
+            workers = sorted({*workers[: concurrency + 1], own})
+        else:
+            predict = partial(layout_speed.pool_speed, timings.step_costs(times, 1))
+    predicted = [predict(count, cores)._asdict() for count in workers]
+    # Of equals the method's own number, else the fewest.
+    best = max(predicted, key=lambda row: (row["env_steps_per_second"], row["workers"] == own))
     return {
         "method": method,
         "env": env_id,

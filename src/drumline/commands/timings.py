@@ -79,7 +79,7 @@ def searched_times(recipe: Any) -> dict[str, float]:
 
 
 def stream_times(recipe: Any) -> dict[str, float]:
-    """Return the seconds of TD3's critic step, actor step and one step on line."""
+    """Return the seconds of an actor's and of the critics' gradient step."""
     from drumline.algorithms.td3 import TD3Jobs, first_critics_state, initial_actor, initial_critics
     from drumline.buffers.minibatches import Minibatches
     from drumline.buffers.replay import TRUNCATED, Replay, ReplayWriter, one_episode
@@ -101,11 +101,7 @@ def stream_times(recipe: Any) -> dict[str, float]:
     state = first_critics_state(critics)
     actor_step = seconds_each(lambda: jobs.refine(actor, critics, job)) / job.steps
     critic_step = seconds_each(lambda: jobs.train_critics(state, actor, job)) / job.steps
-    return {
-        "actor_step_seconds": actor_step,
-        "critic_step_seconds": critic_step,
-        "learner_seconds_per_env_step": critic_step + actor_step / settings.policy_delay,
-    }
+    return {"actor_step_seconds": actor_step, "critic_step_seconds": critic_step}
 
 
 def actor_critic_times(parts: Any) -> dict[str, float]:

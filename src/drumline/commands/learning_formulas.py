@@ -1,0 +1,82 @@
+"""What a config with a replay says of `functional.learning_speed`: its work, and how it spreads."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from drumline.functional.learning_speed import (
+    LearningCosts,
+    StepWork,
+    aes_seconds,
+    aes_work,
+    cem_rl_seconds,
+    cem_rl_work,
+    erl_seconds,
+    erl_work,
+    learning_costs,
+    td3_seconds,
+    td3_work,
+)
+from drumline.recipes.aes import AES
+from drumline.recipes.cem_rl import CEMRL, PCEMRL
+from drumline.recipes.erl import ERL
+from drumline.recipes.td3 import TD3
+
+
+class LearningFormulas(NamedTuple):
+    """What comes with a counted env step, and how long it takes on so many processes and cores."""
+
+    work: StepWork
+    seconds: Callable[[LearningCosts, int, int], float]
+
+    def costs(self, times: dict[str, float]) -> LearningCosts:
+        """Return what the work costs, from what single pieces do."""
+        return learning_costs(
+            self.work,
+            environment=times["step_seconds"],
+            forward=times["forward_1_seconds"],
+            critic_step=times["critic_step_seconds"],
+            actor_step=times["actor_step_seconds"],
+        )
+
+
+def formulas_of(config: Any) -> LearningFormulas:
+    """Return the formulas of a preset: other settings (a critic that nobody waits for, a fixed
+    number of actor steps, P-CEM-RL's parallel critic) would have others."""
+    if isinstance(config, TD3):
+        return LearningFormulas(td3_work(config.policy_delay), td3_seconds)
+    if isinstance(config, AES):
+        work = aes_work(
+            config.mean_evaluations,
+            config.p_desired,
+            config.recent_episodes,
+            config.actor_steps_scale,
+        )
+        return LearningFormulas(work, partial(aes_seconds, concurrency=config.concurrency))
+    if isinstance(config, ERL):
+        episodes = config.population_size * config.episodes_per_member + 1
+        beside = config.mean_evaluations
+        work = erl_work(episodes, beside, config.gradient_steps_scale)
+        seconds = partial(
+            erl_seconds,
+            episodes=episodes,
+            mean_evaluations=beside,
+            concurrency=config.population_size + 1,
+        )
+        return LearningFormulas(work, seconds)
+    return _of_generations(config)
+
+
+def _of_generations(config: CEMRL) -> LearningFormulas:
+    size, refined, beside = config.population_size, config.refined_members, config.mean_evaluations
+    work = cem_rl_work(size, refined, beside, config.actor_steps_scale, config.critic_steps_scale)
+    parallel = isinstance(config, PCEMRL)
+    seconds = partial(
+        cem_rl_seconds,
+        population_size=size,
+        refined_members=refined,
+        mean_evaluations=beside,
+        concurrency=config.concurrency if parallel else size,
+        critic_first=parallel,
+    )
+    return LearningFormulas(work, seconds)
