@@ -13,7 +13,7 @@ import pytest
 from nbclient import NotebookClient
 
 import drumline
-from drumline.recipes.layout import LockstepLayout, SearchLayout
+from drumline.recipes.layout import Layout, LockstepLayout, SearchLayout
 
 TESTS = Path(__file__).resolve().parents[1]
 CONFIG = drumline.ES(
@@ -99,6 +99,13 @@ def test_a_layout_with_flags_that_a_method_does_not_heed_is_refused(tmp_path: Pa
     with pytest.raises(ValueError, match=r"(es|cem) takes a \w+, got a LockstepLayout"):
         drumline.train(config, layout=LockstepLayout(), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("config", [CONFIG, drumline.CEM(env="CartPole-v1", total_steps=60)])
+def test_a_general_layout_serves_every_method(tmp_path: Path, config: Any):
+    layout = Layout(pool="inline", tensorboard=False)
+    run = drumline.train(config, layout=layout, out=tmp_path / "run")
+    assert run.resume(workers="inline").metrics == run.metrics
 
 
 def test_an_episode_run_alone_is_the_runs_own(tmp_path: Path):

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,7 +106,7 @@ def train(
     importable_cwd()
     method = method_of(config)
     layout = layout or layout_of(workers, find_method(method).layout)
-    _refuse_layout_of_others(method, layout)
+    layout = _layout_for(method, layout)
     refuse_code_of_main(config, layout)
     config = resolved(config)
     recipe = find_method(method).build(config, layout)
@@ -123,11 +123,12 @@ def train(
     return _carry_out(folder, lambda: run(recipe, folder, layout, display, last_update=last_update))
 
 
-def _refuse_layout_of_others(method: str, layout: Layout) -> None:
-    """Raise for a layout whose flags the method would not all heed."""
+def _layout_for(method: str, layout: Layout) -> Layout:
+    """Return a general layout as the method's own; raises if it would not heed all of its flags."""
     kind = find_method(method).layout
-    if type(layout) is not kind:
+    if not issubclass(kind, type(layout)):
         raise ValueError(f"{method} takes a {kind.__name__}, got a {type(layout).__name__}")
+    return kind(**{field.name: getattr(layout, field.name) for field in fields(layout)})
 
 
 def _promise(config: Any) -> str:
@@ -157,7 +158,7 @@ def resume(
     `other_machine` goes on where other versions or another processor compute, without the promise.
     `last_update` ends the run early, as in `train`.
     """
-    _refuse_layout_of_others(folder.document["method"], layout)
+    layout = _layout_for(folder.document["method"], layout)
     changes = _changes_of_machine(folder, other_machine)
     method = find_method(folder.document["method"])
     config = resumed_config(folder, total_steps)
