@@ -1,6 +1,6 @@
 """Intervals to learn from, learners to try, and what they should do as plain loops and autograd."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -97,7 +97,7 @@ class Downhill:
         self.steps = steps
 
 
-A2C_SETTINGS = A2CSettings(DISCOUNT, 0, LAMBDA, 0.5, 0.01, 1e9, "delayed")
+A2C_SETTINGS = A2CSettings(DISCOUNT, 0, LAMBDA, 0.5, 1e9, "delayed")
 PPO_SETTINGS = PPOSettings(
     discount=DISCOUNT,
     gae_lambda=LAMBDA,
@@ -106,7 +106,6 @@ PPO_SETTINGS = PPOSettings(
     clip_values=True,
     normalize_advantages=True,
     value_coefficient=0.5,
-    entropy_coefficient=0.01,
     max_gradient_norm=1e9,
     target_kl=0.0,
     correction="ppo-ratio",
@@ -114,6 +113,7 @@ PPO_SETTINGS = PPOSettings(
 )
 RATE = 0.05
 CLIP = 0.2
+ENTROPY = 0.01
 
 
 @dataclass
@@ -126,6 +126,7 @@ class Made:
     head: ActionHead = CATEGORICAL
     live: int = 2
     optimizer: TorchOptimizer = field(default_factory=Downhill)
+    entropy: Callable[[int], float] = lambda interval: ENTROPY
     normalize: bool = False
     scale: bool = False
     microbatches: Microbatches = field(default_factory=lambda: Microbatches(4096))
@@ -151,6 +152,7 @@ class Made:
                 *parts,
                 self.settings,
                 learning_rate=lambda k: RATE,
+                entropy_coefficient=self.entropy,
                 gradient=MLPA2C if self.written_out else AutogradA2C,
                 **self.options,
             )
@@ -159,6 +161,7 @@ class Made:
                 *parts,
                 self.settings,
                 learning_rate=lambda k: RATE,
+                entropy_coefficient=self.entropy,
                 clip=lambda k: CLIP,
                 gradient=MLPPPO if self.written_out else AutogradPPO,
                 **self.options,
@@ -327,7 +330,7 @@ def explicit_a2c(made: Made, rollout: Rollout, behavior: np.ndarray) -> tuple[np
     loss = -(log_probs * torch.from_numpy(weights.reshape(-1))).mean()
     errors = torch.from_numpy(rows.targets.reshape(-1)) - now
     loss = loss + settings.value_coefficient * 0.5 * errors.square().mean()
-    loss = loss - settings.entropy_coefficient * entropy.mean()
+    loss = loss - made.entropy(rollout.interval) * entropy.mean()
     gradient = clipped(explicit.gradient(loss), settings.max_gradient_norm)
     return live - RATE * gradient.numpy(), gradient
 
@@ -373,7 +376,7 @@ def explicit_ppo(made: Made, rollout: Rollout, behavior: np.ndarray, shards: int
         for number in range(settings.minibatches):
             chosen = np.concatenate([o[number * size : (number + 1) * size] for o in orders])
             now = Explicit(made.spec, parameters, rollout)
-            loss, kl = _ppo_loss(now, settings, rows, values, old, chosen)
+            loss, kl = _ppo_loss(now, made, rows, values, old, chosen)
             gradients.append(clipped(now.gradient(loss), settings.max_gradient_norm))
             kls.append(kl)
             parameters = parameters - RATE * gradients[-1].numpy()
@@ -384,13 +387,15 @@ def explicit_ppo(made: Made, rollout: Rollout, behavior: np.ndarray, shards: int
 
 def _ppo_loss(
     now: Explicit,
-    settings: PPOSettings,
+    made: Made,
     rows: Rows,
     old_values: np.ndarray,
     old_log_probs: np.ndarray,
     chosen: np.ndarray,
 ) -> tuple[Tensor, float]:
-    rollout = now.rollout
+    rollout, settings = now.rollout, made.settings
+    assert isinstance(settings, PPOSettings)
+    coefficient = made.entropy(rollout.interval)
     outputs, values = now.evaluate(rollout.observations[:-1].reshape(-1, SIZE)[chosen])
     actions = rollout.actions.reshape(-1, *now.spec.head.action_shape)[chosen]
     log_probs, entropy = log_prob_and_entropy(now.spec.head, outputs, torch.from_numpy(actions))
@@ -410,7 +415,7 @@ def _ppo_loss(
             near = old + (values[row].double() - old).clamp(-CLIP, CLIP)
             error = torch.maximum(error, (near - target) ** 2)
         total = total - surrogate + settings.value_coefficient * 0.5 * error
-        total = total - settings.entropy_coefficient * entropy[row].double()
+        total = total - coefficient * entropy[row].double()
         kl += float((ratio - 1 - difference).detach())
     return total / len(chosen), kl / len(chosen)
 

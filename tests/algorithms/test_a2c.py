@@ -29,10 +29,12 @@ def both_gradients(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Made, "written_out", request.param == "written-out")
 
 
-def updated(made: Made) -> tuple[np.ndarray, np.ndarray, np.ndarray, torch.Tensor]:
+def updated(
+    made: Made, interval: int = 3
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, torch.Tensor]:
     """The parameters and the gradient after one update, found and expected."""
     behavior = made.behavior(1)
-    rollout = rollout_of(made.spec, behavior)
+    rollout = rollout_of(made.spec, behavior, interval)
     expected, gradient = explicit_a2c(made, rollout, behavior["parameters"])
     made.learner.update(rollout, behavior)
     assert isinstance(made.optimizer, Downhill)
@@ -121,6 +123,16 @@ def test_the_learning_rate_is_a_function_of_the_interval():
     assert metrics["learning_rate"] == 0.1
     expected = before - np.float32(0.1) * made.optimizer.gradients[0].numpy()
     assert made.parameters == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize("head", [CATEGORICAL, GAUSSIAN], ids=lambda head: head.kind)
+@pytest.mark.parametrize("interval", [0, 4, 7])
+def test_the_entropy_coefficient_is_a_function_of_the_interval(interval: int, head: ActionHead):
+    made = Made(head=head, entropy=lambda interval: 0.5 - 0.0625 * interval)
+    _, _, gradient, explicit = updated(made, interval)
+    assert gradient == pytest.approx(explicit.numpy(), abs=2e-6)
+    constant = updated(Made(head=head), interval)[2]
+    assert np.abs(gradient - constant).max() > 1e-3
 
 
 def test_a_uniform_policy_has_the_entropy_log_n_and_kl_zero():

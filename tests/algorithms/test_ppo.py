@@ -111,6 +111,16 @@ def test_the_decoupled_objective_is_ppos_own_where_the_data_are_on_policy():
         assert np.abs(plain).max() > 1e-3
 
 
+@pytest.mark.parametrize("head", [CATEGORICAL, GAUSSIAN], ids=lambda head: head.kind)
+@pytest.mark.parametrize("interval", [0, 4, 7])
+def test_the_entropy_coefficient_is_a_function_of_the_interval(interval: int, head: ActionHead):
+    made = Made(PPO_SETTINGS, head, entropy=lambda interval: 0.5 - 0.0625 * interval)
+    agree(made, updated(made, interval=interval)[0])
+    constant = Made(PPO_SETTINGS, head)
+    updated(constant, interval=interval)
+    assert np.abs(made.parameters - constant.parameters).max() > 1e-3
+
+
 def test_slices_of_a_minibatch_add_up_to_it():
     made = Made(PPO_SETTINGS, microbatches=Microbatches(3), options={"shards": 2})
     agree(made, updated(made, 2)[0])

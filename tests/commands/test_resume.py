@@ -209,8 +209,24 @@ def test_the_best_policy_of_a_longer_run_is_that_of_one_of_its_evaluations(
 PPO = ["--num-envs=2", "--alpha=8", "--epochs=1", "--minibatches=2", "--hidden", "4"]
 
 
-def test_a_run_that_was_made_longer_twice_is_verified_as_it_was_made(terminal: Terminal):
-    short = ["--total-steps=64", "--evaluate-episodes=1", "--pool=inline", "--quiet", "--out=run"]
+SCHEDULES = [
+    ["--anneal"],
+    ["--no-anneal", "--entropy-coefficient=0.1", "--final-entropy-coefficient=0"],
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda flags: flags[-1])
+def test_a_run_that_was_made_longer_twice_is_verified_as_it_was_made(
+    terminal: Terminal, schedule: list[str]
+):
+    short = [
+        *schedule,
+        "--total-steps=64",
+        "--evaluate-episodes=1",
+        "--pool=inline",
+        "--quiet",
+        "--out=run",
+    ]
     assert terminal("train", "ppo", "CartPole-v1", *PPO, *short).code == 0
     longer = ["resume", "run", "--pool=inline", "--quiet"]
     assert terminal(*longer, "--total-steps=128").code == 0

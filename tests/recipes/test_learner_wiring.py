@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from drumline.algorithms import a2c_gradients, ppo_gradients
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
 from drumline.commands.run import train
 from drumline.recipes import learners
@@ -13,6 +14,7 @@ from drumline.recipes.a2c import A2C
 from drumline.recipes.actor_critic import parts_of
 from drumline.recipes.hts import HTS
 from drumline.recipes.impala import Impala
+from drumline.recipes.methods import config_from
 from drumline.recipes.ppo import PPO
 
 SMALL: dict[str, Any] = {
@@ -30,6 +32,8 @@ CONFIGS = {
     "ppo": HTS(**SMALL, learner="ppo", epochs=1, minibatches=1),
 }
 OPTIMIZERS = {TorchAdam: "adam", TorchRMSProp: "rmsprop"}
+SCHEDULED = ("learning_rate", "entropy_coefficient", "clip")
+LEARNERS = {"a2c": "A2C", "ppo": "PPO"}
 WATCHED = ("A2C", "PPO", "RolloutPreparation", "LearnedNetwork", "LearningState")
 
 Handed = dict[str, dict[str, Any]]
@@ -37,6 +41,25 @@ Handed = dict[str, dict[str, Any]]
 
 def handed(config: Any) -> Handed:
     """What each part of the learner is given, by the names that the config has for it."""
+    given, named = making_learner(config)
+    made = named[LEARNERS[config.learner]]
+    first = {name: made[name](0) for name in SCHEDULED if name in made}
+    return {
+        "settings": asdict(made["settings"]),
+        "learner": {"learners": made["shards"], **first},
+        "preparation": named["RolloutPreparation"],
+        "network": {"precision": named["LearnedNetwork"]["precision"]},
+        "optimizer": {"optimizer": OPTIMIZERS[type(given["LearningState"][1])]},
+    }
+
+
+def scheduled(config: Any, name: str) -> Any:
+    """The function of the interval that the learner is given."""
+    return making_learner(config)[1][LEARNERS[config.learner]][name]
+
+
+def making_learner(config: Any) -> tuple[dict[str, tuple[Any, ...]], Handed]:
+    """What the parts of the learner are given when it is made: in order, and by name."""
     given: dict[str, tuple[Any, ...]] = {}
     named: dict[str, dict[str, Any]] = {}
 
@@ -54,15 +77,7 @@ def handed(config: Any) -> Handed:
             watch(patch, name)
         parts = replace(parts_of(config), config=config, renewed=True)
         learners.make_learner(parts, pause=lambda: None)
-    made = named["A2C" if config.learner == "a2c" else "PPO"]
-    rates = {"learning_rate": made["learning_rate"](0), "learners": made["shards"]}
-    return {
-        "settings": asdict(made["settings"]),
-        "learner": rates | ({"clip": made["clip"](0)} if "clip" in made else {}),
-        "preparation": named["RolloutPreparation"],
-        "network": {"precision": named["LearnedNetwork"]["precision"]},
-        "optimizer": {"optimizer": OPTIMIZERS[type(given["LearningState"][1])]},
-    }
+    return given, named
 
 
 def changed(before: Handed, name: str, value: Any) -> Handed:
@@ -159,3 +174,61 @@ def test_a_rate_that_is_not_annealed_stays(tmp_path: Path, name: str):
     config = replace(RUNS[name], anneal=False, learning_rate=0.125)
     metrics = train(config, workers="inline", out=tmp_path / "run").metrics
     assert [row["learning_rate"] for row in metrics] == [0.125] * config.intervals
+
+
+LOSSES = [
+    (a2c_gradients, "a2c_loss_terms"),
+    (a2c_gradients, "a2c_loss"),
+    (ppo_gradients, "ppo_loss_terms"),
+    (ppo_gradients, "ppo_loss"),
+]
+
+
+def losses_of(patch: pytest.MonkeyPatch, config: Any, out: Path) -> list[dict[str, Any]]:
+    """What the losses of a run are given by name, in order."""
+    given: list[dict[str, Any]] = []
+
+    def watch(module: Any, name: str) -> None:
+        loss = getattr(module, name)
+
+        def computing(*some: Any, **named: Any) -> Any:
+            given.append(named)
+            return loss(*some, **named)
+
+        patch.setattr(module, name, computing)
+
+    for module, name in LOSSES:
+        watch(module, name)
+    train(config, workers="inline", out=out)
+    return given
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])  # written out, and by autograd
+@pytest.mark.parametrize("name", RUNS)
+def test_the_entropy_coefficient_goes_linearly_to_its_last_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, precision: Any
+):
+    config = replace(RUNS[name], precision=precision, entropy_coefficient=0.5)
+    config = replace(config, total_steps=8 * config.steps_per_update)
+    falling = replace(config, final_entropy_coefficient=0.25)
+    with monkeypatch.context() as patch:
+        given = losses_of(patch, falling, tmp_path / "falling")
+    found = [named["entropy_coefficient"] for named in given]
+    assert found == [0.5 - 0.03125 * interval for interval in range(8)]
+    given = losses_of(monkeypatch, config, tmp_path / "constant")
+    assert [named["entropy_coefficient"] for named in given] == [0.5] * 8
+
+
+def test_an_entropy_coefficient_may_rise_from_nothing_and_stays_exact_where_it_stays():
+    config = replace(CONFIGS["ppo"], final_entropy_coefficient=0.25)
+    coefficient = scheduled(config, "entropy_coefficient")
+    assert [coefficient(k) for k in (0, 2, 4)] == pytest.approx([0.0, 0.1, 0.2])
+    config = replace(config, entropy_coefficient=0.1, final_entropy_coefficient=0.1)
+    coefficient = scheduled(config, "entropy_coefficient")
+    assert {coefficient(k) for k in range(5)} == {0.1}
+
+
+def test_a_folder_from_before_there_were_schedules_has_none():
+    fields = asdict(CONFIGS["ppo"])
+    del fields["final_entropy_coefficient"]
+    assert config_from("hts", fields) == CONFIGS["ppo"]

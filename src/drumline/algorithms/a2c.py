@@ -19,13 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drumline.algorithms.a2c_gradients import (
-    A2CGradient,
-    A2CParts,
-    A2CWeights,
-    AutogradA2C,
-    Before,
-)
+from drumline.algorithms.a2c_gradients import A2CGradient, A2CParts, AutogradA2C, Before
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
@@ -52,7 +46,6 @@ class A2CSettings:
     """Steps of an n-step return; 0: GAE over the whole interval."""
     gae_lambda: float
     value_coefficient: float
-    entropy_coefficient: float
     max_gradient_norm: float
     correction: Correction
     ratio_bound: float = 1.0
@@ -60,7 +53,7 @@ class A2CSettings:
 
 
 class A2C:
-    """A `Learner`; `learning_rate` is a function of the interval."""
+    """A `Learner`; learning rate and entropy coefficient are functions of the interval."""
 
     def __init__(
         self,
@@ -70,7 +63,8 @@ class A2C:
         settings: A2CSettings,
         *,
         learning_rate: Callable[[int], float],
-        gradient: Callable[[LearnedNetwork, A2CWeights], A2CGradient] = AutogradA2C,
+        entropy_coefficient: Callable[[int], float],
+        gradient: Callable[[LearnedNetwork, float], A2CGradient] = AutogradA2C,
         shards: int = 1,
         pause: Pause = lambda: None,
     ):
@@ -79,8 +73,8 @@ class A2C:
         self._preparation = preparation
         self._settings = settings
         self._learning_rate = learning_rate
-        weights = A2CWeights(settings.value_coefficient, settings.entropy_coefficient)
-        self._gradient = gradient(network, weights)
+        self._entropy_coefficient = entropy_coefficient
+        self._gradient = gradient(network, settings.value_coefficient)
         self._shards = shards
         self._pause = pause
 
@@ -97,13 +91,16 @@ class A2C:
         rows = steps * environments
         bounds = [environments * s // self._shards for s in range(self._shards + 1)]
         gradient = at.gradient if self._shards == 1 else torch.zeros_like(at.gradient)
+        coefficient = self._entropy_coefficient(rollout.interval)
         parts: list[A2CParts] = []
         spread: list[tuple[Tensor, Tensor]] = []
         for first, last in pairwise(bounds):
             shard = _environments(data, first, last)
             before = self._gradient.begin(at, shard)
             values, targets, advantages = self._targets(shard, before)
-            for part in self._gradient.accumulate(targets, advantages, divisor=rows):
+            for part in self._gradient.accumulate(
+                targets, advantages, entropy_coefficient=coefficient, divisor=rows
+            ):
                 parts.append(part)
                 self._pause()
             spread.append((values.reshape(-1), targets.reshape(-1)))

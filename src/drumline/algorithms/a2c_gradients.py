@@ -8,7 +8,6 @@ begin ─ outputs and values of every row ─▶ targets and advantages ─ accu
 # (torch's own annotations are incomplete)
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -49,14 +48,6 @@ class Before(NamedTuple):
     final: Tensor
 
 
-@dataclass(frozen=True)
-class A2CWeights:
-    """What of the loss is fixed for a run."""
-
-    value_coefficient: float
-    entropy_coefficient: float
-
-
 class A2CGradient(Protocol):
     """Sets the gradient of `at`, the live or the frozen parameters of a network."""
 
@@ -65,7 +56,7 @@ class A2CGradient(Protocol):
         ...
 
     def accumulate(
-        self, targets: Tensor, advantages: Tensor, *, divisor: int
+        self, targets: Tensor, advantages: Tensor, *, entropy_coefficient: float, divisor: int
     ) -> Iterator[A2CParts]:
         """Set the gradient of the rows that were begun; yields after every part."""
         ...
@@ -74,9 +65,9 @@ class A2CGradient(Protocol):
 class AutogradA2C:
     """Any network, at any precision."""
 
-    def __init__(self, network: LearnedNetwork, weights: A2CWeights):
+    def __init__(self, network: LearnedNetwork, value_coefficient: float):
         self._network = network
-        self._weights = weights
+        self._value_coefficient = value_coefficient
         self._graphs: list[Evaluated] = []
 
     def begin(self, at: FlatParameters, shard: Prepared) -> Before:
@@ -97,7 +88,7 @@ class AutogradA2C:
         )
 
     def accumulate(
-        self, targets: Tensor, advantages: Tensor, *, divisor: int
+        self, targets: Tensor, advantages: Tensor, *, entropy_coefficient: float, divisor: int
     ) -> Iterator[A2CParts]:
         """Add up the gradients of as many rows at once as stay in the cache."""
         network, shard = self._network, self._shard
@@ -120,8 +111,8 @@ class AutogradA2C:
                 part.values,
                 advantages.reshape(-1)[rows],
                 targets.reshape(-1)[rows],
-                value_coefficient=self._weights.value_coefficient,
-                entropy_coefficient=self._weights.entropy_coefficient,
+                value_coefficient=self._value_coefficient,
+                entropy_coefficient=entropy_coefficient,
                 divisor=divisor,
             )
             loss.loss.backward()
@@ -139,9 +130,9 @@ class AutogradA2C:
 class MLPA2C:
     """The MLP in float32: the same gradient to rounding, without autograd's bookkeeping."""
 
-    def __init__(self, network: LearnedNetwork, weights: A2CWeights):
+    def __init__(self, network: LearnedNetwork, value_coefficient: float):
         self._network = network
-        self._weights = weights
+        self._value_coefficient = value_coefficient
         self._passes = {
             id(at): MLPGradients(network.spec, at.values.numpy(), at.gradient.numpy())
             for at in (network.live, network.frozen)
@@ -165,7 +156,7 @@ class MLPA2C:
         return Before(rows, torch.from_numpy(tail), torch.from_numpy(final))
 
     def accumulate(
-        self, targets: Tensor, advantages: Tensor, *, divisor: int
+        self, targets: Tensor, advantages: Tensor, *, entropy_coefficient: float, divisor: int
     ) -> Iterator[A2CParts]:
         """Set the gradient of all rows at once."""
         shard = self._shard
@@ -179,8 +170,8 @@ class MLPA2C:
             self._values,
             advantages.reshape(-1).numpy(),
             targets.reshape(-1).numpy(),
-            value_coefficient=self._weights.value_coefficient,
-            entropy_coefficient=self._weights.entropy_coefficient,
+            value_coefficient=self._value_coefficient,
+            entropy_coefficient=entropy_coefficient,
             divisor=divisor,
         )
         d_outputs = terms.d_outputs(loss.d_log_probs, loss.d_entropy)

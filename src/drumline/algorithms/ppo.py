@@ -14,7 +14,7 @@ at θ_k).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -51,7 +51,6 @@ class PPOSettings:
     clip_values: bool
     normalize_advantages: bool
     value_coefficient: float
-    entropy_coefficient: float
     max_gradient_norm: float
     target_kl: float
     """The epochs end when a minibatch's KL exceeds 1.5 times this; 0: never."""
@@ -59,8 +58,16 @@ class PPOSettings:
     seed: int
 
 
+class Scheduled(NamedTuple):
+    """What the interval decides."""
+
+    learning_rate: float
+    clip: float
+    entropy_coefficient: float
+
+
 class PPO:
-    """A `Learner`; learning rate and clip range are functions of the interval."""
+    """A `Learner`; what is `Scheduled` comes from functions of the interval."""
 
     def __init__(
         self,
@@ -71,6 +78,7 @@ class PPO:
         *,
         learning_rate: Callable[[int], float],
         clip: Callable[[int], float],
+        entropy_coefficient: Callable[[int], float],
         gradient: Callable[[LearnedNetwork, PPOWeights], PPOGradient] = AutogradPPO,
         shards: int = 1,
         pause: Pause = lambda: None,
@@ -81,9 +89,8 @@ class PPO:
         self._settings = settings
         self._learning_rate = learning_rate
         self._clip = clip
-        weights = PPOWeights(
-            settings.clip_values, settings.value_coefficient, settings.entropy_coefficient
-        )
+        self._entropy_coefficient = entropy_coefficient
+        weights = PPOWeights(settings.clip_values, settings.value_coefficient)
         self._gradient = gradient(network, weights)
         self._shards = shards
         self._pause = pause
@@ -98,10 +105,10 @@ class PPO:
         start, inner = network.live.values.clone(), network.frozen.values.clone()
         if settings.correction == "delayed":
             network.live.values.copy_(inner)
-        rate, clip = self._learning_rate(rollout.interval), self._clip(rollout.interval)
+        scheduled = self._scheduled(rollout.interval)
         before = self._learning.saved()
         try:
-            metrics = self._epochs(rollout.interval, data, batch, rate, clip)
+            metrics = self._epochs(rollout.interval, data, batch, scheduled)
         except BaseException:
             network.live.values.copy_(start)
             self._learning.restore(before)
@@ -112,7 +119,7 @@ class PPO:
         metrics["explained_variance"] = explained_variance(
             torch.from_numpy(batch.values), torch.from_numpy(batch.targets)
         )
-        metrics["learning_rate"] = rate
+        metrics["learning_rate"] = scheduled.learning_rate
         metrics["gradient_steps"] = float(self._learning.optimizer.steps)
         return metrics
 
@@ -168,8 +175,13 @@ class PPO:
             advantages.reshape(-1).numpy(),
         )
 
+    def _scheduled(self, interval: int) -> Scheduled:
+        return Scheduled(
+            self._learning_rate(interval), self._clip(interval), self._entropy_coefficient(interval)
+        )
+
     def _epochs(
-        self, interval: int, data: Prepared, batch: PPOBatch, rate: float, clip: float
+        self, interval: int, data: Prepared, batch: PPOBatch, scheduled: Scheduled
     ) -> Metrics:
         settings, environments = self._settings, data.rewards.shape[1]
         names = PPOParts._fields
@@ -180,7 +192,7 @@ class PPO:
             for number in range(settings.minibatches):
                 chosen = [_part(shard, number, settings.minibatches) for shard in order]
                 where = f"interval {interval}, epoch {epoch}, minibatch {number}"
-                parts, norm = self._step(batch, chosen, rate, clip, where)
+                parts, norm = self._step(batch, chosen, scheduled, where)
                 sums = {name: sum(getattr(x, name) for x in parts) for name in names}
                 for name in names:
                     totals[name] += sums[name]
@@ -201,7 +213,7 @@ class PPO:
         return order
 
     def _step(
-        self, batch: PPOBatch, chosen: list[np.ndarray], rate: float, clip: float, where: str
+        self, batch: PPOBatch, chosen: list[np.ndarray], scheduled: Scheduled, where: str
     ) -> tuple[list[PPOParts], float]:
         network, settings = self._network, self._settings
         rows = chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
@@ -215,7 +227,12 @@ class PPO:
         for shard in chosen:
             end = start + len(shard)
             for part in self._gradient(
-                batch, shard, advantages[start:end], clip=clip, divisor=len(rows)
+                batch,
+                shard,
+                advantages[start:end],
+                clip=scheduled.clip,
+                entropy_coefficient=scheduled.entropy_coefficient,
+                divisor=len(rows),
             ):
                 parts.append(part)
                 self._pause()
@@ -225,7 +242,7 @@ class PPO:
         total = gradient if total is None else total
         norm = clip_by_global_norm_(total, settings.max_gradient_norm)
         self._learning.refuse_unfinite(norm, where)
-        self._learning.optimizer.step(network.live.values, total, rate)
+        self._learning.optimizer.step(network.live.values, total, scheduled.learning_rate)
         return parts, norm
 
 

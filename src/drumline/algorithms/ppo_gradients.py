@@ -48,7 +48,6 @@ class PPOWeights:
 
     clip_values: bool
     value_coefficient: float
-    entropy_coefficient: float
 
 
 class PPOGradient(Protocol):
@@ -61,6 +60,7 @@ class PPOGradient(Protocol):
         advantages: np.ndarray,
         *,
         clip: float,
+        entropy_coefficient: float,
         divisor: int,
     ) -> Iterator[PPOParts]:
         """Yield after every part: whoever has to look after others can do so in between."""
@@ -81,6 +81,7 @@ class AutogradPPO:
         advantages: np.ndarray,
         *,
         clip: float,
+        entropy_coefficient: float,
         divisor: int,
     ) -> Iterator[PPOParts]:
         """Add up the gradients of as many rows at once as stay in the cache."""
@@ -105,7 +106,7 @@ class AutogradPPO:
                 clip=clip,
                 value_clip=clip if weights.clip_values else None,
                 value_coefficient=weights.value_coefficient,
-                entropy_coefficient=weights.entropy_coefficient,
+                entropy_coefficient=entropy_coefficient,
                 divisor=divisor,
             )
             loss.loss.backward()
@@ -131,6 +132,7 @@ class MLPPPO:
         advantages: np.ndarray,
         *,
         clip: float,
+        entropy_coefficient: float,
         divisor: int,
     ) -> Iterator[PPOParts]:
         """Set the gradient from the first rows, and add those of the others."""
@@ -153,7 +155,7 @@ class MLPPPO:
                 clip=clip,
                 value_clip=clip if weights.clip_values else None,
                 value_coefficient=weights.value_coefficient,
-                entropy_coefficient=weights.entropy_coefficient,
+                entropy_coefficient=entropy_coefficient,
                 divisor=divisor,
             )
             self._passes.backward(terms.d_outputs(loss.d_log_probs, loss.d_entropy), loss.d_values)

@@ -34,7 +34,7 @@ class A2C(UnrollConfig, SynchronousConfig):
     learning_rate: float = 7e-4
     """Step size of the optimiser at the start."""
     entropy_coefficient: float = 0.01
-    """Weight of the entropy bonus."""
+    """Weight of the entropy bonus at the start."""
     evaluate_every: int = 1000
     """Updates between evaluations; 0: only at the end."""
 

@@ -46,7 +46,9 @@ class ActorCriticConfig:
     value_coefficient: float = 0.5
     """Weight of the value loss."""
     entropy_coefficient: float = 0.0
-    """Weight of the entropy bonus."""
+    """Weight of the entropy bonus at the start."""
+    final_entropy_coefficient: float | None = None
+    """Weight that the entropy bonus goes to linearly over the run; left out: it stays."""
     max_gradient_norm: float = 0.5
     """Every gradient is scaled down to this norm."""
     normalize_observations: bool = False

@@ -40,13 +40,16 @@ def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
     )
     learning = LearningState(network.live, _OPTIMIZERS[config.optimizer](initial.size))
     make = _a2c if config.learner == "a2c" else _ppo
+    rate = config.learning_rate
+    bonus, last = config.entropy_coefficient, config.final_entropy_coefficient
     learner = make(
         config,
         written_out,
         network=network,
         learning=learning,
         preparation=_preparation(parts),
-        learning_rate=_linear(config.learning_rate, config.intervals if config.anneal else 0),
+        learning_rate=_linear(rate, 0.0 if config.anneal else rate, config.intervals),
+        entropy_coefficient=_linear(bonus, bonus if last is None else last, config.intervals),
         shards=config.learners,
         pause=pause,
     )
@@ -74,7 +77,6 @@ def _a2c(config: Any, written_out: bool, **parts: Any) -> Learner:
         unroll=config.unroll,
         gae_lambda=config.gae_lambda,
         value_coefficient=config.value_coefficient,
-        entropy_coefficient=config.entropy_coefficient,
         max_gradient_norm=config.max_gradient_norm,
         correction=config.correction_used,
     )
@@ -91,7 +93,6 @@ def _ppo(config: Any, written_out: bool, **parts: Any) -> Learner:
         clip_values=config.clip_values,
         normalize_advantages=config.normalize_advantages,
         value_coefficient=config.value_coefficient,
-        entropy_coefficient=config.entropy_coefficient,
         max_gradient_norm=config.max_gradient_norm,
         target_kl=config.target_kl,
         correction=config.correction_used,
@@ -101,11 +102,11 @@ def _ppo(config: Any, written_out: bool, **parts: Any) -> Learner:
     return PPO(settings=settings, gradient=gradient, clip=lambda interval: config.clip, **parts)
 
 
-def _linear(start: float, intervals: int) -> Callable[[int], float]:
-    """Return a rate that falls linearly to 0 over the intervals; constant if there are none."""
-    if not intervals:
+def _linear(start: float, end: float, intervals: int) -> Callable[[int], float]:
+    """Return what goes linearly from `start` to `end`, which the interval after the last has."""
+    if start == end:  # exactly, which the sum below need not be
         return lambda interval: start
-    return lambda interval: start * (1.0 - interval / intervals)
+    return lambda interval: start * (1.0 - interval / intervals) + end * (interval / intervals)
 
 
 class _OnThreads:

@@ -95,7 +95,7 @@ METHODS: dict[str, Method] = {
 }
 
 
-_LATE: dict[str, Any] = {"strategy_budget": 0}
+_LATE: dict[str, Any] = {"strategy_budget": 0, "final_entropy_coefficient": None}
 """Fields that older run folders lack, and what they did."""
 
 
