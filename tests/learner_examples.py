@@ -127,6 +127,7 @@ class Made:
     live: int = 2
     optimizer: TorchOptimizer = field(default_factory=Downhill)
     entropy: Callable[[int], float] = lambda interval: ENTROPY
+    clip: Callable[[int], float] = lambda interval: CLIP
     normalize: bool = False
     scale: bool = False
     microbatches: Microbatches = field(default_factory=lambda: Microbatches(4096))
@@ -162,7 +163,7 @@ class Made:
                 self.settings,
                 learning_rate=lambda k: RATE,
                 entropy_coefficient=self.entropy,
-                clip=lambda k: CLIP,
+                clip=self.clip,
                 gradient=MLPPPO if self.written_out else AutogradPPO,
                 **self.options,
             )
@@ -395,7 +396,7 @@ def _ppo_loss(
 ) -> tuple[Tensor, float]:
     rollout, settings = now.rollout, made.settings
     assert isinstance(settings, PPOSettings)
-    coefficient = made.entropy(rollout.interval)
+    clip, coefficient = made.clip(rollout.interval), made.entropy(rollout.interval)
     outputs, values = now.evaluate(rollout.observations[:-1].reshape(-1, SIZE)[chosen])
     actions = rollout.actions.reshape(-1, *now.spec.head.action_shape)[chosen]
     log_probs, entropy = log_prob_and_entropy(now.spec.head, outputs, torch.from_numpy(actions))
@@ -407,12 +408,12 @@ def _ppo_loss(
     for row, place in enumerate(chosen):
         difference = log_probs[row].double() - float(old_log_probs.reshape(-1)[place])
         ratio, advantage = difference.exp(), float(advantages[row])
-        surrogate = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage)
+        surrogate = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
         target = float(rows.targets.reshape(-1)[place])
         old = float(old_values[:STEPS].reshape(-1)[place])
         error = (values[row].double() - target) ** 2
         if settings.clip_values:
-            near = old + (values[row].double() - old).clamp(-CLIP, CLIP)
+            near = old + (values[row].double() - old).clamp(-clip, clip)
             error = torch.maximum(error, (near - target) ** 2)
         total = total - surrogate + settings.value_coefficient * 0.5 * error
         total = total - coefficient * entropy[row].double()

@@ -121,6 +121,17 @@ def test_the_entropy_coefficient_is_a_function_of_the_interval(interval: int, he
     assert np.abs(made.parameters - constant.parameters).max() > 1e-3
 
 
+@pytest.mark.parametrize("correction", ["decoupled", "ppo-ratio", "delayed", "vtrace", "none"])
+@pytest.mark.parametrize("interval", [0, 4, 7])
+def test_the_clip_range_is_a_function_of_the_interval(interval: int, correction: Any):
+    settings = replace(PPO_SETTINGS, correction=correction)
+    made = Made(settings, clip=lambda interval: 0.04 - 0.005 * interval)
+    agree(made, updated(made, interval=interval)[0])
+    constant = Made(settings)
+    updated(constant, interval=interval)
+    assert np.abs(made.parameters - constant.parameters).max() > 1e-3
+
+
 def test_slices_of_a_minibatch_add_up_to_it():
     made = Made(PPO_SETTINGS, microbatches=Microbatches(3), options={"shards": 2})
     agree(made, updated(made, 2)[0])

@@ -212,6 +212,7 @@ PPO = ["--num-envs=2", "--alpha=8", "--epochs=1", "--minibatches=2", "--hidden",
 SCHEDULES = [
     ["--anneal"],
     ["--no-anneal", "--entropy-coefficient=0.1", "--final-entropy-coefficient=0"],
+    ["--no-anneal", "--learning-rate=0.03", "--epochs=8", "--anneal-clip"],
 ]
 
 

@@ -219,6 +219,21 @@ def test_the_entropy_coefficient_goes_linearly_to_its_last_value(
     assert [named["entropy_coefficient"] for named in given] == [0.5] * 8
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_clip_range_falls_linearly_to_nothing_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: Any
+):
+    config = replace(CONFIGS["ppo"], precision=precision, clip=0.25, clip_values=True)
+    config = replace(config, total_steps=8 * config.steps_per_update)
+    with monkeypatch.context() as patch:
+        given = losses_of(patch, replace(config, anneal_clip=True), tmp_path / "falling")
+    for name in ("clip", "value_clip"):
+        assert [named[name] for named in given] == [0.25 - 0.03125 * k for k in range(8)]
+    given = losses_of(monkeypatch, config, tmp_path / "constant")
+    for name in ("clip", "value_clip"):
+        assert [named[name] for named in given] == [0.25] * 8
+
+
 def test_an_entropy_coefficient_may_rise_from_nothing_and_stays_exact_where_it_stays():
     config = replace(CONFIGS["ppo"], final_entropy_coefficient=0.25)
     coefficient = scheduled(config, "entropy_coefficient")
@@ -230,5 +245,6 @@ def test_an_entropy_coefficient_may_rise_from_nothing_and_stays_exact_where_it_s
 
 def test_a_folder_from_before_there_were_schedules_has_none():
     fields = asdict(CONFIGS["ppo"])
-    del fields["final_entropy_coefficient"]
+    for name in ("final_entropy_coefficient", "anneal_clip"):
+        del fields[name]
     assert config_from("hts", fields) == CONFIGS["ppo"]

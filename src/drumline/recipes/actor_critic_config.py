@@ -134,7 +134,9 @@ class EpochsConfig:
     minibatches: int = 32
     """ppo: steps per pass."""
     clip: float = 0.2
-    """ppo: how far the ratio may move."""
+    """ppo: how far the ratio may move, at the start."""
+    anneal_clip: bool = False
+    """ppo: let that fall linearly to 0 over the run."""
     clip_values: bool = False
     """ppo: clip the value loss alike."""
     normalize_advantages: bool = True

@@ -98,8 +98,9 @@ def _ppo(config: Any, written_out: bool, **parts: Any) -> Learner:
         correction=config.correction_used,
         seed=config.seed,
     )
+    clip = _linear(config.clip, 0.0 if config.anneal_clip else config.clip, config.intervals)
     gradient = MLPPPO if written_out else AutogradPPO
-    return PPO(settings=settings, gradient=gradient, clip=lambda interval: config.clip, **parts)
+    return PPO(settings=settings, gradient=gradient, clip=clip, **parts)
 
 
 def _linear(start: float, end: float, intervals: int) -> Callable[[int], float]:

@@ -95,7 +95,11 @@ METHODS: dict[str, Method] = {
 }
 
 
-_LATE: dict[str, Any] = {"strategy_budget": 0, "final_entropy_coefficient": None}
+_LATE: dict[str, Any] = {
+    "strategy_budget": 0,
+    "final_entropy_coefficient": None,
+    "anneal_clip": False,
+}
 """Fields that older run folders lack, and what they did."""
 
 
