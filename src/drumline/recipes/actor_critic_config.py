@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from drumline.recipes.searched_policy import refuse_nonpositive
+from drumline.recipes.refused_values import refuse_nonpositive, refuse_outside_unit
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class ActorCriticConfig:
         positive = ["total_steps", "num_envs", "alpha", "learners", "learner_threads"]
         refuse_nonpositive(self, *positive, "learning_rate", "max_gradient_norm")
         refuse_nonpositive(self, "evaluate_episodes")
-        refuse_no_fraction("discount", self.discount)
+        refuse_outside_unit(self, "discount")
         if self.scale_rewards and self.clip_rewards:
             raise ValueError(
                 "--scale-rewards and --clip-rewards both change what is learned from: leave one "
@@ -114,7 +114,7 @@ class SynchronousConfig(ActorCriticConfig):
 
     def __post_init__(self) -> None:
         ActorCriticConfig.__post_init__(self)
-        refuse_no_fraction("gae-lambda", self.gae_lambda)
+        refuse_outside_unit(self, "gae_lambda")
 
 
 @dataclass(frozen=True)
@@ -143,12 +143,6 @@ class EpochsConfig:
     """ppo: give each minibatch's advantages mean 0 and std 1."""
     target_kl: float = 0.0
     """ppo: end an update when a minibatch's KL exceeds 1.5 times this; 0: never."""
-
-
-def refuse_no_fraction(flag: str, value: float) -> None:
-    """Raise for a value outside [0, 1]."""
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"--{flag} must be in [0, 1], got {value}")
 
 
 def refuse_unusable_epochs(config: EpochsConfig) -> None:

@@ -14,16 +14,10 @@ from drumline.envs.packages import environment_packages
 from drumline.functional.population_control import controlled_probability, fixed_probability
 from drumline.recipes.aes_population import AESPopulation, PopulationPlan
 from drumline.recipes.layout import SteadyLayout
-from drumline.recipes.population_config import (
-    CLOCKS,
-    ClockConfig,
-    RefiningConfig,
-    refuse_negative,
-    refuse_outside_unit,
-)
+from drumline.recipes.population_config import CLOCKS, ClockConfig, RefiningConfig
 from drumline.recipes.published_learner import first_critics
 from drumline.recipes.refining import refining_parts
-from drumline.recipes.searched_policy import refuse_nonpositive
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.recipes.steady import SteadyRecipe
 from drumline.recipes.strategies import ASYNC_ES, StrategyNumbers, make_strategy
 from drumline.recipes.update_rules import RuleNumbers, make_update_rules

@@ -14,12 +14,8 @@ from drumline.functional.moments import inverse_std_unless_constant
 from drumline.policies.spec import initial_parameters
 from drumline.recipes.layout import SearchLayout
 from drumline.recipes.population import PopulationRecipe
-from drumline.recipes.searched_policy import (
-    environment_and_policy,
-    make_noise,
-    refuse_nonpositive,
-    searching_packages,
-)
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
+from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
 from drumline.schedules.generational import GenerationPlan
 from drumline.workers.evaluator import EvaluatorSpec
 
@@ -76,6 +72,7 @@ class ARS:
         refuse_nonpositive(
             self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
         )
+        refuse_negative(self, "evaluate_every")
         if not 0 <= self.top_directions <= self.population_size // 2:
             raise ValueError(
                 f"--top-directions must be 0 to {self.population_size // 2}, "

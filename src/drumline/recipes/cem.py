@@ -12,8 +12,8 @@ from drumline.envs.packages import environment_packages
 from drumline.recipes.layout import Layout
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.population import PopulationRecipe
-from drumline.recipes.population_config import TrainingConfig, refuse_outside_unit
-from drumline.recipes.searched_policy import refuse_nonpositive
+from drumline.recipes.population_config import TrainingConfig
+from drumline.recipes.refused_values import refuse_nonpositive, refuse_outside_unit
 from drumline.schedules.generational import GenerationPlan
 from drumline.workers.evaluator import EvaluatorSpec
 

@@ -13,7 +13,7 @@ from drumline.recipes.layout import Layout
 from drumline.recipes.population_config import CLOCKS, ClockConfig, RefiningConfig
 from drumline.recipes.published_learner import first_critics
 from drumline.recipes.refining import refining_parts, scaled_steps
-from drumline.recipes.searched_policy import refuse_nonpositive
+from drumline.recipes.refused_values import refuse_nonpositive
 from drumline.recipes.steady import SteadyRecipe
 
 METHOD = "cem-rl"

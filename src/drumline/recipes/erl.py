@@ -15,13 +15,9 @@ from drumline.policies.mlp import uniform_vector
 from drumline.recipes.erl_population import ERLPlan, ERLPopulation
 from drumline.recipes.layout import Layout
 from drumline.recipes.learned_actor import learned_actor
-from drumline.recipes.population_config import (
-    OffPolicyConfig,
-    refuse_negative,
-    refuse_outside_unit,
-)
+from drumline.recipes.population_config import OffPolicyConfig
 from drumline.recipes.refining import replay_shape, scaled_steps
-from drumline.recipes.searched_policy import refuse_nonpositive
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.recipes.steady import SteadyRecipe
 from drumline.recipes.td3_jobs import TD3JobsSpec
 from drumline.types import State

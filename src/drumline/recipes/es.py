@@ -14,12 +14,8 @@ from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.policies.spec import initial_parameters
 from drumline.recipes.layout import SearchLayout
 from drumline.recipes.population import PopulationRecipe
-from drumline.recipes.searched_policy import (
-    environment_and_policy,
-    make_noise,
-    refuse_nonpositive,
-    searching_packages,
-)
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
+from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
 from drumline.schedules.generational import GenerationPlan
 from drumline.workers.evaluator import EvaluatorSpec
 
@@ -100,10 +96,8 @@ class ES:
         refuse_nonpositive(
             self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
         )
-        for name in ("obs_stat_probability", "subset_fraction"):
-            value = getattr(self, name)
-            if not 0.0 <= value <= 1.0:
-                raise ValueError(f"--{name.replace('_', '-')} must be in [0, 1], got {value}")
+        refuse_negative(self, "evaluate_every")
+        refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
 
 
 def preset(env_id: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from drumline.recipes.actor_critic_presets import (
 )
 from drumline.recipes.free_course import FreeCourse
 from drumline.recipes.layout import ActorLayout
+from drumline.recipes.refused_values import refuse_nonpositive
 from drumline.recipes.rotation import RotationRecipe
-from drumline.recipes.searched_policy import refuse_nonpositive
 from drumline.recipes.staff import Staff, counted
 
 METHOD = "impala"

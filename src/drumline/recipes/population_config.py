@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from drumline.recipes.searched_policy import refuse_nonpositive
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.recipes.virtual_costs import GradientRate, gradient_work
 from drumline.schedules.event_order import VirtualCosts
 
@@ -159,19 +159,3 @@ CLOCKS: dict[str, dict[str, int]] = {
     "Humanoid-v5": {"env_step_cost": 550_000},
 }
 """What the clock's presets say of environments."""
-
-
-def refuse_negative(config: Any, *names: str) -> None:
-    """Raise for the first named field that is below 0."""
-    for name in names:
-        value = getattr(config, name)
-        if value < 0:
-            raise ValueError(f"--{name.replace('_', '-')} must be 0 or more, got {value}")
-
-
-def refuse_outside_unit(config: Any, *names: str) -> None:
-    """Raise for the first named field that is not in [0, 1]."""
-    for name in names:
-        value = getattr(config, name)
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"--{name.replace('_', '-')} must be in [0, 1], got {value}")

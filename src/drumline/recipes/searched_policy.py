@@ -14,14 +14,6 @@ from drumline.protocols import PublishedLayout
 from drumline.runtime.shared_arrays import SharedArrays
 
 
-def refuse_nonpositive(config: Any, *names: str) -> None:
-    """Raise for the first named field that is not above 0."""
-    for name in names:
-        value = getattr(config, name)
-        if not value > 0:
-            raise ValueError(f"--{name.replace('_', '-')} must be above 0, got {value}")
-
-
 def environment_and_policy(
     config: Any, policy: str, hidden: tuple[int, ...], *, bias: bool = True, zero: bool = False
 ) -> tuple[EnvironmentSpec, PolicySpec]:

@@ -8,7 +8,7 @@ from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages
 from drumline.recipes.layout import Layout
 from drumline.recipes.learned_actor import learned_actor, truncation_slots
-from drumline.recipes.searched_policy import refuse_nonpositive
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.recipes.stream import StreamRecipe
 from drumline.schedules.single_stream import SingleStreamPlan
 
@@ -77,15 +77,9 @@ class TD3:
         positive = ["total_steps", "frame_skip", "steps_per_update", "replay_size", "batch_size"]
         positive += ["learning_rate", "policy_delay", "learner_threads", "evaluate_episodes"]
         refuse_nonpositive(self, *positive)
-        for name in ("discount", "polyak"):
-            value = getattr(self, name)
-            if not 0.0 <= value <= 1.0:
-                raise ValueError(f"--{name.replace('_', '-')} must be in [0, 1], got {value}")
-        for name in ("target_noise", "target_noise_clip", "exploration_noise", "random_steps"):
-            if getattr(self, name) < 0:
-                raise ValueError(
-                    f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
-                )
+        refuse_outside_unit(self, "discount", "polyak")
+        refuse_negative(self, "target_noise", "target_noise_clip", "exploration_noise")
+        refuse_negative(self, "random_steps", "evaluate_every")
         if not self.hidden or min(self.hidden) < 1:
             raise ValueError(f"--hidden needs layers of 1 or more, got {self.hidden}")
         if self.replay_size < self.batch_size:
