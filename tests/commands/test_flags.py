@@ -103,6 +103,58 @@ def test_halves_of_what_one_process_steps_are_refused_in_one_sentence(terminal: 
     assert terminal(*words, "--halves=2", "--executors=2", "--print-config").code == 0
 
 
+EVERY = ("hts", "a2c", "ppo", "impala")
+CLIPPED = ("hts", "ppo")
+REFUSED = [
+    *((EVERY, name, "nan", "a finite number") for name in ("learning-rate", "discount")),
+    (EVERY, "learning-rate", "inf", "a finite number"),
+    (EVERY, "max-gradient-norm", "inf", "a finite number"),
+    (EVERY, "max-gradient-norm", "-0.5", "above 0"),
+    (EVERY, "value-coefficient", "nan", "a finite number"),
+    (EVERY, "value-coefficient", "-0.5", "0 or more"),
+    (EVERY, "entropy-coefficient", "nan", "a finite number"),
+    (EVERY, "entropy-coefficient", "-0.01", "0 or more"),
+    (EVERY, "final-entropy-coefficient", "inf", "a finite number"),
+    (EVERY, "final-entropy-coefficient", "-0.01", "0 or more"),
+    (EVERY, "renew-intervals", "-3", "0 or more"),
+    (EVERY, "truncations-per-interval", "-3", "0 or more"),
+    (EVERY, "evaluate-every", "-3", "0 or more"),
+    (("hts", "a2c", "ppo"), "gae-lambda", "nan", "a finite number"),
+    (("hts", "a2c"), "unroll", "-1", "0 or more"),
+    (CLIPPED, "clip", "nan", "a finite number"),
+    (CLIPPED, "clip", "inf", "a finite number"),
+    (CLIPPED, "target-kl", "nan", "a finite number"),
+    (CLIPPED, "target-kl", "-1.0", "0 or more"),
+    (("es", "ars", "td3"), "evaluate-every", "-3", "0 or more"),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value", "words"),
+    [(method, *case) for methods, *case in REFUSED for method in methods],
+)
+def test_a_number_that_cannot_be_is_refused_before_there_is_a_run(
+    terminal: Terminal, method: str, name: str, value: str, words: str
+):
+    said = refusal(terminal, method, f"--{name}={value}")
+    assert said == f"--{name} must be {words}, got {value}"
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_layers_without_units_are_refused(terminal: Terminal, method: str):
+    said = refusal(terminal, method, "--hidden", "8", "0")
+    assert said == "--hidden needs layers of 1 or more, got (8, 0)"
+
+
+def refusal(terminal: Terminal, method: str, *flags: str) -> str:
+    """What a training that is refused says between the lines that frame it."""
+    code, out, err = terminal("train", method, "CartPole-v1", *flags, "--out=run")
+    assert (code, out) == (2, "")
+    assert not Path("run").exists()
+    words = " ".join(err.replace("│", " ").split())
+    return words.partition("Error parsing config: ")[2].partition(" ──")[0]
+
+
 def test_quiet_prints_nothing_and_no_tensorboard_leaves_its_file_out(terminal: Terminal):
     ended = terminal("train", "es", "CartPole-v1", *TINY, "--quiet", "--out=run")
     assert ended == (0, "", "")

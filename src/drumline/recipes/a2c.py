@@ -13,6 +13,7 @@ from drumline.recipes.actor_critic_presets import (
 )
 from drumline.recipes.layout import LockstepLayout
 from drumline.recipes.lockstep import lockstep_recipe
+from drumline.recipes.refused_values import refuse_negative
 from drumline.recipes.rotation import RotationRecipe
 
 METHOD = "a2c"
@@ -37,6 +38,10 @@ class A2C(UnrollConfig, SynchronousConfig):
     """Weight of the entropy bonus at the start."""
     evaluate_every: int = 1000
     """Updates between evaluations; 0: only at the end."""
+
+    def __post_init__(self) -> None:
+        refuse_negative(self, "unroll")
+        SynchronousConfig.__post_init__(self)
 
 
 def preset(env_id: str) -> dict[str, Any]:

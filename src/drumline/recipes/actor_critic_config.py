@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from drumline.recipes.refused_values import refuse_nonpositive, refuse_outside_unit
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,13 @@ class ActorCriticConfig:
         positive = ["total_steps", "num_envs", "alpha", "learners", "learner_threads"]
         refuse_nonpositive(self, *positive, "learning_rate", "max_gradient_norm")
         refuse_nonpositive(self, "evaluate_episodes")
+        refuse_negative(self, "value_coefficient", "entropy_coefficient")
+        if self.final_entropy_coefficient is not None:
+            refuse_negative(self, "final_entropy_coefficient")
+        refuse_negative(self, "renew_intervals", "truncations_per_interval", "evaluate_every")
         refuse_outside_unit(self, "discount")
+        if any(size < 1 for size in self.hidden):
+            raise ValueError(f"--hidden needs layers of 1 or more, got {self.hidden}")
         if self.scale_rewards and self.clip_rewards:
             raise ValueError(
                 "--scale-rewards and --clip-rewards both change what is learned from: leave one "
@@ -148,6 +154,7 @@ class EpochsConfig:
 def refuse_unusable_epochs(config: EpochsConfig) -> None:
     """Raise for values of PPO's own that could never work."""
     refuse_nonpositive(config, "epochs", "minibatches", "clip")
+    refuse_negative(config, "target_kl")
 
 
 def refuse_uneven_minibatches(config: ActorCriticConfig, minibatches: int) -> None:

@@ -23,6 +23,7 @@ from drumline.recipes.actor_critic_presets import (
 )
 from drumline.recipes.interval_course import IntervalCourse
 from drumline.recipes.layout import RotationLayout
+from drumline.recipes.refused_values import refuse_negative
 from drumline.recipes.rotation import RotationRecipe
 from drumline.recipes.staff import Staff, counted
 from drumline.schedules.intervals import RotationPlan
@@ -50,6 +51,7 @@ class HTS(EpochsConfig, UnrollConfig, SynchronousConfig):
 
     def __post_init__(self) -> None:
         refuse_unusable_epochs(self)
+        refuse_negative(self, "unroll")
         legal = CORRECTIONS[self.learner]
         if self.correction not in ("auto", *legal):
             raise ValueError(
