@@ -134,6 +134,20 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected: Any
     assert lasting_bytes(again.path) == expected[name]
 
 
+@pytest.mark.parametrize("config", [PPO, A2C], ids=["ppo", "a2c"])
+def test_the_schedules_of_a_resumed_run_go_on_where_they_were(
+    tmp_path: Path, expected: Any, config: HTS
+):
+    scheduled = replace(
+        config, entropy_coefficient=0.01, final_entropy_coefficient=0.1, anneal_clip=True
+    )
+    whole = lasting_bytes(train(scheduled, workers="inline", out=tmp_path / "whole").path)
+    layout = RotationLayout(executors=2)
+    folder = run_on(tmp_path / "run", scheduled, layout, last_update=5)
+    assert lasting_bytes(resume(folder, RotationLayout(pool="inline")).path) == whole
+    assert whole != expected[config.learner]
+
+
 STOPPED = HTS(
     env="CartPole-v1",
     total_steps=6_144,
