@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typed_commands import Terminal
@@ -11,10 +12,19 @@ from drumline.runs.folder import RunFolder
 METRICS = "update,env_steps,wall_seconds,episode_return_mean\n"
 
 
-def recorded(name: str, seed: int, score: float, *, std: float = 0.1, updates: int = 10) -> None:
-    config = {"env": "CartPole-v1", "seed": seed, "std": std}
+def recorded(
+    name: str,
+    seed: int,
+    score: float,
+    *,
+    std: float = 0.1,
+    updates: int = 10,
+    method: str = "es",
+    settings: dict[str, Any] | None = None,
+) -> None:
+    config = {"env": "CartPole-v1", "seed": seed, "std": std, **(settings or {})}
     folder = RunFolder.create(
-        Path(name), method="es", env_id="CartPole-v1", seed=seed, document={"config": config}
+        Path(name), method=method, env_id="CartPole-v1", seed=seed, document={"config": config}
     )
     rows = [f"{i},{100 * i},{i * std},{score * i}\n" for i in range(1, updates + 1)]
     folder.metrics_csv.write_text(METRICS + "".join(rows))
@@ -41,6 +51,19 @@ def test_seeds_are_one_group_and_other_settings_are_named(terminal: Terminal):
     assert (many["stability"]["drawdown"], many["stability"]["falling_share"]) == (0.0, 0.0)
     assert one["stability"]["std"] is None
     assert Path("c.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_run_from_before_a_setting_is_grouped_with_those_that_left_it_out(terminal: Terminal):
+    late = {"final_entropy_coefficient": None, "anneal_clip": False}
+    recorded("before", 0, 1.0, method="ppo")
+    recorded("after", 1, 1.0, method="ppo", settings=late)
+    recorded("falling", 1, 1.0, method="ppo", settings=late | {"anneal_clip": True})
+    answer = json.loads(terminal("compare", "before", "after", "falling", "--json").out)
+    found = [(group["group"], group["runs"]) for group in answer["groups"]]
+    assert found == [
+        ("ppo CartPole-v1 anneal_clip=False", 2),
+        ("ppo CartPole-v1 anneal_clip=True", 1),
+    ]
 
 
 def test_the_table_is_plain_without_a_terminal_and_absent_if_quiet(terminal: Terminal):

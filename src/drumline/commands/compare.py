@@ -11,6 +11,7 @@ from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwrita
 
 if TYPE_CHECKING:
     from drumline.display.comparison import Group, Score, Steadiness
+    from drumline.runs.folder import RunFolder
 
 HEADINGS = (
     *("group", "runs", "final", "at equal env steps", "at equal time"),
@@ -41,7 +42,7 @@ def command(line: CommandLine) -> int:
     from drumline.runs.folder import RunFolder
 
     folders = [RunFolder.open(name) for name in line.names]
-    groups = grouped([(folder.document, read_run(folder.path)) for folder in folders])
+    groups = grouped([(_document_of(folder), read_run(folder.path)) for folder in folders])
     what = quantity(groups)
     steps = equal_budget(groups, what, "env_steps")
     seconds = equal_budget(groups, what, "wall_seconds")
@@ -60,6 +61,14 @@ def command(line: CommandLine) -> int:
         )
     print(flags.out)
     return 0
+
+
+def _document_of(folder: "RunFolder") -> dict[str, Any]:
+    """Return a run's document; one from before a setting is grouped with those that left it out."""
+    from drumline.recipes.methods import with_late_fields
+
+    document = folder.document
+    return {**document, "config": with_late_fields(document["method"], document["config"])}
 
 
 def _row(group: "Group", what: str, steps: float, seconds: float) -> dict[str, Any]:

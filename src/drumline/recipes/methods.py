@@ -130,13 +130,19 @@ def resolved(config: Any) -> Any:
     return method.resolve(dataclasses.replace(config, engine=engine))
 
 
+def with_late_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a config's fields with those that came after the run was made."""
+    known = {field.name for field in dataclasses.fields(find_method(name).config)}
+    return {**{late: value for late, value in _LATE.items() if late in known}, **fields}
+
+
 def config_from(name: str, fields: dict[str, Any]) -> Any:
     """Return the config that a run folder's document describes."""
     method = find_method(name)
     known = {field.name for field in dataclasses.fields(method.config)}
     if unknown := sorted(set(fields) - known):
         raise ValueError(f"config.json has fields that {name} does not know: {', '.join(unknown)}")
-    fields = {**{name: value for name, value in _LATE.items() if name in known}, **fields}
+    fields = with_late_fields(name, fields)
     if missing := sorted(known - set(fields)):
         raise ValueError(f"config.json lacks fields of {name}: {', '.join(missing)}")
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
