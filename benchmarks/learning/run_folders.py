@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from drumline.recipes.methods import config_from, find_method
+from drumline.recipes.methods import find_method
 from drumline.runs.folder import RunFolder
 
 DRUMLINE = [sys.executable, "-m", "drumline"]
-LEFT_OPEN = {"inference_rows": -1, "strategy_budget": 0}
-"""Settings that a run finds itself, the first of them on its machine, and what says so."""
+LEFT_OPEN = {"engine": "auto", "strategy_budget": 0}
+"""What older runs recorded of settings that a run finds itself."""
 
 
 def finished(folder: Path) -> bool:
@@ -56,15 +56,12 @@ def differences(folder: Path, method: str, env: str, flags: Sequence[str]) -> li
     return [
         f"{name} is {json.dumps(kept[name])} there and {json.dumps(value)} here"
         for name, value in wanted.items()
-        if value not in (kept[name], LEFT_OPEN.get(name, kept[name]))
+        if kept[name] not in (value, LEFT_OPEN.get(name, value))
     ]
 
 
 def _resolved(method: str, env: str, flags: Sequence[str]) -> dict[str, Any]:
-    """Return what config.json would say, but for what is left open."""
+    """Return what config.json would say."""
     command = [*DRUMLINE, "train", method, env, *flags, "--print-config"]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    wanted = json.loads(printed)
-    if "correction" in wanted:
-        wanted["correction"] = config_from(method, wanted).correction_used
-    return wanted
+    return json.loads(printed)

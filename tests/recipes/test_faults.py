@@ -182,7 +182,7 @@ def test_an_episode_that_hangs_three_times_fails_the_run_and_can_be_run_alone(sh
     alone = next(line for line in ended.errors.splitlines() if line.startswith("to run it alone: "))
     words = alone.removeprefix("to run it alone: ").split()
     assert words[:2] == ["drumline", "episode"]
-    command = [sys.executable, "-m", *words, "--stack-seconds=0.5"]
+    command = [sys.executable, "-m", *words, "--stack-seconds=0.02"]
     stuck = shell.start(command, **hang)
     assert stuck.stderr is not None
     stack = iter(stuck.stderr.readline, "")

@@ -27,6 +27,7 @@ def command(line: CommandLine) -> int:
     if flags.stack_seconds <= 0:
         raise WrongUse(f"--stack-seconds must be above 0, got {flags.stack_seconds}")
     import faulthandler
+    import signal
 
     from drumline.commands.foreign_code import open_run
     from drumline.commands.lone_episode import LoneEpisode
@@ -36,14 +37,19 @@ def command(line: CommandLine) -> int:
     lone = LoneEpisode(folder, flags.member, flags.checkpoint, evaluation=flags.evaluation)
     print(f"{named(lone.task)}; Ctrl-C ends it", flush=True)
 
+    # A handler in C: it shows the stack even if the environment never gives the GIL back. It runs
+    # in the thread that it shows; faulthandler's own timer looks on from another one, and crashed
+    # when Ctrl-C took the stack down meanwhile.
+    faulthandler.register(signal.SIGALRM, all_threads=False)
+
     def progress(amount: int) -> None:
-        # A thread of C's: it shows the stack even if the environment never gives the GIL back.
-        faulthandler.dump_traceback_later(flags.stack_seconds, repeat=True)
+        signal.setitimer(signal.ITIMER_REAL, flags.stack_seconds, flags.stack_seconds)
 
     progress(0)
     try:
         result = lone.run(progress)
     finally:
-        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        faulthandler.unregister(signal.SIGALRM)
     print(f"return {result.episode_return!r}, {result.length} env steps")
     return 0
