@@ -150,6 +150,15 @@ def test_the_config_of_a_resumed_run_can_be_printed_without_going_on(terminal: T
     assert Path("run/config.json").read_bytes() == before
 
 
+def test_printing_a_config_imports_no_code_that_a_run_folder_names(terminal: Terminal):
+    words = ["--num-envs=2", "--alpha=4", "--minibatches=1", "--total-steps=16", "--out=run"]
+    terminal("train", "hts", "CartPole-v1", *words, "--evaluate-episodes=1", "--workers=1")
+    changed("run", lambda document: document["config"].update(env="nowhere:Env"))
+    printed = terminal("resume", "run", "--print-config")
+    assert printed.code == 0, printed.err
+    assert json.loads(printed.out)["env"] == "nowhere:Env"
+
+
 def test_a_total_that_cannot_be_is_refused_before_anything_is_written(terminal: Terminal):
     terminal.train("es", "CartPole-v1", "--out=run")
     before = Path("run/config.json").read_bytes()

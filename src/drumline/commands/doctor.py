@@ -59,8 +59,7 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
             raise WrongUse(f"--bf16: {method} takes no gradients of a network")
         config = dataclasses.replace(config, precision="bf16")
     rotates = hasattr(config, "num_envs")
-    prefer = "envpool" if rotates else "gymnasium"
-    engine = resolve_engine(env_id, config.engine, prefer=prefer)
+    engine = resolve_engine(env_id, config.engine, prefer=found.prefers)
     frame_skip = getattr(config, "frame_skip", 1)
     one_thread()
     cores, own, clocked = available_cores(), 0, None

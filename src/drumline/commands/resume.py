@@ -43,10 +43,8 @@ def command(line: CommandLine) -> int:
     from drumline.commands.run import resume, resumed_config
 
     if flags.print_config:
-        from drumline.recipes.methods import resolved
-
         config = resumed_config(RunFolder.open(line.name()), flags.total_steps)
-        print(json.dumps(dataclasses.asdict(resolved(config)), indent=2))
+        print(json.dumps(dataclasses.asdict(config), indent=2))
         return 0
     run = resume(
         open_run(line, trust_code=flags.trust_code),

@@ -158,14 +158,14 @@ def resume(
     `other_machine` goes on where other versions or another processor compute, without the promise.
     `last_update` ends the run early, as in `train`.
     """
-    layout = _layout_for(folder.document["method"], layout)
+    name = folder.document["method"]
+    method, layout = find_method(name), _layout_for(name, layout)
     changes = _changes_of_machine(folder, other_machine)
-    method = find_method(folder.document["method"])
     config = resumed_config(folder, total_steps)
     refuse_code_of_main(config, layout)
     config = resolved(config)
     saved = _newest_state(folder, checkpoint)
-    if config.total_steps < folder.document["config"]["total_steps"]:
+    if saved and config.total_steps < folder.document["config"]["total_steps"]:
         _refuse_less_than_done(config.total_steps, saved)
     recipe = method.build(config, layout)
     before = horizons_of(folder)
@@ -206,9 +206,9 @@ def _newest_state(folder: RunFolder, checkpoint: int | None) -> Checkpoint | Non
     return read_checkpoint(folder, checkpoint) if began or checkpoint is not None else None
 
 
-def _refuse_less_than_done(total_steps: int, saved: Checkpoint | None) -> None:
-    done = 0 if saved is None else int(saved.state.counters["run_env_steps"])
-    if saved is not None and total_steps < done:
+def _refuse_less_than_done(total_steps: int, saved: Checkpoint) -> None:
+    done = int(saved.state.counters["run_env_steps"])
+    if total_steps < done:
         raise RunError(
             f"the checkpoint of update {saved.update} has {done} env steps already, and "
             f"--total-steps is {total_steps}: ask for more, or give an earlier --checkpoint"
