@@ -93,6 +93,8 @@ def test_bf16_follows_the_float32_vectors_within_its_precision():
     exact.backward(output_gradient, StackVector(values, SIZES), StackVector(expected, SIZES))
     assert float((gradient.values - expected).norm() / expected.norm()) < 0.02
     assert gradient.values.dtype == torch.float32
+    # oneDNN takes matrices as they lie only where the batch is one array.
+    assert all(layer.weights.is_contiguous() for layer in (*parameters.layers, *gradient.layers))
 
 
 def test_bf16_is_the_same_arithmetic_with_and_without_instructions_for_it(

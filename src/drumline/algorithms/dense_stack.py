@@ -40,8 +40,8 @@ class StackVector:
     """Flat float32 vectors `[K, P]` (parameters, or their gradient) seen as layers.
 
     The layout of each is that of `policies.mlp`: layer by layer, the bias row last, so that an
-    actor's vector is the same here and in a worker without torch. In bf16 the layers are views
-    of a copy.
+    actor's vector is the same here and in a worker without torch. In bf16 the layers are copies,
+    each array of its own: batched products would copy views of one vector at every call.
     """
 
     def __init__(self, values: Tensor, sizes: tuple[int, ...], precision: Precision = "fp32"):
@@ -52,24 +52,26 @@ class StackVector:
             )
         self.values = values
         """[K, P], in place: call `refresh` after a change."""
-        self._used = values if precision == "fp32" else values.to(torch.bfloat16)
-        self.layers: list[Layer] = []
+        self._views: list[Layer] = []
         start = 0
         for inputs, outputs in pairwise(sizes):
             end = start + (inputs + 1) * outputs
-            both = self._used[:, start:end].unflatten(1, (inputs + 1, outputs))
-            self.layers.append(Layer(both[:, :inputs], both[:, inputs:]))
+            both = values[:, start:end].unflatten(1, (inputs + 1, outputs))
+            self._views.append(Layer(both[:, :inputs], both[:, inputs:]))
             start = end
+        self.layers = self._views
+        if precision == "bf16":
+            self.layers = [Layer(*map(_rounded, view)) for view in self._views]
 
     def refresh(self) -> None:
         """Make the layers follow `values`."""
-        if self._used is not self.values:
-            self._used.copy_(self.values)
+        if self.layers is not self._views:
+            _copy_layers(self._views, self.layers)
 
     def collect(self) -> None:
         """Make `values` follow the layers."""
-        if self._used is not self.values:
-            self.values.copy_(self._used)
+        if self.layers is not self._views:
+            _copy_layers(self.layers, self._views)
 
 
 class DenseStack:
@@ -164,6 +166,16 @@ class DenseStack:
             _aten.leaky_relu_backward.grad_input(gradient, outputs, LEAK, True, grad_input=gradient)
         else:
             _aten.tanh_backward.grad_input(gradient, outputs, grad_input=gradient)
+
+
+def _rounded(values: Tensor) -> Tensor:
+    return values.to(torch.bfloat16, memory_format=torch.contiguous_format)
+
+
+def _copy_layers(source: list[Layer], into: list[Layer]) -> None:
+    for layer, other in zip(source, into, strict=True):
+        other.weights.copy_(layer.weights)
+        other.biases.copy_(layer.biases)
 
 
 def multiplies_bf16() -> bool:
