@@ -55,6 +55,13 @@ def test_with_the_variance_kept_the_step_is_a_square_root():
     assert step == pytest.approx(2 / 3, rel=1e-6)
 
 
+def test_rounding_at_the_bound_takes_no_step_away():
+    kept = vector(1.0)
+    for bound in np.geomspace(1e-3, 4.0, 1000).tolist():
+        step = step_within_kl(vector(3.0), kept, vector(0.0), kept, bound)
+        assert step == pytest.approx(math.sqrt(2.0 * bound) / 3.0, rel=1e-6)
+
+
 @given(MEANS, VARIANCES, MEANS, VARIANCES, st.floats(1e-3, 100))
 def test_the_step_is_the_largest_within_the_bound(
     new_mean: np.ndarray,

@@ -45,10 +45,10 @@ def step_within_kl(
         high, high_kl = nearer, nearer_kl
     for _ in range(60):
         chord = low + (bound - low_kl) * (high - low) / (high_kl - low_kl)
-        chord_kl = _divergence(chord, shift, growth)
-        if chord <= low or chord_kl > bound:  # as near as float64 can say
+        if chord <= low:  # as near as float64 can say
             break
-        low, low_kl = chord, chord_kl
+        # Convexity keeps it within the bound; what is over is rounding, and no reason to stay at 0.
+        low, low_kl = chord, min(_divergence(chord, shift, growth), bound)
         newton = high - (high_kl - bound) / _slope(high, shift, growth)
         newton_kl = _divergence(newton, shift, growth)
         if newton_kl <= bound or high - low <= 1e-6 * high:
