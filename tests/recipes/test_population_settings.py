@@ -1,7 +1,7 @@
 """What populations of evolution and gradient steps make of their settings."""
 
 import csv
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from drumline.commands.run import train
 from drumline.recipes.aes import AES
 from drumline.recipes.methods import config_from, find_method
 from drumline.recipes.population_config import CLOCKS
+from drumline.runs.checkpoint import read_checkpoint
+from drumline.runs.policy_files import read_policy
 
 OFF_POLICY: dict[str, Any] = {
     "replay_size": 300,
@@ -42,6 +44,36 @@ def test_frames_that_are_skipped_shorten_the_shortest_episode(tmp_path: Path):
     run = train(config, workers="inline", out=tmp_path / "run")
     with run.folder.episodes_csv.open(newline="") as lines:
         assert {row["length"] for row in csv.DictReader(lines)} == {"67"}
+
+
+@pytest.mark.parametrize("strategy", ["async-es", "cma", "sep-cma"])
+def test_a_linear_policy_can_be_searched_with_full_and_diagonal_covariance(
+    strategy: str, tmp_path: Path
+):
+    if "cma" in strategy:
+        pytest.importorskip("cma")
+    config = AES(
+        env="InvertedPendulum-v5",
+        total_steps=200,
+        warmup_steps=20,
+        batch_size=8,
+        policy="linear",
+        strategy=strategy,
+        **OFF_POLICY,
+    )
+    run = train(config, workers="inline", out=tmp_path / "run")
+    assert {row["kind"] for row in run.metrics} == {0.0, 1.0, 2.0}
+    assert read_policy(run.folder, "last").tensors["parameters"].shape == (4 + 1,)
+    critics = read_checkpoint(run.folder).state.tensors["critics/critics"]
+    assert critics.shape == (2, (4 + 1 + 1) * 4 + (4 + 1))  # of observation and action
+    longer = run.resume(workers="inline", total_steps=300)
+    assert longer.metrics[-1]["env_steps"] >= 300
+
+
+def test_older_runs_had_policies_with_hidden_layers():
+    fields = asdict(AES(env="CartPole-v1"))
+    del fields["policy"]
+    assert config_from("aes", fields).policy == "mlp"
 
 
 def test_what_a_strategy_plans_for_does_not_change_when_a_run_is_made_longer(tmp_path: Path):

@@ -40,6 +40,8 @@ class AES(ClockConfig, RefiningConfig):
     generation, one for each logical worker, have been told."""
     strategy: str = ASYNC_ES
     """async-es, snes, openai-es, cma, sep-cma, nevergrad:NAME, or module:factory."""
+    policy: Literal["mlp", "linear"] = "mlp"
+    """linear: an actor without hidden layers; the critics keep theirs."""
     strategy_budget: int = 0
     """nevergrad: individuals that its optimisers plan for; 0: one for 100 env steps (recorded)."""
     mean_rule: str = "relative"
@@ -89,6 +91,11 @@ class AES(ClockConfig, RefiningConfig):
         refuse_outside_unit(self, "p_desired", "negative_ratio")
         refuse_negative(self, "kl_bound", "critic_lag", "strategy_budget")
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)
+
+    @property
+    def actor_hidden(self) -> tuple[int, ...]:
+        """Return the sizes of the actor's hidden layers."""
+        return () if self.policy == "linear" else self.hidden
 
     def resolved(self) -> Self:
         """Return the config with the log's whole path and the budget that a longer run keeps."""

@@ -49,8 +49,11 @@ class LearnedActor(NamedTuple):
         return uniform_vector(self.sizes, seeding.generator(seed, "initial-actor"))
 
 
-def learned_actor(config: Any, activation: Any = "tanh") -> LearnedActor:
-    """Make the environment once, to learn its spaces."""
+def learned_actor(
+    config: Any, activation: Any = "tanh", *, hidden: tuple[int, ...] | None = None
+) -> LearnedActor:
+    """Make the environment once, to learn its spaces; `hidden` is the config's if not given."""
+    layers = config.hidden if hidden is None else hidden
     environment = EnvironmentSpec(
         config.env, resolve_engine(config.env, config.engine), config.frame_skip
     )
@@ -58,7 +61,7 @@ def learned_actor(config: Any, activation: Any = "tanh") -> LearnedActor:
         check_spaces(made.environment, config.env)
         size = int(np.prod(made.environment.observation_space.shape))
         head = learned_head(made.environment.action_space, config.env)
-    policy = PolicySpec(size, head, config.hidden, normalize=False, activation=activation)
+    policy = PolicySpec(size, head, layers, normalize=False, activation=activation)
     limit = made.limit or made.wrapped_limit
     return LearnedActor(environment, policy, limit, limit or _LONGEST)
 

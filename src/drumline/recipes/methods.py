@@ -97,6 +97,7 @@ METHODS: dict[str, Method] = {
 
 _LATE: dict[str, Any] = {
     "strategy_budget": 0,
+    "policy": "mlp",
     "final_entropy_coefficient": None,
     "anneal_clip": False,
 }

@@ -84,6 +84,11 @@ class RefiningConfig(OffPolicyConfig):
         super().__post_init__()
         refuse_negative(self, "target_noise", "target_noise_clip")
 
+    @property
+    def actor_hidden(self) -> tuple[int, ...]:
+        """Return the sizes of the actor's hidden layers: those of the critics."""
+        return self.hidden
+
 
 @dataclass(frozen=True)
 class ClockConfig:

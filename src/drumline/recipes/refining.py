@@ -46,14 +46,14 @@ def refining_parts(
 
     `most_transitions`: how many there are before the last individuals live, if that is known.
     """
-    actor = learned_actor(config)
+    actor = learned_actor(config, hidden=config.actor_hidden)
     head, size = actor.policy.head, actor.policy.observation_size
     discrete = head.kind == "discrete"
     shape = replay_shape(config, actor, individuals, most_transitions)
     settings = {
         "observation_size": size,
         "head": head,
-        "actor_hidden": config.hidden,
+        "actor_hidden": config.actor_hidden,
         "critic_hidden": config.hidden,
         "actor_activation": "tanh",
         "critic_activation": "leaky-relu",
