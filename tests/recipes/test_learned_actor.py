@@ -9,13 +9,23 @@ from impure_environment import Counting
 
 from drumline.recipes.learned_actor import learned_head
 
-
-class WithoutBounds(Counting):
-    action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+LARGEST = float(np.finfo(np.float32).max)
 
 
-def test_actions_without_bounds_are_refused_with_a_wrapper_that_helps():
-    env = WithoutBounds()
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [
+        (-np.inf, np.inf, np.float32),
+        (-np.inf, 1.0, np.float32),
+        (-LARGEST, LARGEST, np.float32),  # the width is beyond float32
+        (0.0, 1e300, np.float64),
+    ],
+)
+def test_actions_without_bounds_are_refused_with_a_wrapper_that_helps(
+    low: float, high: float, dtype: type
+):
+    env = Counting()
+    env.action_space = gymnasium.spaces.Box(low, high, (1,), dtype)
     with pytest.raises(ValueError, match="actions without bounds") as caught:
         learned_head(env.action_space, "Some-v0")
     advice = re.search(r"gymnasium\.wrappers\.TransformAction\(.*\)", str(caught.value))

@@ -71,7 +71,9 @@ def learned_head(space: Any, env_id: str) -> Head:
     if hasattr(space, "n"):
         return Head("discrete", choices=int(space.n), start=int(space.start))
     low, high = space.low.ravel().tolist(), space.high.ravel().tolist()
-    if not np.all(np.isfinite([low, high])):
+    with np.errstate(over="ignore"):
+        width = np.float32(high) - np.float32(low)
+    if not np.isfinite(width).all():  # ±float32's largest number are bounds, but too far apart
         raise EnvironmentProblem(
             f"{env_id} has actions without bounds ({space}), to which tanh cannot be scaled: give "
             "them some in a factory of your own, named as module:factory, with gymnasium.wrappers."
