@@ -63,6 +63,14 @@ def test_the_online_learner_follows_the_plain_algorithm(name: str):
     np.testing.assert_allclose(metrics["policy_value"], value / actor_steps, rtol=1e-3, atol=1e-5)
 
 
+def test_a_block_without_gradient_steps_has_no_loss():
+    learner = TD3(ALL["continuous"], draws(ALL["continuous"]), seed=1)
+    learner.begin(0)
+    assert np.isnan([learner.metrics()[name] for name in ("critic_loss", "policy_value")]).all()
+    learner.learn(60)
+    assert np.isfinite(learner.metrics()["critic_loss"])
+
+
 @pytest.mark.parametrize("name", ["continuous", "discrete"])
 def test_refining_climbs_the_first_critic_and_leaves_it_alone(name: str):
     settings = ALL[name]

@@ -35,6 +35,14 @@ def test_without_scores_there_are_none():
     assert "episode_scores" not in tally.state().tensors
 
 
+def test_there_is_no_mean_before_the_first_episode_has_ended():
+    tally = EpisodeTally(1, 1, 0, scores=True)
+    tally.fold(rollout(0, [[-5.0]], [[0]], [[1.0]]))
+    assert np.isnan([tally.recent_mean, tally.recent_score]).all()
+    tally.fold(rollout(1, [[-5.0]], [[1]], [[1.0]]))
+    assert (tally.recent_mean, tally.recent_score) == (-10.0, 2.0)
+
+
 def test_a_renewal_forgets_running_scores():
     tally = EpisodeTally(1, 1, 1, scores=True)
     tally.fold(rollout(0, [[1.0]], [[0]], [[1.0]]))

@@ -63,6 +63,7 @@ def test_each_step_begins_where_the_one_before_led_to():
 
 def test_episodes_are_reported_once_with_their_returns_and_lengths():
     stream = make()
+    assert np.isnan(stream.recent_return)  # 0 would be a return
     steps = run(stream, 0, 200)
     rows = stream.take(7)
     ends = [t for t, step in enumerate(steps) if step.kind != GOES_ON]

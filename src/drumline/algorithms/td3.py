@@ -252,12 +252,13 @@ class TD3:
         return True
 
     def metrics(self) -> Metrics:
-        """Return the means of the block; raises if the losses are not finite."""
+        """Return the means of the block, nan of no steps; raises if the losses are not finite."""
+        totals = self._losses.tolist()
         loss, value = (
-            float(total) / max(count, 1)
-            for total, count in zip(self._losses, self._counts, strict=True)
+            total / count if count else math.nan
+            for total, count in zip(totals, self._counts, strict=True)
         )
-        if not math.isfinite(loss + value):
+        if not math.isfinite(sum(totals)):
             raise UnfiniteLoss(f"critic loss {loss}, value of the policy {value}")
         return {
             "critic_loss": loss,

@@ -26,17 +26,17 @@ class EpisodeTally:
 
     @property
     def recent_mean(self) -> float:
-        """Return the mean of the latest 100 returns (0 before the first)."""
+        """Return the mean of the latest 100 returns (nan before the first)."""
         known = min(self._count, WINDOW)
-        return float(self._recent[:known].mean()) if known else 0.0
+        return float(self._recent[:known].mean()) if known else np.nan
 
     @property
     def recent_score(self) -> float | None:
-        """Return the mean score of the latest 100 episodes, if scores are told."""
+        """Return the mean score of the latest 100 episodes (nan before the first), if told."""
         known = min(self._count, WINDOW)
         if self._scores is None:
             return None
-        return float(self._recent_scores[:known].mean()) if known else 0.0
+        return float(self._recent_scores[:known].mean()) if known else np.nan
 
     def fold(self, rollout: Rollout) -> None:
         """Take over an interval."""

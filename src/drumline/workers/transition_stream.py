@@ -72,8 +72,8 @@ class TransitionStream:
 
     @property
     def recent_return(self) -> float:
-        """Return the mean return of the latest 100 episodes (0 before the first)."""
-        return float(np.mean(self._recent)) if self._recent else 0.0
+        """Return the mean return of the latest 100 episodes (nan before the first)."""
+        return float(np.mean(self._recent)) if self._recent else np.nan
 
     def follow(self, parameters: np.ndarray) -> None:
         """Act with these parameters `[P]` from now on."""
