@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 
 from drumline.policies.heads import Head, action_function, parse_bins, stored_action_function
 
@@ -102,6 +103,22 @@ def test_unbounded_actions_cannot_be_squashed():
 
 def test_a_head_pickles():
     assert pickle.loads(pickle.dumps(BOUNDED)) == BOUNDED
+
+
+@pytest.mark.parametrize("kind", ["squashed", "bins"])
+def test_no_bound_that_is_not_symmetric_is_overstepped_by_rounding(kind: Literal["squashed"]):
+    low, high = np.float32([-3.0, -2.9]), np.float32([-0.1, 0.3])
+    assert np.any((high + low) / 2 + (high - low) / 2 > high)
+    assert np.any(low + (high - low) > high)
+    bounds = tuple(low.tolist()), tuple(high.tolist())
+    head = Head(kind, *bounds, (2,), bins=parse_bins("uniform:2"))
+    space = Box(low, high)
+    for sign in (1, -1):
+        raw = outputs(50 * sign, 50 * sign)
+        raw = np.stack([-raw, raw], 1).ravel() if kind == "bins" else raw
+        action = action_function(head)(raw, None)
+        assert space.contains(action)
+        np.testing.assert_allclose(action, high if sign > 0 else low, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["continuous", "squashed", "bins"])

@@ -102,6 +102,7 @@ def action_function(head: Head) -> ToAction:
     if head.kind == "bins":
         places = np.array(head.bins, np.float32)
         values = low[:, None] + (places + 1.0) * 0.5 * (high - low)[:, None]
+        values = np.minimum(values, high[:, None])  # low + (high - low) may round above high
         rows = np.arange(len(head.low))
 
         def pick(output: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
@@ -117,11 +118,14 @@ def action_function(head: Head) -> ToAction:
         if not np.isfinite([low, high]).all():
             raise ValueError(f"tanh cannot be scaled to unbounded actions: {head.low} {head.high}")
         center, half = (low + high) * np.float32(0.5), (high - low) * np.float32(0.5)
+        # Bounds that are not symmetric may be overstepped by a rounding where tanh is ±1.
+        oversteps = bool(np.any(center + half > high) or np.any(center - half < low))
 
         def squash(output: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
             action = np.tanh(output) * half + center
             if noise is not None:
                 action += noise
+            if oversteps or noise is not None:
                 np.maximum(action, low, out=action)
                 np.minimum(action, high, out=action)
             return action if plain else formed(action)
