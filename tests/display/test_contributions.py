@@ -49,6 +49,9 @@ def test_a_run_of_one_kind_and_without_steps_has_no_shares_of_the_other(folder: 
     assert contribution(individuals, "RL").individuals == 0
     assert math.isnan(contribution(individuals, "RL").fitness)
     assert math.isnan(contribution(individuals, "ES").path_share)
+    (legend,) = contributions_figure([individuals]).legends
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words == ["ES: 1 individual, 0% moved the mean", "RL: none", "the mean's fitness"]
 
 
 def test_a_picture_of_one_or_several_runs_is_drawn(folder: Path, tmp_path: Path):

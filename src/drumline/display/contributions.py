@@ -227,5 +227,7 @@ def _words(runs: Sequence[Individuals], kind: str) -> str:
     accepted = sum(w * each.accepted for w, each in zip(weights, found, strict=True) if w)
     path = _mean(np.array([each.path_share for each in found]))
     gain = _mean(np.array([each.gain_share for each in found]))
-    text = f"{kind}: {count} individuals, {accepted:.0%} moved the mean, {path:.0%} of its path"
-    return text if np.isnan(gain) else f"{text}, {gain:.0%} of Σ p · gain"
+    text = f"{kind}: {count} individual{'s' if count > 1 else ''}, {accepted:.0%} moved the mean"
+    shares = {"its path": path, "Σ p · gain": gain}
+    known = [f", {share:.0%} of {name}" for name, share in shares.items() if not np.isnan(share)]
+    return "".join([text, *known])
