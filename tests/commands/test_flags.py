@@ -85,6 +85,7 @@ def test_threads_of_the_update_are_refused_where_no_update_has_tiles(
         ("a2c", "0 for none, this process steps them itself"),
         ("ppo", "0 for none, this process steps them itself"),
         ("aes", "0: one per logical worker and one for the critic"),
+        ("td3", "Processes that run the episodes of evaluations; 0 for one per available core"),
     ],
 )
 def test_help_says_how_many_workers_there_are_by_default(

@@ -40,6 +40,17 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class StreamLayout(Layout):
+    """The layout of methods whose environment is stepped in the learner's own process."""
+
+    workers: int = 0
+    """Processes that run the episodes of evaluations; 0 for one per available core. Training itself
+    is done in this process."""
+    pool: Literal["process", "inline"] = "process"
+    """Run evaluations in worker processes, or in this one."""
+
+
+@dataclass(frozen=True)
 class SearchLayout(Layout):
     """The layout of methods whose update is a sum over noise, a tile of parameters at a time."""
 

@@ -29,6 +29,7 @@ from drumline.recipes.layout import (
     RotationLayout,
     SearchLayout,
     SteadyLayout,
+    StreamLayout,
 )
 from drumline.recipes.population import PopulationRun
 from drumline.recipes.rotation import RotationRun
@@ -82,7 +83,7 @@ METHODS: dict[str, Method] = {
     cem_rl.METHOD: _steady(cem_rl.CEMRL, cem_rl, cem_rl.preset),
     cem_rl.PARALLEL: _steady(cem_rl.PCEMRL, cem_rl, cem_rl.parallel_preset, SteadyLayout),
     erl.METHOD: _steady(erl.ERL, erl, erl.preset),
-    td3.METHOD: Method(td3.TD3, td3.preset, td3.build, StreamRun, td3.packages),
+    td3.METHOD: Method(td3.TD3, td3.preset, td3.build, StreamRun, td3.packages, StreamLayout),
     hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, hts.resolve),
     a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),
     ppo.METHOD: _actor_critic(ppo.PPO, ppo.preset, ppo.build, LockstepLayout, lockstep.resolve),
