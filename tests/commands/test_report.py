@@ -132,6 +132,19 @@ def test_what_differs_between_runs_is_said_run_by_run_and_groups_have_a_row(term
     assert "es CartPole-v1 std=0.2" in groups
 
 
+def test_a_run_from_before_a_setting_is_grouped_with_those_that_left_it_out(terminal: Terminal):
+    late = {"final_entropy_coefficient": None, "anneal_clip": False}
+    for seed, settings in enumerate(({}, late)):
+        folder = recorded(f"a{seed}", seed)
+        config = {**folder.document["config"], **settings}
+        folder.update_document(method="ppo", config=config)
+    assert terminal("report", "a0", "a1").code == 0
+    text = Page().text
+    groups = text[text.index("Groups") : text.index("The promise")]
+    assert groups[groups.index("drawdown") + 1 :][:2] == ["ppo CartPole-v1", "2"]
+    assert text[text.index("Settings") :][1:7] == ["run", "seed", "a0", "0", "a1", "1"]
+
+
 def test_damage_and_runs_that_should_be_the_same_and_are_not_are_marked(terminal: Terminal):
     folder = recorded("a")
     shutil.copytree("a", "same")

@@ -11,7 +11,6 @@ from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwrita
 
 if TYPE_CHECKING:
     from drumline.display.comparison import Group, Score, Steadiness
-    from drumline.runs.folder import RunFolder
 
 HEADINGS = (
     *("group", "runs", "final", "at equal env steps", "at equal time"),
@@ -39,10 +38,11 @@ def command(line: CommandLine) -> int:
     refuse_unwritable(flags.out)
     from drumline.display.comparison import draw_comparison, equal_budget, grouped, quantity
     from drumline.display.run_data import read_run
+    from drumline.recipes.methods import with_late_settings
     from drumline.runs.folder import RunFolder
 
     folders = [RunFolder.open(name) for name in line.names]
-    groups = grouped([(_document_of(folder), read_run(folder.path)) for folder in folders])
+    groups = grouped([(with_late_settings(f.document), read_run(f.path)) for f in folders])
     what = quantity(groups)
     steps = equal_budget(groups, what, "env_steps")
     seconds = equal_budget(groups, what, "wall_seconds")
@@ -61,14 +61,6 @@ def command(line: CommandLine) -> int:
         )
     print(flags.out)
     return 0
-
-
-def _document_of(folder: "RunFolder") -> dict[str, Any]:
-    """Return a run's document; one from before a setting is grouped with those that left it out."""
-    from drumline.recipes.methods import with_late_fields
-
-    document = folder.document
-    return {**document, "config": with_late_fields(document["method"], document["config"])}
 
 
 def _row(group: "Group", what: str, steps: float, seconds: float) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def command(line: CommandLine) -> int:
         raise WrongUse("give at least one RUN before the flags, as in: drumline report last")
     refuse_unwritable(flags.out)
     from drumline.display.report import ReportedRun, report_page
+    from drumline.recipes.methods import with_late_settings
     from drumline.runs.atomic_files import replace_file
     from drumline.runs.folder import RunFolder
 
@@ -42,7 +43,10 @@ def command(line: CommandLine) -> int:
             other.append(_same_bits(second, first) or same)
     for folder, own in zip(folders, checks, strict=True):
         own.append(_repeated(line, folder, flags))
-    runs = [ReportedRun(f, tuple(own)) for f, own in zip(folders, checks, strict=True)]
+    runs = [
+        ReportedRun(folder, with_late_settings(folder.document), tuple(own))
+        for folder, own in zip(folders, checks, strict=True)
+    ]
     page = report_page(runs, line.again())
     replace_file(flags.out, page.encode())
     print(flags.out)
@@ -89,9 +93,11 @@ def _same_bits(folder: "RunFolder", other: "RunFolder") -> "Check | None":
     """Compare two runs of one config and seed; None where they need not be the same."""
     from drumline.commands.verify import verify_two
     from drumline.display.report import Check
+    from drumline.recipes.methods import with_late_settings
     from drumline.runs.folder import RunError
 
-    if any(folder.document[key] != other.document[key] for key in ("method", "config")):
+    one, two = with_late_settings(folder.document), with_late_settings(other.document)
+    if any(one[key] != two[key] for key in ("method", "config")):
         return None
     try:
         difference = verify_two(folder, other)

@@ -59,6 +59,8 @@ class ReportedRun:
     """A run with what was checked about it."""
 
     folder: RunFolder
+    document: Mapping[str, Any]
+    """Its config.json, with settings that came after it was made."""
     checks: tuple[Check, ...]
 
 
@@ -67,7 +69,7 @@ def report_page(runs: Sequence[ReportedRun], command: str) -> str:
     if not runs:
         raise ValueError("no runs to report")
     curves = [read_run(run.folder.path) for run in runs]
-    documents = [run.folder.document for run in runs]
+    documents = [run.document for run in runs]
     groups = grouped(list(zip(documents, curves, strict=True)))
     title = " · ".join(dict.fromkeys(f"{d['method']} on {d['config']['env']}" for d in documents))
     seeds = ", ".join(dict.fromkeys(str(d["config"]["seed"]) for d in documents))
@@ -111,7 +113,7 @@ def _outcome_row(run: ReportedRun, curve: RunCurve) -> list[str]:
     update = read_columns(run.folder.metrics_csv, ("update",))["update"][-1]
     return [
         curve.label,
-        str(run.folder.document["config"]["seed"]),
+        str(run.document["config"]["seed"]),
         written(float(returns.mean())) if returns.size else "-",
         "-" if np.isnan(low) else f"{written(low)} to {written(high)}",
         str(returns.size),
@@ -176,7 +178,7 @@ def _contributions(runs: Sequence[ReportedRun]) -> str:
 
 
 def _promise(run: ReportedRun) -> str:
-    promise = str(run.folder.document.get("promise", "nothing is known of a promise"))
+    promise = str(run.document.get("promise", "nothing is known of a promise"))
     checks = "".join(
         f'<li class="{"open" if check.holds is None else "yes" if check.holds else "no"}">'
         f"{escape(check.words)}</li>"

@@ -138,6 +138,11 @@ def with_late_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {**{late: value for late, value in _LATE.items() if late in known}, **fields}
 
 
+def with_late_settings(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's document; one from before a setting says what those say that left it out."""
+    return {**document, "config": with_late_fields(document["method"], document["config"])}
+
+
 def config_from(name: str, fields: dict[str, Any]) -> Any:
     """Return the config that a run folder's document describes."""
     method = find_method(name)
