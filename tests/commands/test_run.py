@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from threadpoolctl import threadpool_limits
 
 import drumline
 from drumline.recipes.layout import Layout, LockstepLayout, SearchLayout
@@ -108,9 +109,11 @@ def test_a_general_layout_serves_every_method(tmp_path: Path, config: Any):
     assert run.resume(workers="inline").metrics == run.metrics
 
 
+@threadpool_limits.wrap(limits=2, user_api="blas")  # more than a worker has
 def test_an_episode_run_alone_is_the_runs_own(tmp_path: Path):
     often = SearchLayout(pool="inline", checkpoint_minutes=1e-6)
-    config = replace(CONFIG, total_steps=160, evaluate_every=1)
+    env = "thread_counts:CountsThreads"
+    config = replace(CONFIG, env=env, total_steps=160, evaluate_every=1)
     run = drumline.train(config, layout=often, out=tmp_path / "run")
     with open(run.folder.episodes_csv, newline="") as lines:
         rows = {(int(row["update"]), int(row["member"])): row for row in csv.DictReader(lines)}

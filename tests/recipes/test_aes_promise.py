@@ -12,6 +12,7 @@ import pytest
 import whole_runs
 from doubles import GatherAt, KillAt, SleepAt
 from stopping import stop_at_call
+from threadpoolctl import threadpool_limits
 from whole_runs import folder_for, run_on
 
 from drumline.buffers import queued_replay
@@ -183,6 +184,14 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 ):
     folder = run_on(tmp_path / "run", CONFIGS[name], INLINE, last_update=update)
     assert lasting_bytes(resume(folder, INLINE).folder) == expected[name]
+
+
+def test_a_resume_computes_a_strategy_again_with_the_threads_of_the_run(tmp_path: Path):
+    config = replace(SMALL, strategy="thread_counts:ThreadedSearch", p_desired=0.0)
+    with threadpool_limits(2, "blas"):
+        whole = run_on(tmp_path / "whole", config, INLINE)
+        folder = run_on(tmp_path / "run", config, INLINE, last_update=20)
+        assert lasting_bytes(resume(folder, INLINE).folder) == lasting_bytes(whole)
 
 
 def test_a_longer_run_is_the_one_that_was_longer_from_the_start(tmp_path: Path, expected: Any):

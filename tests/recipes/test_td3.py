@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from drumline.commands.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
@@ -84,6 +85,15 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 ):
     first = train(CONFIGS[name], layout=INLINE, out=tmp_path / "run", last_update=update)
     assert lasting_bytes(resume(first.folder, INLINE)) == expected[name]
+
+
+def test_a_resume_steps_the_running_episode_again_with_the_threads_of_the_run(tmp_path: Path):
+    env, steps = "thread_counts:CountsThreads", {"total_steps": 64, "steps_per_update": 32}
+    config = replace(CONTINUOUS, env=env, **steps)
+    with threadpool_limits(2, "blas"):
+        whole = train(config, layout=INLINE, out=tmp_path / "whole")
+        first = train(config, layout=INLINE, out=tmp_path / "run", last_update=1)
+        assert lasting_bytes(resume(first.folder, INLINE)) == lasting_bytes(whole)
 
 
 def test_a_run_resumed_after_every_update_equals_an_uninterrupted_one(tmp_path: Path, expected):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.protocols import WorkerError
@@ -39,7 +40,8 @@ class LoneEpisode:
         try:
             alone = _Alone(self._recipe, progress)
             try:
-                result = self._recipe.worker(alone)(self.task)
+                with threadpool_limits(1, "blas"):  # as in a worker
+                    result = self._recipe.worker(alone)(self.task)
             finally:
                 alone.leaving.close()
         except Exception as error:

@@ -129,7 +129,8 @@ class SteadyRun:
         self._ledger = Ledger(identity, folder, layout, display, resumed_from)
         self._evaluation = ScheduledEvaluation(config, self._ledger, self._policy)
         if resumed_from is not None:
-            self._take_over(resumed_from, folder)
+            with one_numpy_thread():  # a strategy computes its journal again, to the same bits
+                self._take_over(resumed_from, folder)
         self._state = self._now(Snapshot() if self._snapshot is None else self._snapshot)
 
     def run(self) -> EvaluationRow | None:

@@ -89,7 +89,8 @@ class StreamRun:
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._busy_seconds = 0.0
         if resumed_from is not None:
-            self._take_over(resumed_from, folder)
+            with one_numpy_thread():  # the running episode is stepped again, to the same bits
+                self._take_over(resumed_from, folder)
         identity = RunIdentity(
             method=recipe.method,
             env_id=config.env,
