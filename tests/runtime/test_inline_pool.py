@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from runtime.contract import NOTHING, MakePool, PoolContract
 
-from drumline.protocols import WorkerContext
+from drumline.protocols import WorkerContext, WorkerError
 from drumline.runtime.inline_pool import InlinePool
 
 
@@ -46,6 +46,15 @@ def test_a_task_that_an_interrupt_cuts_short_runs_again():
         pool.completed()
     assert pool.outstanding == 1
     assert [done.result for done in pool.completed()] == [4]
+
+
+def test_a_task_that_failed_beside_results_may_still_be_waited_for():
+    pool = InlinePool(doubles.refuse_odd, published=NOTHING)
+    pool.submit([2, 4, 5])
+    doubles.collect(pool, 2)
+    pool.wake_at(5, 1)
+    with pytest.raises(WorkerError, match="5 is odd"):
+        pool.completed()
 
 
 def test_a_worker_cannot_write_into_what_was_published():

@@ -64,6 +64,17 @@ def test_thousands_of_tiny_tasks_travel_in_few_messages(make_pool: MakePool):
     assert len(pool.timeline()) < 2_000
 
 
+def test_a_task_that_failed_beside_results_may_still_be_waited_for(make_pool: MakePool):
+    pool = make_pool(doubles.refuse_odd, size=1)
+    pool.submit([0] * 200)
+    doubles.collect(pool, 200)  # tiny tasks travel together from now on
+    pool.submit([2, 4, 5])
+    doubles.collect(pool, 2)
+    pool.wake_at(5, 1)
+    with pytest.raises(WorkerError, match="5 is odd"):
+        pool.completed()
+
+
 def test_tasks_and_results_may_be_larger_than_a_pipe(make_pool: MakePool):
     pool = make_pool(doubles.large_worker)
     pool.submit([1_000_000 + k for k in range(6)])

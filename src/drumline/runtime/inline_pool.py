@@ -115,7 +115,8 @@ class InlinePool:
     def wake_at(self, task: Any, amount: int) -> None:
         """Do nothing: no task runs while the caller waits, so there is nobody to wake."""
         self._refuse_if_closed()
-        if not any(queued is task for queued in self._queue):
+        failed = self._error is not None and self._error.task is task  # raised at the next wait
+        if not failed and not any(queued is task for queued in self._queue):
             raise ValueError(f"{task!r} is not in flight")
 
     def withdraw(self) -> None:

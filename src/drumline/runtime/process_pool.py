@@ -15,7 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
+from drumline.protocols import (
+    Completed,
+    Probe,
+    PublishedLayout,
+    TaskKilledWorkers,
+    WorkerError,
+    WorkerFactory,
+)
 from drumline.runtime.cores import available_cores
 from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.fleet import Fleet
@@ -68,7 +75,7 @@ class ProcessPool:
         """Whether tasks came back, or one that cannot be sent has cut the last dispatch short."""
         self._withdrawn_below = 0
         self._finished: list[Completed] = []
-        self._errors: deque[Exception] = deque()
+        self._errors: deque[WorkerError | TaskKilledWorkers] = deque()
         self._broken: Exception | None = None
         self._one_task_leases = one_task_leases
         self._mark_reached = False
@@ -139,6 +146,8 @@ class ProcessPool:
         """Let `completed` return once this very task has progressed by `amount`."""
         serial = next((serial for serial, other in self._in_flight() if other is task), None)
         if serial is None:
+            if any(error.task is task for error in self._errors):
+                return  # it has failed, which the next wait raises
             raise ValueError(f"{task!r} is not in flight")
         self._marks.want(serial, amount)
         for worker in self._fleet.workers:
