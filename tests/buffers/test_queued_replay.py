@@ -1,11 +1,21 @@
 """Transitions in order before they have a place: numbers, bytes and digests know no ring."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from drumline.buffers import queued_replay
 from drumline.buffers.queued_replay import EpisodeTooLong, QueuedReplay
-from drumline.buffers.replay import TERMINATED, TRUNCATED, Batch, Replay, ReplayShape, one_episode
+from drumline.buffers.replay import (
+    TERMINATED,
+    TRUNCATED,
+    Batch,
+    Replay,
+    ReplayFull,
+    ReplayShape,
+    one_episode,
+)
 from drumline.buffers.replay_archive import DamagedReplay
 
 SHAPE = ReplayShape(capacity=20, observation_size=2, action_size=1, slack=12, truncations=40)
@@ -47,6 +57,21 @@ def test_numbers_bytes_and_digests_do_not_depend_on_when_the_ring_moves(
         lazy.fill(20)  # somebody still reads the window of watermark 20
     assert lazy.fill(20) < eager.watermark == 60
     assert lazy.fill(None) == 60
+
+
+def test_a_window_with_more_cut_episodes_than_it_keeps_is_refused_by_name():
+    shape = replace(SHAPE, truncations=4)
+    arrays = {name: np.zeros(form, kind) for name, (form, kind) in shape.layout().items()}
+    replay = QueuedReplay(Replay(shape, arrays), longest=12)
+    segments: dict[str, bytes] = {}
+    for number in range(5):
+        for name, data in replay.append(episode(2 * number + 1, 2)):  # cut after two steps
+            segments[name] = segments.get(name, b"") + data
+    assert replay.fill(6) == 8  # who reads the first three finds its window
+    with pytest.raises(ReplayFull, match="more than 4 episodes of a replay window of 20"):
+        replay.fill(10)
+    replay.load(replay.state(None), segments.__getitem__, None)  # while nobody reads, it may wait
+    assert replay.fill(None) == 8
 
 
 @pytest.mark.parametrize("oldest", [None, 60, 47, 33])

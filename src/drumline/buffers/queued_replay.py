@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.buffers.replay import Replay, ReplayWriter, Transitions
+from drumline.buffers.replay import Replay, ReplayFull, ReplayWriter, Transitions
 from drumline.buffers.replay_archive import (
     SEGMENT,
     DamagedReplay,
@@ -68,10 +68,15 @@ class QueuedReplay:
         return taken
 
     def fill(self, oldest: int | None) -> int:
-        """Move what waits into the ring, sparing windows from `oldest` on; returns its end."""
-        while self._waiting and self._writer.has_room(self._waiting[0], oldest):
-            self._writer.write(self._waiting.popleft())
-        return self._writer.watermark
+        """Move what waits into the ring, sparing windows from `oldest` on; returns its end.
+
+        Raises ReplayFull where not even the window of `oldest` itself finds its place.
+        """
+        self._move(oldest)
+        taken = self._writer.watermark
+        if self._waiting and oldest is not None and taken < oldest:
+            raise ReplayFull(self._writer.why_not(self._waiting[0], oldest))
+        return taken
 
     def digests(self) -> np.ndarray:
         """Return the SHA-256 of every segment in the newest window `[S, 32]`."""
@@ -111,9 +116,13 @@ class QueuedReplay:
             for transitions in blocks_in(data, at, self._writer.replay.shape):
                 self._waiting.append(transitions)
                 at += len(transitions.rewards)
-                self.fill(oldest if oldest is not None else at)
+                self._move(oldest if oldest is not None else at)
         if at != self.watermark:
             raise DamagedReplay(f"the segments end at transition {at}, not at {self.watermark}")
+
+    def _move(self, oldest: int | None) -> None:
+        while self._waiting and self._writer.has_room(self._waiting[0], oldest):
+            self._writer.write(self._waiting.popleft())
 
     def _numbers(self, oldest: int | None) -> range:
         seen = self.watermark if oldest is None else min(oldest, self.watermark)

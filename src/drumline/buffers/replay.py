@@ -168,6 +168,21 @@ class ReplayWriter:
         slots = self._slots(len(transitions.final_observations))
         return slots is not None and not np.any(self._owners[slots] >= first)
 
+    def why_not(self, transitions: Transitions, oldest: int | None) -> str:
+        """Return why there is no room, in words."""
+        shape, count = self.replay.shape, len(transitions.rewards)
+        at = self.watermark + count if oldest is None else oldest
+        if self.watermark + count < max(0, at - shape.capacity) + shape.rows:
+            return (
+                f"more than {shape.truncations} episodes of a replay window of {shape.capacity} "
+                "transitions were cut, long before their time limit on average: let such an "
+                "environment terminate them instead, or register it without max_episode_steps"
+            )
+        return (
+            f"{count} transitions more than {self.watermark} would overwrite the window of "
+            f"watermark {at}: the replay has {shape.slack} rows beyond its {shape.capacity}"
+        )
+
     def append(self, transitions: Transitions, oldest: int | None = None) -> None:
         """Append; refuses to overwrite what the windows from watermark `oldest` on hold.
 
@@ -175,7 +190,7 @@ class ReplayWriter:
         """
         self._check(transitions)
         if not self.has_room(transitions, oldest):
-            raise ReplayFull(self._why_not(transitions, oldest))
+            raise ReplayFull(self.why_not(transitions, oldest))
         self.write(transitions)
 
     def write(self, transitions: Transitions) -> None:
@@ -250,17 +265,3 @@ class ReplayWriter:
             self.next_observation, np.asarray(transitions.observations[0], np.float32)
         ):
             raise ValueError("an episode goes on, but not from the observation that it reached")
-
-    def _why_not(self, transitions: Transitions, oldest: int | None) -> str:
-        shape, count = self.replay.shape, len(transitions.rewards)
-        at = self.watermark + count if oldest is None else oldest
-        if self.watermark + count < max(0, at - shape.capacity) + shape.rows:
-            return (
-                f"more than {shape.truncations} episodes of a replay window of {shape.capacity} "
-                "transitions were cut, long before their time limit on average: let such an "
-                "environment terminate them instead, or register it without max_episode_steps"
-            )
-        return (
-            f"{count} transitions more than {self.watermark} would overwrite the window of "
-            f"watermark {at}: the replay has {shape.slack} rows beyond its {shape.capacity}"
-        )
