@@ -132,6 +132,27 @@ def test_nobody_is_told_twice():
         strategy.tell([live(candidate, 1.0)])
 
 
+def test_a_state_shares_its_journal_with_the_next_and_keeps_what_it_says():
+    strategy = External(np.zeros(2), HillClimber, seed=0)
+
+    def refined(count: int) -> None:
+        for candidate in strategy.ask(count):
+            told = live(candidate, float(candidate.index))
+            strategy.tell([told._replace(vector=told.vector + np.float32(1.0))])
+
+    refined(10)
+    before = strategy.state().tensors
+    kept = {name: array.copy() for name, array in before.items()}
+    refined(1)
+    after = strategy.state().tensors
+    for name in before:  # a state is taken after every event: copies would add up to a square
+        assert np.shares_memory(before[name], after[name])
+    refined(300)
+    for name, array in kept.items():
+        assert np.array_equal(before[name], array)
+        assert np.array_equal(strategy.state().tensors[name][: len(array)], array)
+
+
 def test_a_journal_that_is_cut_short_is_refused():
     strategy = External(np.zeros(2), HillClimber, seed=0)
     search(strategy, sphere, 3)

@@ -84,13 +84,12 @@ class External:
 
     def state(self) -> State:
         """Return the journal: per event the index told (−1: an ask), whether it was changed."""
-        vectors = np.array(self._changed_vectors, np.float32).reshape(-1, self._start.size)
         return State(
             {
-                "journal_told": np.array(self._told, np.int64),
-                "journal_changed": np.array(self._changed, np.bool_),
-                "journal_fitness": np.array(self._fitness, np.float64),
-                "journal_vectors": vectors,
+                "journal_told": self._told.rows(),
+                "journal_changed": self._changed.rows(),
+                "journal_fitness": self._fitness.rows(),
+                "journal_vectors": self._changed_vectors.rows(),
             },
             {"tells": self._tells},
         )
@@ -130,10 +129,10 @@ class External:
         self._parameters = self._start.copy()
         self._best_fitness = -math.inf
         self._out: dict[int, np.ndarray] = {}
-        self._told: list[int] = []
-        self._changed: list[bool] = []
-        self._fitness: list[float] = []
-        self._changed_vectors: list[np.ndarray] = []
+        self._told = _Column(np.int64)
+        self._changed = _Column(np.bool_)
+        self._fitness = _Column(np.float64)
+        self._changed_vectors = _Column(np.float32, self._start.size)
         self._asked = 0
         self._tells = 0
 
@@ -163,7 +162,7 @@ class External:
         asked = self._out.pop(index)
         changed = not np.array_equal(asked.astype(np.float32), vector)
         if changed:
-            self._changed_vectors.append(vector.copy())
+            self._changed_vectors.add(vector)
             discard = getattr(self._optimizer, "discard", None)
             if discard is not None:
                 discard(asked)
@@ -179,9 +178,9 @@ class External:
         self._best_fitness = max(self._best_fitness, fitness)
 
     def _log(self, told: int, fitness: float, *, changed: bool) -> None:
-        self._told.append(told)
-        self._changed.append(changed)
-        self._fitness.append(fitness)
+        self._told.add(told)
+        self._changed.add(changed)
+        self._fitness.add(fitness)
 
     def _metrics(self) -> Metrics:
         metrics = getattr(self._optimizer, "metrics", None)
@@ -202,6 +201,30 @@ class External:
                 f"finite, after {self._tells} tells"
             )
         return array
+
+
+class _Column:
+    """An array that only grows: `rows` is no copy, and what is added later does not change it.
+
+    A state is taken after every event, and a copy of a journal would make a run's cost quadratic.
+    """
+
+    def __init__(self, dtype: Any, *width: int):
+        self._array = np.empty((64, *width), dtype)
+        self._count = 0
+
+    def add(self, row: Any) -> None:
+        """Append a row."""
+        if self._count == len(self._array):
+            longer = np.empty((2 * self._count, *self._array.shape[1:]), self._array.dtype)
+            longer[: self._count] = self._array
+            self._array = longer
+        self._array[self._count] = row
+        self._count += 1
+
+    def rows(self) -> np.ndarray:
+        """Return the rows so far."""
+        return self._array[: self._count]
 
 
 def cma_factory(*, std: float, full_covariance: bool) -> OptimizerFactory:
