@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drumline.commands.run import train
-from drumline.recipes.aes import AES
+from drumline.recipes.aes import AES, OnePlusOne
 from drumline.recipes.methods import config_from, find_method
 from drumline.recipes.population_config import CLOCKS
 from drumline.runs.checkpoint import read_checkpoint
@@ -74,6 +74,23 @@ def test_older_runs_had_policies_with_hidden_layers():
     fields = asdict(AES(env="CartPole-v1"))
     del fields["policy"]
     assert config_from("aes", fields).policy == "mlp"
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "flag"),
+    [
+        (AES, {"mean_rule": "rank", "variance_rule": "rank"}, "--mean-rule rank"),
+        (AES, {"variance_rule": "one-fifth"}, "--variance-rule one-fifth"),
+        (AES, {"kl_bound": 2.0}, "--kl-bound 2.0"),
+        (OnePlusOne, {}, "--mean-rule full-move"),
+    ],
+)
+def test_rules_that_another_strategy_would_not_follow_are_refused(
+    method: Any, change: dict[str, Any], flag: str
+):
+    method(env="CartPole-v1", **change)
+    with pytest.raises(ValueError, match=f"{flag} goes with --strategy async-es: 'snes' has"):
+        method(env="CartPole-v1", strategy="snes", **change)
 
 
 def test_what_a_strategy_plans_for_does_not_change_when_a_run_is_made_longer(tmp_path: Path):

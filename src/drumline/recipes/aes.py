@@ -91,6 +91,7 @@ class AES(ClockConfig, RefiningConfig):
         refuse_outside_unit(self, "p_desired", "negative_ratio")
         refuse_negative(self, "kl_bound", "critic_lag", "strategy_budget")
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)
+        self._refuse_rules_without_effect()
 
     @property
     def actor_hidden(self) -> tuple[int, ...]:
@@ -103,6 +104,16 @@ class AES(ClockConfig, RefiningConfig):
         if self.strategy_budget or not self.strategy.startswith("nevergrad:"):
             return config
         return replace(config, strategy_budget=max(1, self.total_steps // 100))
+
+    def _refuse_rules_without_effect(self) -> None:
+        if self.strategy == ASYNC_ES:
+            return
+        for name in ("mean_rule", "variance_rule", "kl_bound"):
+            if (value := getattr(self, name)) != getattr(AES, name):
+                raise ValueError(
+                    f"--{name.replace('_', '-')} {value} goes with --strategy {ASYNC_ES}: "
+                    f"{self.strategy!r} has rules of its own"
+                )
 
     @property
     def rule_numbers(self) -> RuleNumbers:
