@@ -132,6 +132,12 @@ def test_nobody_is_told_twice():
         strategy.tell([live(candidate, 1.0)])
 
 
+def test_a_nevergrad_optimizer_that_waits_for_each_answer_is_refused():
+    pytest.importorskip("nevergrad")
+    with pytest.raises(ValueError, match="Nevergrad's Cobyla asks for one vector after the other"):
+        nevergrad_factory("Cobyla", std=0.1, budget=10)
+
+
 def test_a_state_shares_its_journal_with_the_next_and_keeps_what_it_says():
     strategy = External(np.zeros(2), HillClimber, seed=0)
 

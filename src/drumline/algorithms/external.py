@@ -310,6 +310,11 @@ def nevergrad_factory(optimizer: str, *, std: float, budget: int) -> OptimizerFa
             f"Nevergrad has no optimizer {optimizer!r}; "
             f"it has {', '.join(near or ['DE', 'PSO', 'OnePlusOne', 'CMA', 'TBPSA'])} and others"
         )
+    if registry[optimizer].no_parallelization:
+        raise ValueError(
+            f"Nevergrad's {optimizer} asks for one vector after the other was told, and several "
+            "are out at once here: take another, such as DE, PSO, OnePlusOne, CMA or TBPSA"
+        )
 
     def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
         space = nevergrad.p.Array(init=start.astype(np.float64)).set_mutation(sigma=std)
