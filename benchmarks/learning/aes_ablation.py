@@ -5,8 +5,9 @@ pair are left out. Around `--base` one of r, b, n and K varies at a time. Every 
 one finished run with its evaluations against env steps, virtual seconds (a core for every logical
 worker: the same on every machine) and wall-clock seconds (of this machine with what else it did).
 A row that is in the CSV is kept; a run that was stopped goes on, and one of other settings is
-refused. Beside the CSV lies its summary: each cell over its seeds, at the end and at equal budgets
-among those of the same p_desired.
+refused. `--flags` are for every run, and r, K and n vary around what they say; what a cell itself
+sets goes before them. Beside the CSV lies its summary: each cell over its seeds, at the end and at
+equal budgets among those of the same p_desired and flags.
 
     python benchmarks/learning/aes_ablation.py --runs RUNS --out aes_ablation.csv \\
         --env InvertedPendulum-v5 --total-steps 5000 --seeds 0 1
@@ -20,18 +21,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
-from run_folders import bring_to_end
+from run_folders import bring_to_end, resolved
 
 from drumline.display.contributions import KINDS, contribution, read_individuals
 from drumline.display.run_data import read_columns
 from drumline.functional.stability import spread, stability
 from drumline.functional.statistics import interquartile_mean
-from drumline.recipes.aes import AES, preset
+from drumline.recipes.aes import AES
 
 CLOCKS = ("env_steps", "virtual_seconds", "wall_seconds")
 KEY = ("env", "total_steps", "cell", "seed", "flags")
@@ -78,18 +80,16 @@ def grid(
     return [cell for cell in itertools.starmap(Cell, every) if legal(cell)]
 
 
-def sensitivity(env: str, share: float, schedule: str, factors: Sequence[float]) -> list[Cell]:
-    """Return the published setting, and with r, K, n and b changed one at a time.
+def sensitivity(
+    settings: Mapping[str, Any], share: float, schedule: str, factors: Sequence[float]
+) -> list[Cell]:
+    """Return the published rules, and with r, K, n and b changed one at a time.
 
     n is that of welford-fixed; b is that of absolute, and is -r · factor, as the presets' is -r.
     """
-    settings = AES(env=env, **preset(env))
     around = ("relative", "welford-adaptive", share, schedule)
-    r, slope, samples = (
-        settings.fitness_range,
-        settings.control_slope,
-        settings.welford_samples,
-    )
+    names = ("fitness_range", "control_slope", "welford_samples")
+    r, slope, samples = (settings[name] for name in names)
     found = [Cell(*around)]
     for factor in factors:
         if factor != 1.0:
@@ -148,20 +148,21 @@ def outcome(folder: Path) -> dict[str, object]:
 def summary(rows: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
     """Return each cell over its seeds: at the end, and at budgets that every rival has spent.
 
-    Rivals have the same p_desired: a share of refined individuals costs many times what their
-    env steps cost, so within the time of runs without them no other has begun.
+    Rivals have the same flags and the same p_desired: a share of refined individuals costs many
+    times what their env steps cost, so within the time of runs without them no other has begun.
     """
     by_cell: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
     for row in rows:
         by_cell.setdefault((*rivalry(row), row["cell"]), []).append(row)
     table: list[dict[str, object]] = []
-    for (env, steps, share, cell), own in by_cell.items():
-        rivals = [row for row in rows if rivalry(row) == (env, steps, share)]
+    for (env, steps, flags, share, cell), own in by_cell.items():
+        rivals = [row for row in rows if rivalry(row) == (env, steps, flags, share)]
         final = np.array([float(row["final_score"]) for row in own])
         apart = spread(final)
         found: dict[str, object] = {
             "env": env,
             "total_steps": steps,
+            "flags": flags,
             "cell": cell,
             "seeds": " ".join(sorted({row["seed"] for row in own}, key=int)),
             "final_iqm": round(interquartile_mean(final), 3),
@@ -182,8 +183,8 @@ def summary(rows: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
     return table
 
 
-def rivalry(row: Mapping[str, str]) -> tuple[str, str, str]:
-    return row["env"], row["total_steps"], row["p_desired"]
+def rivalry(row: Mapping[str, str]) -> tuple[str, str, str, str]:
+    return row["env"], row["total_steps"], row["flags"], row["p_desired"]
 
 
 def numbers(text: str) -> list[float]:
@@ -239,14 +240,14 @@ def main() -> None:
     parser.add_argument("--layout", nargs="*", default=["pool=inline"], help="the same, of layout")
     options = parser.parse_args()
     share, schedule = float(options.base[0]), options.base[1]
+    flags = [f"--{word}" for word in (*options.flags, f"total-steps={options.total_steps}")]
     cells = {
         cell.name: cell
         for cell in [
             *grid(options.means, options.variances, options.shares, options.schedules),
-            *sensitivity(options.env, share, schedule, options.factors),
+            *sensitivity(resolved("aes", options.env, flags), share, schedule, options.factors),
         ]
     }
-    flags = [f"--{word}" for word in (f"total-steps={options.total_steps}", *options.flags)]
     layout = [f"--{word}" for word in (*options.layout, "no-tensorboard")]
     table = read_table(options.out)
     done = {tuple(row[name] for name in KEY) for row in table}
@@ -257,7 +258,7 @@ def main() -> None:
         if key in done:
             continue
         folder = options.runs / f"{options.env}-{name}-s{seed}".replace(" ", "-").replace("/", "-")
-        told = [*cell.flags, *flags, f"--seed={seed}"]
+        told = [*flags, *cell.flags, f"--seed={seed}"]  # of a flag that is repeated the last counts
         bring_to_end(folder, "aes", options.env, told, layout)
         row = {
             **dict(zip(KEY, key, strict=True)),

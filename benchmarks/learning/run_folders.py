@@ -49,7 +49,7 @@ def differences(folder: Path, method: str, env: str, flags: Sequence[str]) -> li
     document = RunFolder.open(folder).document
     if document["method"] != method:
         return [f"it is of {document['method']}, not {method}"]
-    wanted = _resolved(method, env, flags)
+    wanted = resolved(method, env, flags)
     # What an older run does not know is what nobody could set then.
     before = json.loads(json.dumps(asdict(find_method(method).config(env=env))))
     kept = {**before, **document["config"]}
@@ -60,7 +60,7 @@ def differences(folder: Path, method: str, env: str, flags: Sequence[str]) -> li
     ]
 
 
-def _resolved(method: str, env: str, flags: Sequence[str]) -> dict[str, Any]:
+def resolved(method: str, env: str, flags: Sequence[str]) -> dict[str, Any]:
     """Return what config.json would say."""
     command = [*DRUMLINE, "train", method, env, *flags, "--print-config"]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -31,7 +31,8 @@ def test_the_grid_has_every_legal_pair_of_rules_and_no_other(ablation: Any):
 
 
 def test_one_number_varies_at_a_time_around_the_published_setting(ablation: Any):
-    base, *changed = ablation.sensitivity("InvertedPendulum-v5", 0.5, "async", [0.5, 1.0])
+    settings = {"fitness_range": 160.0, "control_slope": 50.0, "welford_samples": 10.0}
+    base, *changed = ablation.sensitivity(settings, 0.5, "async", [0.5, 1.0])
     assert base.name == "relative/welford-adaptive p=0.5 async"
     assert [dict(cell.changed) for cell in changed] == [
         {"fitness_range": 80.0},
@@ -45,11 +46,35 @@ def test_one_number_varies_at_a_time_around_the_published_setting(ablation: Any)
     assert changed[3].flags[0] == "--mean-rule=absolute"
 
 
-def row(cell: str, seed: int, means: str, seconds: str, share: str = "0.5") -> dict[str, str]:
+def test_what_a_cell_sets_goes_before_the_flags_of_all_runs(
+    ablation: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[dict[str, str]] = []
+
+    def note(folder: Path, method: str, env: str, flags: list[str], layout: list[str]) -> None:
+        told.append(dict(flag.removeprefix("--").split("=") for flag in flags))  # the last counts
+
+    monkeypatch.setattr(ablation, "bring_to_end", note)
+    monkeypatch.setattr(ablation, "outcome", lambda folder: {"final_score": 1.0})
+    monkeypatch.setattr(ablation, "keep", lambda table, out: None)
+    words = [f"--runs={tmp_path}", f"--out={tmp_path / 'a.csv'}", "--env=InvertedPendulum-v5"]
+    words += ["--seeds", "0", "--shares", "--factors", "0.5", "--total-steps=9", "--flags"]
+    words += ["fitness-range=400", "p-desired=0.1", "total-steps=7"]
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *words])
+    ablation.main()
+    assert [float(flags["fitness-range"]) for flags in told] == [400, 200, 400, 400, 400]
+    assert float(told[-1]["fitness-baseline"]) == -200
+    assert {(flags["p-desired"], flags["total-steps"]) for flags in told} == {("0.5", "9")}
+
+
+def row(
+    cell: str, seed: int, means: str, seconds: str, share: str = "0.5", flags: str = ""
+) -> dict[str, str]:
     final = means.rpartition(";")[2]
     return {
         "env": "E",
         "total_steps": "9",
+        "flags": flags,
         "cell": cell,
         "p_desired": share,
         "seed": str(seed),
@@ -76,6 +101,15 @@ def test_cells_are_compared_at_budgets_that_every_rival_has_spent(ablation: Any)
     assert (sync["iqm_at_equal_env_steps"], sync["seeds"]) == (6.0, "0 1")
     late = row("late", 0, "1.0;2.0", "6;7")
     assert ablation.summary([*fast, late])[1]["iqm_at_equal_virtual_seconds"] == ""
+
+
+def test_runs_of_other_flags_are_a_cell_of_their_own_and_no_rivals(ablation: Any):
+    plain = row("async", 0, "2.0;4.0", "2;5")
+    slower = row("async", 0, "2.0;8.0", "3;9", flags="batch-size=8")
+    one, other = ablation.summary([plain, slower])
+    assert (one["flags"], one["final_iqm"], one["seeds"]) == ("", 4.0, "0")
+    assert (other["flags"], other["final_iqm"]) == ("batch-size=8", 8.0)
+    assert other["budget_virtual_seconds"] == 9.0
 
 
 @pytest.mark.slow
