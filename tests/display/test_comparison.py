@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from imageio import v2 as imageio
 
-from drumline.display.comparison import Group, draw_comparison, score_at
+from drumline.display.comparison import Group, comparison_figure, draw_comparison, score_at
 from drumline.display.run_data import RunCurve
 
 BLUE = (0x00, 0x72, 0xB2)
@@ -43,6 +43,13 @@ def test_the_time_panel_is_drawn_whatever_the_runs_of_a_group_have_in_common(
 def test_a_run_of_one_update_is_a_point(tmp_path: Path):
     draw_comparison([Group("es", (curve([1.0], [1.0]),))], tmp_path / "c.png")
     assert blue_columns(imageio.imread(tmp_path / "c.png")) >= 3
+
+
+def test_seconds_have_no_unit_of_their_own():
+    figure = comparison_figure([Group("es", (curve([0.2, 0.4, 0.8], [1.0, 2.0, 3.0]),))])
+    _, time = figure.axes
+    ticks = [label.get_text() for label in time.get_xticklabels()]
+    assert "0.4" in ticks, ticks
 
 
 def test_a_run_that_has_ended_keeps_its_last_value():

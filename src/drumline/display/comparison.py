@@ -145,7 +145,8 @@ def comparison_figure(groups: Sequence[Group]) -> "Figure":
         axes.set_xlabel(label)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        if clock == "env_steps":  # seconds as they are: "600m" would be taken for minutes
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     left.set_ylabel(f"episode return ({what})")
     figure.suptitle("interquartile mean over runs, 95 % bootstrap interval", fontweight="bold")
     handles, labels = left.get_legend_handles_labels()
@@ -172,7 +173,7 @@ def _draw_group(axes: Any, group: Group, what: str, clock: Clock, color: str) ->
         axes.plot(at, iqm, **dashes)
     all_there = [max(begins) <= x <= min(ends) for x in at]
     whole = [y if there else np.nan for y, there in zip(iqm, all_there, strict=True)]
-    label = f"{group.label} ({len(group.runs)} runs)"
+    label = f"{group.label} ({len(group.runs)} run{'s' if len(group.runs) > 1 else ''})"
     axes.plot(at, whole, color=color, linewidth=1.8, label=label, marker=marker)
     low, high = [score.low for _, score in known], [score.high for _, score in known]
     axes.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)

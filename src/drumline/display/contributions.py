@@ -124,7 +124,8 @@ def contributions_figure(
         axes.set_title(panel, loc="left", fontsize=10)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        if x == "env_steps":
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.margins(x=0.02)
     clocks = {"env_steps": "env steps (agent decisions in training)", "wall_seconds": "time (s)"}
     for axes in grid[1]:
