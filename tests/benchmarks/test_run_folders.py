@@ -66,6 +66,19 @@ def test_a_run_of_another_method_or_environment_is_refused(folders: Any, tmp_pat
         folders.bring_to_end(folder, "es", "Pendulum-v1", [], [])
 
 
+def test_a_stopped_run_of_an_environment_of_ones_own_goes_on(
+    folders: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    env = "lane_environments:counting"
+    folder = stopped_run(tmp_path / "run", "es", env=env)
+    commands: list[list[str]] = []
+    monkeypatch.setattr(folders, "differences", lambda *_: [])
+    monkeypatch.setattr(folders.subprocess, "run", lambda command, **_: commands.append(command))
+    folders.bring_to_end(folder, "es", env, ["--seed=1"], ["--pool=inline"])
+    resume = ["resume", str(folder), "--trust-code", "--pool=inline", "--quiet"]
+    assert commands == [[*folders.DRUMLINE, *resume]]
+
+
 def test_a_goal_of_another_budget_is_not_read_from_a_run_that_is_there(
     goals: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
