@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.protocols import WorkerError
 from drumline.recipes.ledger import learned
 from drumline.recipes.methods import config_from, find_method
 from drumline.recipes.population import PopulationRecipe, PopulationRun
+from drumline.recipes.run_order import one_numpy_thread
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.types import Evaluate, Evaluation
@@ -40,7 +40,7 @@ class LoneEpisode:
         try:
             alone = _Alone(self._recipe, progress)
             try:
-                with threadpool_limits(1, "blas"):  # as in a worker
+                with one_numpy_thread():  # as in a worker
                     result = self._recipe.worker(alone)(self.task)
             finally:
                 alone.leaving.close()
