@@ -42,6 +42,18 @@ class HiddenState(Counting):
         return observation, reward + self.episodes, terminated, truncated, info
 
 
+class OnlyOne(Counting):
+    """Steps in the first instance that was stepped, and raises in all others."""
+
+    instance: "OnlyOne | None" = None
+
+    def step(self, action):
+        OnlyOne.instance = OnlyOne.instance or self
+        if OnlyOne.instance is not self:
+            raise OSError("the port is in use")
+        return super().step(action)
+
+
 class NaNObservation(Counting):
     """Its third observation is NaN."""
 

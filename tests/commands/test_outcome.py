@@ -196,3 +196,10 @@ def test_a_training_run_whose_reader_leaves_is_stopped_and_goes_on_later(
     again = drumline("resume", "run", f"--total-steps={done + 40}", "--pool=inline", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "run" / "metrics.csv").read_text().splitlines()[: len(rows)] == rows
+
+
+def test_a_message_that_cannot_be_written_leaves_the_exit_code(tmp_path: Path):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "drumline", "verify", "nowhere"]
+        ended = subprocess.run(command, cwd=tmp_path, stderr=full, env=environ(), timeout=120)
+    assert ended.returncode == 2  # Python's own 1 would say that runs differ

@@ -1,9 +1,11 @@
 """The purity check: a run that failed it cannot be made to promise anything by going on."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from impure_environment import OnlyOne
 
 from drumline.commands.run import load, train
 from drumline.recipes.aes import AES
@@ -34,3 +36,17 @@ def test_who_goes_on_with_a_refused_environment_is_refused_again(config: Any, tm
     for _ in range(2):
         with pytest.raises(ImpureEnvironment):
             load(tmp_path / "run").resume(workers="inline")
+
+
+@pytest.mark.parametrize("config", CONFIGS[1:], ids=lambda config: type(config).__name__)
+def test_an_environment_that_raises_the_second_time_has_failed(
+    config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(OnlyOne, "instance", None)
+    config = replace(config, env="impure_environment:OnlyOne", evaluate_every=0)
+    if hasattr(config, "num_envs"):
+        config = replace(config, num_envs=1, minibatches=1)
+    layout = find_method(method_of(config)).layout(pool="inline")
+    with pytest.raises(ImpureEnvironment, match="raised OSError: the port is in use: it has"):
+        train(config, layout=layout, out=tmp_path / "run")
+    assert checkpoint_numbers(load(tmp_path / "run").folder) == [0]

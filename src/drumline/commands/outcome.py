@@ -49,8 +49,11 @@ def _print_no_more(stream: TextIO) -> None:
 
 
 def complain(text: str, code: int) -> int:
-    """Print one message on stderr and return the exit code."""
-    print(f"drumline: {text}", file=sys.stderr)
+    """Print one message on stderr and return the exit code, also where nothing can be printed."""
+    try:
+        print(f"drumline: {text}", file=sys.stderr, flush=True)
+    except OSError:  # nobody reads it, or it goes to the disk that is full
+        _print_no_more(sys.stderr)
     return code
 
 

@@ -21,7 +21,7 @@ from drumline.recipes.attended_pool import AttendedPool, StopSignals
 from drumline.recipes.blame import explain
 from drumline.recipes.layout import Layout
 from drumline.recipes.ledger import Ledger, RunIdentity, learned
-from drumline.recipes.rehearsal import compare
+from drumline.recipes.rehearsal import compare, repeating
 from drumline.recipes.replay_memory import replay_memory
 from drumline.recipes.run_order import one_numpy_thread, run_in_order
 from drumline.runs.checkpoint import Checkpoint
@@ -217,7 +217,7 @@ class StreamRun:
         again = TransitionStream(recipe.environment, recipe.policy, self._config.seed, 0.0)
         start = again.state()
         try:
-            with seeding.kept_globals():
+            with seeding.kept_globals(), repeating(self._config.env):
                 for _ in range(2):  # where an environment has run before: a fresh one may be lucky
                     again.load(start)
                     _compare(again, first, self._config.env)
