@@ -230,6 +230,16 @@ def test_a_run_by_the_wall_clock_is_repeated_from_its_log_of_events(tmp_path: Pa
     assert done == len(run.metrics)
 
 
+def test_what_a_full_disk_left_of_a_log_of_events_is_repeated(tmp_path: Path):
+    run = train(replace(SMALL, clock="wall"), layout=INLINE, out=tmp_path / "run")
+    log = tmp_path / "run" / "events.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:20]) + lines[20][:-3])
+    done, difference = verify_again(run.folder, 10**9, INLINE)
+    assert difference is None
+    assert done == sum(row["event"] < 20 for row in run.metrics)
+
+
 def test_an_environment_with_hidden_state_is_refused(tmp_path: Path):
     env = "impure_environment:HiddenState"
     config = replace(SMALL, env=env, total_steps=60, evaluate_every=0)

@@ -19,6 +19,7 @@ from drumline.recipes.layout import Layout
 from drumline.recipes.machine import differences
 from drumline.recipes.methods import config_from, find_method, method_of, resolved
 from drumline.recipes.stopped import Stopped
+from drumline.runs.append_file import whole_lines
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.horizons import after_resume, horizons_of
@@ -47,8 +48,8 @@ class Run:
     @property
     def metrics(self) -> list[dict[str, float]]:
         """Return one row per update."""
-        with open(self.folder.metrics_csv, newline="") as lines:
-            return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(lines)]
+        rows = csv.DictReader(whole_lines(self.folder.metrics_csv))
+        return [{k: float(v) for k, v in row.items() if v} for row in rows]
 
     @property
     def policy(self) -> Policy:

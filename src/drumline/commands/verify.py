@@ -77,7 +77,7 @@ def verify_again(
     from drumline.recipes.document import NO_PROMISE
     from drumline.recipes.machine import differences
     from drumline.recipes.stopped import Stopped
-    from drumline.runs.fingerprints import first_difference, read_chain
+    from drumline.runs.fingerprints import Chain, first_difference, read_chain
     from drumline.runs.folder import RunError
     from drumline.runs.horizons import horizons_of
 
@@ -87,10 +87,16 @@ def verify_again(
         _refuse_no_promise(folder)
     if other := "; ".join(map(str, differences(folder.document))):
         raise RunError(f"{NO_PROMISE}: {folder.path} was made on another machine ({other})")
+    ours = (
+        read_chain(folder.fingerprints_csv) if folder.fingerprints_csv.exists() else Chain((), {})
+    )
     rows = run.metrics if folder.metrics_csv.exists() else []
+    rows = [row for row in rows if row["update"] in ours.rows]  # a full disk may part the two
+    if logged:
+        rows = _whose_events_are_logged(rows, Path(logged["replay_events"]))
     if not rows:
         raise RunError(f"{folder.path} has no updates to verify")
-    count = min(len(rows), updates or updates_within(run.metrics, 60.0))
+    count = min(len(rows), updates or updates_within(rows, 60.0))
     (_, first), *later = horizons_of(folder)
     small = {"evaluate_every": 0, "evaluate_episodes": 1, "total_steps": first}
     again = replace(run.config, **small, **logged)
@@ -105,7 +111,6 @@ def verify_again(
         except Stopped as stop:
             stop.run = None  # the repetition is gone by the time that anyone could resume it
             raise
-        ours = read_chain(folder.fingerprints_csv)
         return count, first_difference(ours, read_chain(second.folder.fingerprints_csv))
 
 
@@ -113,6 +118,14 @@ def _event_log(config: Any, folder: "RunFolder") -> dict[str, str]:
     """Return how a run by the wall clock is done again: in the order of its events."""
     log = folder.path / "events.jsonl"
     return {"replay_events": str(log)} if getattr(config, "clock", "") == "wall" else {}
+
+
+def _whose_events_are_logged(rows: list[dict[str, float]], log: Path) -> list[dict[str, float]]:
+    """Return the updates that can be done again: a full disk may have cost the last events."""
+    from drumline.runs.event_log import logged_workers
+
+    events = sum(1 for _ in logged_workers(log)) if log.exists() else 0
+    return [row for row in rows if row["event"] < events]
 
 
 def updates_within(rows: list[dict[str, float]], seconds: float) -> int:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from drumline.runs.append_file import whole_lines
+
 _METRICS = ("env_steps", "wall_seconds", "episode_return_mean")
 _EVALUATIONS = ("env_steps", "mean", "standard_error")
 
@@ -54,26 +56,20 @@ def last_evaluation(folder: Path) -> list[float]:
     path = folder / "evaluations.csv"
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["lengths"]]
+    rows = list(csv.DictReader(whole_lines(path)))
     return [float(value) for value in rows[-1]["returns"].split(";")] if rows else []
 
 
 def read_columns(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Read the named columns of a CSV file; an empty cell is nan, a torn last row is left out."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            rows = list(reader)
-            columns = reader.fieldnames or ()
+        reader = csv.DictReader(whole_lines(path))
+        rows, columns = list(reader), reader.fieldnames or ()
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from error
     missing = [name for name in names if name not in columns]
     if missing and columns:
         raise ValueError(f"{path} lacks the columns {', '.join(missing)}")
-    # A run that is being written may end in half a row.
-    if rows and any(value is None for value in rows[-1].values()):
-        rows.pop()
     return {
         name: np.array([_number(row[name], path, i) for i, row in enumerate(rows)], dtype=float)
         for name in names

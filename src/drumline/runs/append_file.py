@@ -36,3 +36,9 @@ class AppendFile:
     def close(self) -> None:
         """Close without flushing."""
         self._file.close()
+
+
+def whole_lines(path: Path) -> list[str]:
+    """Return a file's lines; half a last one, left by a kill or a full disk, does not count."""
+    text = path.read_text(encoding="utf-8")
+    return text[: text.rfind("\n") + 1].splitlines()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from drumline.runs.append_file import whole_lines
 from drumline.runs.folder import RunError
 
 MISSING = "missing"
@@ -90,10 +91,9 @@ def read_chain(path: Path) -> Chain:
     A last line without its end is what a killed run leaves, and does not count.
     """
     try:
-        text = path.read_text()
+        lines = list(csv.reader(whole_lines(path)))
     except (OSError, ValueError) as error:
         raise RunError(f"cannot read {path} ({error}); give another RUN") from error
-    lines = list(csv.reader(text[: text.rfind("\n") + 1].splitlines()))
     if not lines:
         return Chain((), {})
     if len(lines[0]) < 2 or lines[0][0] != "update" or lines[0][-1] != "chained":

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from drumline.runs.append_file import whole_lines
 from drumline.types import EpisodeRow, EvaluationRow, Metrics
 
 EPISODES_HEADER = "update,member,sign,episode_return,length"
@@ -83,16 +84,15 @@ def read_evaluations(path: Path) -> list[EvaluationRow]:
     """Return the rows of evaluations.csv, those before a resume included; none without a file."""
     if not path.is_file():
         return []
-    with path.open(newline="") as lines:
-        return [
-            EvaluationRow(
-                int(row["update"]),
-                int(row["env_steps"]),
-                tuple(map(float, row["returns"].split(";"))),
-                tuple(map(int, row["lengths"].split(";"))),
-            )
-            for row in csv.DictReader(lines)
-        ]
+    return [
+        EvaluationRow(
+            int(row["update"]),
+            int(row["env_steps"]),
+            tuple(map(float, row["returns"].split(";"))),
+            tuple(map(int, row["lengths"].split(";"))),
+        )
+        for row in csv.DictReader(whole_lines(path))
+    ]
 
 
 def _number(value: float) -> str:
