@@ -12,7 +12,7 @@ from individuals_examples import search, sphere
 from drumline.algorithms import external
 from drumline.algorithms.external import (
     External,
-    UnfiniteVector,
+    StrategyFailed,
     cma_factory,
     named_factory,
     nevergrad_factory,
@@ -93,25 +93,69 @@ def test_what_was_asked_comes_back_in_the_optimisers_own_precision():
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "message"),
+    ("answer", "message"),
     [
-        ([1.0, float("nan")], UnfiniteVector, "climber asked for a vector of which 1 of 2 numbers"),
-        (np.array([np.inf, np.inf]), UnfiniteVector, "of which 2 of 2 numbers are not finite"),
-        (np.zeros(3), ValueError, r"shape \[3\]; the policy has 2 parameters"),
-        (np.zeros(2, np.int64), ValueError, "asked for int64"),
+        ([1.0, float("nan")], "climber asked for a vector of which 1 of 2 numbers"),
+        (np.array([np.inf, np.inf]), "of which 2 of 2 numbers are not finite"),
+        (np.array([1e300, 0.0]), "of which 1 of 2 numbers are not finite in float32"),
+        (np.zeros(3), r"shape \[3\] \(a ndarray\), after 0 tells; the policy has 2 parameters"),
+        (np.zeros(2, np.int64), "climber asked for int64"),
+        (None, r"climber asked for float64 of shape \[\] \(a NoneType\)"),
+        ("ten", "climber asked for a str of no numbers, after 0 tells"),
+        ([[1.0], [1.0, 2.0]], "climber asked for a list of no numbers"),
     ],
 )
-def test_an_answer_that_no_policy_can_hold_is_refused(
-    answer: Any, error: type[Exception], message: str
-):
+def test_an_answer_that_no_policy_can_hold_is_refused(answer: Any, message: str):
     def make(start: np.ndarray, seed: int) -> Answers:
         made = Answers(start, seed)
         made.answer = answer
         return made
 
     strategy = External(np.zeros(2), make, seed=0, name="climber")
-    with pytest.raises(error, match=message):
+    with pytest.raises(StrategyFailed, match=message):
         strategy.ask(1)
+
+
+@pytest.mark.parametrize("where", ["ask", "tell", "discard", "recommend", "metrics"])
+def test_what_an_optimiser_raises_names_it(where: str):
+    class Breaks(HillClimber):
+        def __getattribute__(self, name: str) -> Any:
+            return self.breaks if name == where else super().__getattribute__(name)
+
+        def breaks(self, *arguments: Any) -> None:
+            raise KeyError("lost")
+
+    strategy = External(np.zeros(2), Breaks, seed=0, name="climber")
+    message = f"climber raised in {where} after . tells: KeyError: 'lost'"
+
+    def ask_and_tell() -> None:
+        refined = strategy.ask(1)[0]._replace(vector=np.ones(2, np.float32))
+        strategy.tell([live(refined, 1.0)])
+
+    with pytest.raises(StrategyFailed, match=message) as caught:
+        ask_and_tell()
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_an_optimisers_metrics_stand_for_none_of_ours():
+    class Boasts(HillClimber):
+        def metrics(self) -> dict[str, float]:
+            return {"update_norm": -1.0, "sampling_std": 0.3}
+
+    strategy = External(np.zeros(2), Boasts, seed=0)
+    told = strategy.tell([live(strategy.ask(1)[0], 1.0)])
+    assert told["update_norm"] > 0.0
+    assert told["sampling_std"] == 0.3
+
+
+def test_a_factory_that_raises_is_named(users_module: Any):
+    def licensed(start: np.ndarray, seed: int) -> None:
+        raise OSError("no licence")
+
+    users_module.licensed = licensed
+    message = "--strategy 'users_search:licensed' cannot be made: OSError: no licence"
+    with pytest.raises(ValueError, match=message):
+        External(np.zeros(3), named_factory("users_search:licensed"), seed=0)
 
 
 def test_a_recommendation_that_is_not_finite_is_refused():
@@ -120,7 +164,7 @@ def test_a_recommendation_that_is_not_finite_is_refused():
             return np.full(2, np.nan)
 
     strategy = External(np.zeros(2), Recommends, seed=0)
-    with pytest.raises(UnfiniteVector, match="recommends a vector of which 2 of 2"):
+    with pytest.raises(StrategyFailed, match="recommends a vector of which 2 of 2"):
         strategy.tell([live(strategy.ask(1)[0], 0.0)])
 
 

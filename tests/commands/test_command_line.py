@@ -296,22 +296,34 @@ class Breaks(Walk):
 
     def ask(self):
         self.asked += 1
-        vector = super().ask()
-        return vector * np.nan if self.asked == 12 and "BREAKS" in os.environ else vector
+        how = os.environ.get("BREAKS") if self.asked == 12 else None
+        if how == "raises":
+            raise KeyError("lost")
+        return super().ask() * (np.nan if how == "nan" else 1)
 """
 
 
-def test_nan_from_a_strategy_fails_the_run_and_names_the_checkpoint_to_go_on_from(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("nan", "'breaks:Breaks' asked for a vector of which"),
+        ("raises", r"'breaks:Breaks' raised in ask after \d+ tells: KeyError: 'lost'"),
+    ],
+)
+def test_a_strategy_that_fails_names_the_checkpoint_to_go_on_from(
+    tmp_path: Path, how: str, message: str
+):
     (tmp_path / "walks.py").write_text(STRATEGY)
     (tmp_path / "breaks.py").write_text(BREAKS)
     tiny = ["--warmup-steps=20", "--critic-batches=1", "--batch-size=4", "--hidden", "4"]
     more = ["--mean-evaluations=0", "--evaluate-episodes=1", "--pool=inline", "--quiet"]
     words = ["train", "aes", "CartPole-v1", "--strategy=breaks:Breaks", "--p-desired=0", *tiny]
     words += [*more, "--total-steps=600", "--seed=1"]
-    broken = drumline(*words, "--out=run", cwd=tmp_path, changes={"BREAKS": "1"})
+    broken = drumline(*words, "--out=run", cwd=tmp_path, changes={"BREAKS": how})
     assert broken.returncode == 3, broken.stderr
-    first, last = broken.stderr.splitlines()
-    assert "'breaks:Breaks' asked for a vector of which" in first
+    first, *traceback, last = broken.stderr.splitlines()
+    assert re.search(message, first)
+    assert any('raise KeyError("lost")' in line for line in traceback) == (how == "raises")
     assert (number := re.search(r"checkpoint (\d+) is of the state before", last))
     assert int(number[1]) > 0
     assert (tmp_path / "run" / "checkpoints" / number[1]).exists()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from individuals_examples import search, sphere
 
-from drumline.algorithms.external import UnfiniteVector
+from drumline.algorithms.external import StrategyFailed
 from drumline.recipes.strategies import StrategyNumbers, make_strategy
 
 NUMBERS = StrategyNumbers(std=0.1, budget=50, population_size=4, learning_rate=0.05)
@@ -46,7 +46,7 @@ def test_a_users_own_search_is_named_by_its_place(monkeypatch: pytest.MonkeyPatc
     module.Still = Still
     monkeypatch.setitem(sys.modules, "users_still", module)
     strategy = make_strategy("users_still:Still", np.ones(2, np.float32), NUMBERS, seed=0)
-    with pytest.raises(UnfiniteVector, match="--strategy 'users_still:Still' asked for a vector"):
+    with pytest.raises(StrategyFailed, match="--strategy 'users_still:Still' asked for a vector"):
         strategy.ask(1)
 
 

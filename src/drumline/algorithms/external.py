@@ -40,8 +40,12 @@ OptimizerFactory = Callable[[Float32[np.ndarray, " P"], int], VectorOptimizer]
 """(start vector, seed) → optimiser."""
 
 
-class UnfiniteVector(FloatingPointError):
-    """An optimiser asks for or recommends NaN or infinity: nothing was changed by it."""
+class StrategyFailed(RuntimeError):
+    """An optimiser raised, or put out what no policy can hold: nothing was changed by it."""
+
+
+class RefusesRefined(ValueError):
+    """An optimiser learns only from what it asked for."""
 
 
 class External:
@@ -138,7 +142,7 @@ class External:
 
     def _ask_one(self) -> Candidate:
         index, self._asked = self._asked, self._asked + 1
-        vector = self._usable(self._optimizer.ask(), "asked for")
+        vector = self._usable(self._called("ask", self._optimizer.ask), "asked for")
         self._out[index] = vector
         self._log(-1, 0.0, changed=False)
         return Candidate(index, self._tells, vector.astype(np.float32))
@@ -152,10 +156,10 @@ class External:
         before = self._parameters
         self._take(individual.index, individual.vector, individual.fitness)
         return {
+            **self._called("metrics", self._metrics),
             "fitness": individual.fitness,
             "update_norm": norm(self._parameters - before),
             "staleness_tells": float(late),
-            **self._metrics(),
         }
 
     def _take(self, index: int, vector: Float32[np.ndarray, " P"], fitness: float) -> None:
@@ -165,14 +169,16 @@ class External:
             self._changed_vectors.add(vector)
             discard = getattr(self._optimizer, "discard", None)
             if discard is not None:
-                discard(asked)
+                self._called("discard", discard, asked)
         self._log(index, fitness, changed=changed)
         # An optimiser may know its own vectors again, so it gets them in its own precision.
-        self._optimizer.tell(vector.astype(asked.dtype) if changed else asked, fitness)
+        heard = vector.astype(asked.dtype) if changed else asked
+        self._called("tell", self._optimizer.tell, heard, fitness)
         self._tells += 1
         recommend = getattr(self._optimizer, "recommend", None)
         if recommend is not None:
-            self._parameters = self._usable(recommend(), "recommends").astype(np.float32)
+            recommended = self._usable(self._called("recommend", recommend), "recommends")
+            self._parameters = recommended.astype(np.float32)
         elif fitness > self._best_fitness:
             self._parameters = vector.copy()
         self._best_fitness = max(self._best_fitness, fitness)
@@ -186,19 +192,36 @@ class External:
         metrics = getattr(self._optimizer, "metrics", None)
         return {} if metrics is None else {k: float(v) for k, v in metrics().items()}
 
+    def _called(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the optimiser; whatever it raises is known by its name."""
+        try:
+            return call(*arguments)
+        except RefusesRefined:
+            raise
+        except Exception as error:
+            raise StrategyFailed(
+                f"{self._name} raised in {what} after {self._tells} tells: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
     def _usable(self, vector: Any, verb: str) -> np.ndarray:
         """Return an array of the optimiser's, which must be P finite numbers."""
-        array = np.array(vector, dtype=None if isinstance(vector, np.ndarray) else np.float64)
+        kind, tells = type(vector).__name__, f"after {self._tells} tells"
+        try:
+            array = np.array(vector, dtype=None if isinstance(vector, np.ndarray) else np.float64)
+        except (TypeError, ValueError) as error:
+            raise StrategyFailed(f"{self._name} {verb} a {kind} of no numbers, {tells}") from error
         if array.shape != self._start.shape or array.dtype.kind != "f":
-            raise ValueError(
-                f"{self._name} {verb} {array.dtype} of shape {list(array.shape)}; "
-                f"the policy has {self._start.size} parameters"
+            raise StrategyFailed(
+                f"{self._name} {verb} {array.dtype} of shape {list(array.shape)} (a {kind}), "
+                f"{tells}; the policy has {self._start.size} parameters"
             )
-        bad = int(np.count_nonzero(~np.isfinite(array)))
+        with np.errstate(over="ignore"):
+            bad = int(np.count_nonzero(~np.isfinite(array.astype(np.float32))))
         if bad:
-            raise UnfiniteVector(
+            raise StrategyFailed(
                 f"{self._name} {verb} a vector of which {bad} of {array.size} numbers are not "
-                f"finite, after {self._tells} tells"
+                f"finite in float32, {tells}"
             )
         return array
 
@@ -237,7 +260,7 @@ def cma_factory(*, std: float, full_covariance: bool) -> OptimizerFactory:
             raise ValueError(
                 f"cma keeps a full covariance matrix: {needed / 2**30:.1f} GiB for "
                 f"{start.size} parameters (limit {LARGEST_FULL_COVARIANCE_BYTES / 2**30:.0f} GiB); "
-                "use --strategy sep-cma, or a smaller policy such as --policy linear"
+                "use --strategy sep-cma, or smaller layers with --hidden"
             )
         return _CMA(cma, start, seed, std, full_covariance)
 
@@ -355,7 +378,7 @@ class _Nevergrad:
         try:
             self._optimizer.tell(candidate, -fitness)
         except self._unsupported as error:
-            raise ValueError(
+            raise RefusesRefined(
                 f"Nevergrad's {self._optimizer.name} learns only from vectors that it asked for, "
                 "not from refined ones: set --p-desired 0"
             ) from error
@@ -380,7 +403,12 @@ def named_factory(path: str) -> OptimizerFactory:
         raise ValueError(f"--strategy {path!r}: {module_name!r} has no callable {name!r}")
 
     def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
-        made = factory(start, seed)
+        try:
+            made = factory(start, seed)
+        except Exception as error:
+            raise ValueError(
+                f"--strategy {path!r} cannot be made: {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(made, VectorOptimizer):
             raise ValueError(
                 f"--strategy {path!r} returned {type(made).__name__}, which has no ask() and "

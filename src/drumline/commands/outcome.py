@@ -90,6 +90,7 @@ def _stopped(stop: Stopped) -> str:
 def _judged(error: Exception) -> tuple[int, str]:
     """Return exit code and message; 0 for a fault of drumline's own, whose traceback is wanted."""
     # Imported only now: a command that ends well need not know what else could have failed.
+    from drumline.algorithms.external import StrategyFailed
     from drumline.display.video import VideoError
     from drumline.envs.episode import NonFinite
     from drumline.protocols import RoleKilled, TaskKilledWorkers, WorkerError, WorkersLost
@@ -102,6 +103,8 @@ def _judged(error: Exception) -> tuple[int, str]:
         if isinstance(error.cause, (NonFinite, FloatingPointError)) and _ours(error.cause):
             return 3, f"{error.cause}{_notes(error)}"  # it says where; the traceback is our own
         return 3, f"{error.error}\n{error.traceback.rstrip()}{_notes(error)}"
+    if isinstance(error, StrategyFailed):
+        return 3, f"{error}{_raised(error.__cause__)}{_notes(error)}"
     if isinstance(error, TaskKilledWorkers):
         how = ", ".join(error.causes)
         times = f"a task ended its worker {len(error.causes)} times"
@@ -113,6 +116,10 @@ def _judged(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError) and error.errno in _DISK:
         return 3, f"cannot write {error.filename or 'a file'} ({error.strerror})"
     return 0, ""
+
+
+def _raised(cause: BaseException | None) -> str:
+    return "" if cause is None else "\n" + "".join(traceback.format_exception(cause)).rstrip()
 
 
 def _ours(error: BaseException) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drumline.algorithms.external import UnfiniteVector
+from drumline.algorithms.external import StrategyFailed
 from drumline.runs.folder import RunFolder
 from drumline.runs.next_commands import by_path
 from drumline.types import (
@@ -48,8 +48,8 @@ def alone(task: Evaluate, folder: RunFolder) -> str:
 
 
 def explain_strategy(error: BaseException, folder: RunFolder, update: int) -> None:
-    """Add to NaN from a strategy where the run can go on: `update` is the last that stands."""
-    if isinstance(error, UnfiniteVector):
+    """Add to a strategy's failure where the run can go on: `update` is the last that stands."""
+    if isinstance(error, StrategyFailed):
         error.add_note(
             f"checkpoint {update} is of the state before; to go on from there, once the strategy "
             f"is mended: {by_path(folder, 'resume')}"
