@@ -84,8 +84,11 @@ def test_a_process_per_logical_worker_is_recommended_where_nothing_is_faster(ter
 def test_measured_costs_stand_beside_those_of_the_virtual_clock(terminal: Terminal):
     ended = terminal("doctor", "CartPole-v1", "--method", "aes", "--json")
     assert ended.code == 0, ended.err
-    costs = json.loads(ended.out)["measured"]["virtual_costs"]
+    measured = json.loads(ended.out)["measured"]
+    costs, times = measured["virtual_costs"], measured["times"]
     assert list(costs) == ["env_step_cost", "actor_step_cost", "critic_step_cost"]
+    env_step = (times["step_seconds"] + times["forward_1_seconds"]) * 1e6  # nobody acts for nothing
+    assert costs["env_step_cost"]["measured_microseconds"] == pytest.approx(env_step)
     for row in costs.values():
         assert row["measured_microseconds"] > 0
         assert row["preset_microseconds"] > 0

@@ -126,11 +126,16 @@ def _virtual_costs(clocked: Any, times: dict[str, float]) -> dict[str, dict[str,
     """Return measured costs beside those of the virtual clock, where gradients were timed."""
     if "actor_step_seconds" not in times:
         return {}
+    measured = {
+        "env_step": times["step_seconds"] + times["forward_1_seconds"],
+        "actor_step": times["actor_step_seconds"],
+        "critic_step": times["critic_step_seconds"],
+    }
     costs: dict[str, dict[str, float | None]] = {}
-    for name in ("env_step", "actor_step", "critic_step"):
+    for name, seconds in measured.items():
         preset = getattr(clocked, name, None)  # in nanoseconds
         costs[f"{name}_cost"] = {
-            "measured_microseconds": times[f"{name.removeprefix('env_')}_seconds"] * 1e6,
+            "measured_microseconds": seconds * 1e6,
             "preset_microseconds": None if preset is None else preset * 1e-3,
         }
     return costs
