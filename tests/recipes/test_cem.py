@@ -1,5 +1,6 @@
 """CEM's promise: layouts, kills, stops and resumes change no byte; and what it refuses."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,9 @@ def test_every_preset_runs_two_updates(env: str, tmp_path: Path):
         ({"elites": 0}, "--elites must be 1 to --population-size 6, got 0"),
         ({"elites": 7}, "--elites must be 1 to --population-size 6, got 7"),
         ({"initial_variance": 0.0}, "--initial-variance must be above 0"),
-        ({"damp_limit": 1.0}, "--damp-limit must be 0 to --damp 0.1, got 1.0"),
+        ({"damp_limit": 1.0}, "--damp-limit must be at most --damp 0.1, got 1.0"),
+        ({"damp_limit": 0.0}, "--damp-limit must be above 0, got 0.0"),
+        ({"damp": math.inf}, "--damp must be a finite number, got inf"),
         ({"damp_decay": 1.5}, r"--damp-decay must be in \[0, 1\], got 1.5"),
         ({"hidden": ()}, "--hidden needs layers"),
     ],

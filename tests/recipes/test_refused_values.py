@@ -1,5 +1,6 @@
 """What is refused of numbers, whichever flag they came with."""
 
+import dataclasses
 import math
 import re
 from types import SimpleNamespace
@@ -7,13 +8,19 @@ from typing import Any
 
 import pytest
 
+from drumline.buffers.replay import ReplayShape
+from drumline.recipes.aes import AES
+from drumline.recipes.layout import Layout
 from drumline.recipes.refused_values import (
     refuse_negative,
     refuse_nonpositive,
     refuse_outside_unit,
+    refuse_unfinite,
 )
+from drumline.recipes.replay_memory import replay_memory
 
 UNIT = "in [0, 1]"
+REFUSALS = (refuse_nonpositive, refuse_negative, refuse_outside_unit, refuse_unfinite)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +34,12 @@ UNIT = "in [0, 1]"
         (refuse_outside_unit, 2, UNIT),
         *(
             (refuse, value, "a finite number")
-            for refuse in (refuse_nonpositive, refuse_negative, refuse_outside_unit)
+            for refuse in (
+                refuse_nonpositive,
+                refuse_negative,
+                refuse_outside_unit,
+                refuse_unfinite,
+            )
             for value in (math.nan, math.inf, -math.inf)
         ),
     ],
@@ -44,3 +56,27 @@ def test_what_may_be_is_let_through():
     refuse_nonpositive(config, "all", "huge")
     refuse_negative(config, "none", "all", "huge")
     refuse_outside_unit(config, "none", "all")
+    refuse_unfinite(SimpleNamespace(low=-1e300), "low")
+
+
+@pytest.mark.parametrize("flag", ["--fitness-baseline", "--welford-samples"])
+def test_rules_take_finite_numbers(flag: str):
+    field: dict[str, Any] = {flag.removeprefix("--").replace("-", "_"): math.nan}
+    with pytest.raises(ValueError, match=f"^{flag} must be a finite number, got nan$"):
+        AES(env="Pendulum-v1", **field)
+
+
+@pytest.mark.parametrize("flag", ["--hang-seconds", "--checkpoint-minutes"])
+@pytest.mark.parametrize("value", [math.nan, 0.0, -1.0])
+def test_a_layouts_times_are_above_0(flag: str, value: float):
+    name = flag.removeprefix("--").replace("-", "_")
+    with pytest.raises(ValueError, match=f"^{flag} must be above 0, got {value}$"):
+        dataclasses.replace(Layout(), **{name: value})
+    assert dataclasses.replace(Layout(), **{name: math.inf})
+
+
+def test_a_replay_whose_episodes_fill_the_memory_does_not_blame_its_size_alone():
+    shape = ReplayShape(capacity=10, observation_size=4, action_size=1, slack=10**13, truncations=1)
+    said = "that is --replay-size 10, beside which 10000000000000 rows are for what is on its way"
+    with pytest.raises(ValueError, match=f"only .* of memory is available.*{said}"):
+        replay_memory(shape)

@@ -17,7 +17,12 @@ from drumline.recipes.layout import SteadyLayout
 from drumline.recipes.population_config import CLOCKS, ClockConfig, RefiningConfig
 from drumline.recipes.published_learner import first_critics
 from drumline.recipes.refining import refining_parts
-from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
+from drumline.recipes.refused_values import (
+    refuse_negative,
+    refuse_nonpositive,
+    refuse_outside_unit,
+    refuse_unfinite,
+)
 from drumline.recipes.steady import SteadyRecipe
 from drumline.recipes.strategies import ASYNC_ES, StrategyNumbers, make_strategy
 from drumline.recipes.update_rules import RuleNumbers, make_update_rules
@@ -88,6 +93,7 @@ class AES(ClockConfig, RefiningConfig):
         refuse_nonpositive(self, "recent_episodes", "fixed_actor_steps", "critic_batches")
         refuse_nonpositive(self, "fitness_range", "initial_variance", "control_slope")
         refuse_nonpositive(self, "actor_steps_scale")
+        refuse_unfinite(self, "fitness_baseline", "welford_samples")
         refuse_outside_unit(self, "p_desired", "negative_ratio")
         refuse_negative(self, "kl_bound", "critic_lag", "strategy_budget")
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)

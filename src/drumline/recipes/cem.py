@@ -52,9 +52,11 @@ class SearchConfig:
             raise ValueError(
                 f"--elites must be 1 to --population-size {self.population_size}, got {self.elites}"
             )
-        refuse_nonpositive(self, "initial_variance")
-        if not 0.0 <= self.damp_limit <= self.damp:
-            raise ValueError(f"--damp-limit must be 0 to --damp {self.damp}, got {self.damp_limit}")
+        refuse_nonpositive(self, "initial_variance", "damp", "damp_limit")
+        if self.damp_limit > self.damp:
+            raise ValueError(
+                f"--damp-limit must be at most --damp {self.damp}, got {self.damp_limit}"
+            )
         refuse_outside_unit(self, "damp_decay")
 
 

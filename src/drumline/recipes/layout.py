@@ -24,8 +24,9 @@ class Layout:
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise ValueError(f"--workers must be 1 or more (0: one per core), got {self.workers}")
-        if self.hang_seconds <= 0 or self.checkpoint_minutes <= 0:
-            raise ValueError("--hang-seconds and --checkpoint-minutes must be above 0")
+        for name in ("hang_seconds", "checkpoint_minutes"):
+            if not (value := getattr(self, name)) > 0:  # nor NaN; infinity is never
+                raise ValueError(f"--{name.replace('_', '-')} must be above 0, got {value}")
 
     @property
     def worker_count(self) -> int:

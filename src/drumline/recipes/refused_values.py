@@ -20,6 +20,11 @@ def refuse_outside_unit(config: Any, *names: str) -> None:
     _refuse(config, names, lambda value: 0 <= value <= 1, "in [0, 1]")
 
 
+def refuse_unfinite(config: Any, *names: str) -> None:
+    """Raise for the first named field that is no finite number."""
+    _refuse(config, names, lambda value: True, "a finite number")
+
+
 def _refuse(
     config: Any, names: tuple[str, ...], allowed: Callable[[float], bool], words: str
 ) -> None:

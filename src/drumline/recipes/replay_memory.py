@@ -11,6 +11,11 @@ def replay_memory(shape: ReplayShape) -> SharedArrays:
         return SharedArrays.create(PublishedLayout(shape.layout()))
     except MemoryError as error:
         why = f"{error}; that is --replay-size {shape.capacity}"
+        if shape.slack > shape.capacity:
+            why += (
+                f", beside which {shape.slack} rows are for what is on its way: shorter episodes "
+                "(max_episode_steps), fewer at a time or a smaller --steps-per-update take less"
+            )
         if shape.truncations >= shape.rows:
             why += (
                 ", half of it for the last observations of episodes that the environment may cut: "
