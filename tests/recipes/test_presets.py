@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from drumline.commands.run import train
-from drumline.recipes import ars, es, hts
+from drumline.recipes import aes, ars, es, hts
 from drumline.recipes.es import ES
 from drumline.recipes.layout import SearchLayout
 
@@ -105,3 +105,13 @@ def test_signs_of_rewards_are_ranked_otherwise_than_returns_where_rewards_differ
     returns, signs, again = (run.folder.fingerprints_csv.read_bytes() for run in found)
     assert signs == again
     assert signs != returns
+
+
+def test_the_page_says_which_of_the_published_ranges_a_preset_has():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "aes-rl.md").read_text()
+    table = page.split("| r of the script |")[1].split("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    assert len(rows) == 6
+    for task, of_config_files, _ in rows:
+        preset = aes.preset(task.strip("`"))
+        assert preset["fitness_range"] == -preset["fitness_baseline"] == float(of_config_files)
