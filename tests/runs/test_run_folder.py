@@ -89,6 +89,12 @@ def test_runs_are_found_by_path_by_name_and_as_last():
     assert RunFolder.open(first.path.name).document["seed"] == 1
 
 
+def test_a_run_that_is_named_twice_is_one_run():
+    first, second = dated(), dated(seed=1)
+    names = [str(first.path), "last", first.path.name, str(second.path.resolve())]
+    assert [folder.path for folder in RunFolder.open_each(names)] == [first.path, second.path]
+
+
 def test_last_does_not_count_folders_without_config():
     run = dated()
     Path("runs/zz").mkdir()

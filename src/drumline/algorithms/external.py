@@ -260,7 +260,7 @@ def cma_factory(*, std: float, full_covariance: bool) -> OptimizerFactory:
             raise ValueError(
                 f"cma keeps a full covariance matrix: {needed / 2**30:.1f} GiB for "
                 f"{start.size} parameters (limit {LARGEST_FULL_COVARIANCE_BYTES / 2**30:.0f} GiB); "
-                "use --strategy sep-cma, or smaller layers with --hidden"
+                "use --strategy sep-cma, smaller layers with --hidden, or --policy linear"
             )
         return _CMA(cma, start, seed, std, full_covariance)
 

@@ -41,7 +41,7 @@ def command(line: CommandLine) -> int:
     from drumline.recipes.methods import with_late_settings
     from drumline.runs.folder import RunFolder
 
-    folders = [RunFolder.open(name) for name in line.names]
+    folders = RunFolder.open_each(line.names)
     groups = grouped([(with_late_settings(f.document), read_run(f.path)) for f in folders])
     what = quantity(groups)
     steps = equal_budget(groups, what, "env_steps")

@@ -35,7 +35,7 @@ def command(line: CommandLine) -> int:
     refuse_unwritable(flags.out)
     from drumline.runs.folder import RunFolder
 
-    folders = [RunFolder.open(name).path for name in line.names]
+    folders = [folder.path for folder in RunFolder.open_each(line.names)]
     if flags.contributions:
         from drumline.display.contributions import draw_contributions, read_individuals
 

@@ -35,7 +35,7 @@ def command(line: CommandLine) -> int:
     from drumline.runs.atomic_files import replace_file
     from drumline.runs.folder import RunFolder
 
-    folders = [RunFolder.open(name) for name in line.names]
+    folders = RunFolder.open_each(line.names)
     checks = [[_chain(folder), *_policies(folder)] for folder in folders]
     for (first, one), (second, other) in combinations(zip(folders, checks, strict=True), 2):
         if (same := _same_bits(first, second)) is not None:

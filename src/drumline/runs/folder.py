@@ -5,6 +5,7 @@ import difflib
 import importlib.metadata
 import json
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,14 @@ class RunFolder:
         """Open a path, a name under runs/, or `last`, the run created most recently."""
         path = _find(str(name))
         return RunFolder(path, _read_document(path))
+
+    @staticmethod
+    def open_each(names: Sequence[str]) -> "list[RunFolder]":
+        """Open run folders, each once: one that is named twice is no second run."""
+        once: dict[Path, RunFolder] = {}
+        for folder in map(RunFolder.open, names):
+            once.setdefault(folder.path.resolve(), folder)
+        return list(once.values())
 
     def discard_unbegun(self) -> None:
         """Remove the folder of a run that was refused before it wrote anything of its own."""
