@@ -64,6 +64,17 @@ def echo_worker(context: WorkerContext) -> Worker:
     return lambda task: task
 
 
+def late_builder(context: WorkerContext) -> Worker:
+    """Builds more of itself in a task: until the file that the task names is there."""
+
+    def run(task: Path) -> bool:
+        with context.building():
+            wait_until(task.exists)
+        return True
+
+    return run
+
+
 class OddNumber(ValueError):
     """An exception with a class of its own."""
 

@@ -7,6 +7,7 @@ pool* runs tasks somewhere and does not know what they mean. A *worker* is the f
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -225,6 +226,10 @@ class WorkerContext(Protocol):
 
     def progress(self, amount: int) -> None:
         """Add to the progress of the running task; a worker that stands still is taken for hung."""
+        ...
+
+    def building(self) -> AbstractContextManager[None]:
+        """Return what a worker builds more of itself in: it may stand still as at its creation."""
         ...
 
     def withdrawn(self) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from runtime.contract import NOTHING, MakePool, PoolContract
 
 from drumline.protocols import PublishedLayout, TaskKilledWorkers, WorkerError
+from drumline.runtime.board import CREATING, IDLE
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.shared_arrays import SharedArrays
 
@@ -184,6 +185,23 @@ def test_a_worker_that_always_dies_while_it_is_built_fails_the_run(make_pool: Ma
     with pytest.raises(RuntimeError, match=r"3 times in a row .* SIGKILL while building"):
         pool.completed()
     assert len(lines) >= 3
+
+
+def test_a_worker_that_builds_more_of_itself_in_a_task_has_as_long_as_at_its_creation(
+    make_pool: MakePool, tmp_path: Path
+):
+    pool = make_pool(doubles.late_builder, size=1)
+    doubles.wait_until(lambda: phase(pool) == IDLE)
+    pool.submit([tmp_path / "built"])
+    # What the fleet takes its limit from.
+    doubles.wait_until(lambda: not pool.completed(0.0) and phase(pool) == CREATING)
+    (tmp_path / "built").touch()
+    assert [done.result for done in pool.completed()] == [True]
+    doubles.wait_until(lambda: phase(pool) == IDLE)
+
+
+def phase(pool: ProcessPool) -> int:
+    return pool._fleet.board.status(0).phase
 
 
 def test_progress_keeps_a_long_task_from_being_taken_for_hung(make_pool: MakePool):

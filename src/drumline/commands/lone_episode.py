@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import numpy as np
 
@@ -72,6 +72,10 @@ class _Alone:
     def published(self, version: int) -> Mapping[str, np.ndarray]:
         """Return the arrays of the checkpoint's version, the only one there is."""
         return self._published
+
+    def building(self) -> AbstractContextManager[None]:
+        """Nobody watches."""
+        return nullcontext()
 
     def withdrawn(self) -> bool:
         """Nobody calls this task back."""

@@ -11,8 +11,8 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import NoReturn
 
@@ -23,6 +23,7 @@ from drumline.runtime.board import (
     ANSWERING,
     BASE,
     BUSY_NS,
+    CREATING,
     IDLE,
     LEAVING,
     PHASE,
@@ -83,6 +84,15 @@ class ChildContext:
         self.row[BASE] = self._base = self.row[PROGRESS]
         self.row[SERIAL] = serial
         self.row[PHASE] = RUNNING
+
+    @contextmanager
+    def building(self) -> Generator[None, None, None]:
+        """Let the driver take this worker for one that is being made."""
+        self.row[PHASE] = CREATING
+        try:
+            yield
+        finally:
+            self.row[PHASE] = RUNNING
 
     def withdrawn(self) -> bool:
         """Return whether the running task was called back."""

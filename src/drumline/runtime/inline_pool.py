@@ -5,7 +5,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,10 @@ class InlineContext:
         """Count; nobody waits for a hung worker here."""
         self.progressed += int(amount)
         self.reached += int(amount)
+
+    def building(self) -> AbstractContextManager[None]:
+        """Nobody watches."""
+        return nullcontext()
 
     def withdrawn(self) -> bool:
         """Nobody can call a task back while it runs in the caller's own thread."""

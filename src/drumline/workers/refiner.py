@@ -125,7 +125,8 @@ class Refiner:
     @property
     def _jobs(self) -> Jobs:
         if self._made_jobs is None:
-            self._made_jobs = self._spec.jobs(self._context.shared)
+            with self._context.building():  # torch comes in, from a slow disk perhaps
+                self._made_jobs = self._spec.jobs(self._context.shared)
         return self._made_jobs
 
     def _live(self, task: Live) -> Lived:
