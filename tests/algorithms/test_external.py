@@ -12,6 +12,7 @@ from individuals_examples import search, sphere
 from drumline.algorithms import external
 from drumline.algorithms.external import (
     External,
+    HiddenRandomness,
     StrategyFailed,
     cma_factory,
     named_factory,
@@ -146,6 +147,45 @@ def test_an_optimisers_metrics_stand_for_none_of_ours():
     told = strategy.tell([live(strategy.ask(1)[0], 1.0)])
     assert told["update_norm"] > 0.0
     assert told["sampling_std"] == 0.3
+
+
+class Careless(HillClimber):
+    """Draws what does not follow from its seed, from an ask on."""
+
+    free_from = 0
+
+    def __init__(self, start: np.ndarray, seed: int):
+        super().__init__(start, seed)
+        self.asked = 0
+
+    def ask(self) -> np.ndarray:
+        self.asked += 1
+        if self.asked > self.free_from:
+            self.rng = np.random.default_rng()
+        return super().ask()
+
+
+def test_an_optimiser_with_randomness_of_its_own_is_refused_before_there_is_a_run():
+    External(np.zeros(3), HillClimber, seed=0).rehearse()
+    with pytest.raises(HiddenRandomness, match=r"climber, made twice .* --no-promise"):
+        External(np.zeros(3), Careless, seed=0, name="climber").rehearse()
+
+
+def test_an_optimiser_that_does_not_repeat_its_journal_is_not_gone_on_with():
+    class Later(Careless):
+        free_from = 5
+
+    strategy = External(np.zeros(3), Later, seed=0, name="climber")
+    strategy.rehearse()
+    search(strategy, sphere, 5)
+    again = External(np.zeros(3), Later, seed=0, name="climber")
+    again.load(strategy.state())
+    search(strategy, sphere, 2)
+    with pytest.raises(HiddenRandomness, match="climber, told again what the run has told it"):
+        again.load(strategy.state())
+    older = strategy.state()
+    del older.tensors["journal_asked"]
+    again.load(older)  # nothing is known of what was asked
 
 
 def test_a_factory_that_raises_is_named(users_module: Any):

@@ -45,7 +45,10 @@ def test_a_users_own_search_is_named_by_its_place(monkeypatch: pytest.MonkeyPatc
     module: Any = types.ModuleType("users_still")
     module.Still = Still
     monkeypatch.setitem(sys.modules, "users_still", module)
-    strategy = make_strategy("users_still:Still", np.ones(2, np.float32), NUMBERS, seed=0)
+    start = np.ones(2, np.float32)
+    with pytest.raises(StrategyFailed, match="after 0 tells"):  # at its rehearsal
+        make_strategy("users_still:Still", start, NUMBERS, seed=0)
+    strategy = make_strategy("users_still:Still", start, NUMBERS, seed=0, promise=False)
     with pytest.raises(StrategyFailed, match="--strategy 'users_still:Still' asked for a vector"):
         strategy.ask(1)
 

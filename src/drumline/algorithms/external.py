@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,6 +15,9 @@ from drumline.algorithms.optimizers import counter
 from drumline.types import Candidate, Individual, Metrics, State
 
 LARGEST_FULL_COVARIANCE_BYTES = 2 << 30
+
+_REHEARSED = 2  # vectors
+_HIDDEN = "it has randomness that does not follow from the seed it is given"
 
 
 @runtime_checkable
@@ -44,6 +48,10 @@ class StrategyFailed(RuntimeError):
     """An optimiser raised, or put out what no policy can hold: nothing was changed by it."""
 
 
+class HiddenRandomness(StrategyFailed):
+    """An optimiser asked otherwise than it had with the same seed and the same tells."""
+
+
 class RefusesRefined(ValueError):
     """An optimiser learns only from what it asked for."""
 
@@ -52,7 +60,8 @@ class External:
     """An optimiser as a strategy. Its state is a journal of asks and tells, which `load` replays.
 
     So any optimiser that repeats itself for a seed resumes bit for bit, without pickling it; the
-    journal keeps the vectors that were told otherwise than they were asked.
+    journal keeps the vectors that were told otherwise than they were asked, and of those asked
+    checksums, by which it is noticed where one does not.
     """
 
     def __init__(
@@ -90,6 +99,7 @@ class External:
         """Return the journal: per event the index told (−1: an ask), whether it was changed."""
         return State(
             {
+                "journal_asked": self._checksums.rows(),
                 "journal_told": self._told.rows(),
                 "journal_changed": self._changed.rows(),
                 "journal_fitness": self._fitness.rows(),
@@ -98,8 +108,18 @@ class External:
             {"tells": self._tells},
         )
 
+    def rehearse(self) -> None:
+        """Ask two optimisers made anew; raises `HiddenRandomness` where they differ."""
+        first, second = (self._first_vectors() for _ in range(2))
+        if not np.array_equal(first, second):
+            raise HiddenRandomness(
+                f"{self._name}, made twice with the same seed, asked for other vectors: {_HIDDEN}, "
+                "so no result could be repeated. Draw them from that seed, or train without the "
+                "promise with --no-promise"
+            )
+
     def load(self, state: State) -> None:
-        """Make the optimiser anew and replay a journal."""
+        """Make the optimiser anew and replay a journal; raises where it asks otherwise."""
         told, changed, fitness, vectors = (
             _journal(state, *form)
             for form in (
@@ -115,6 +135,9 @@ class External:
                 f"the journal has {len(told)} events, {len(fitness)} fitnesses and "
                 f"{len(vectors)} of {changed.sum()} changed vectors"
             )
+        checksums: list[int] = []  # journals of earlier versions have none
+        if "journal_asked" in state.tensors:
+            checksums = _journal(state, "journal_asked", "u4", 1).tolist()
         self._begin()
         rest = iter(vectors)
         for index, was_changed, value in zip(
@@ -125,14 +148,24 @@ class External:
             else:
                 vector = next(rest) if was_changed else self._out[index].astype(np.float32)
                 self._take(index, vector, value)
+        if checksums not in ([], self._checksums.rows().tolist()):
+            raise HiddenRandomness(
+                f"{self._name}, told again what the run has told it, asks for other vectors: "
+                f"{_HIDDEN}, or its code has changed, and the run cannot go on"
+            )
         if self._tells != tells:
             raise ValueError(f"the journal holds {self._tells} tells, the state counts {tells}")
+
+    def _first_vectors(self) -> list[np.ndarray]:
+        ask = self._make(self._start.copy(), self._seed).ask
+        return [self._usable(self._called("ask", ask), "asked for") for _ in range(_REHEARSED)]
 
     def _begin(self) -> None:
         self._optimizer = self._make(self._start.copy(), self._seed)
         self._parameters = self._start.copy()
         self._best_fitness = -math.inf
         self._out: dict[int, np.ndarray] = {}
+        self._checksums = _Column(np.uint32)
         self._told = _Column(np.int64)
         self._changed = _Column(np.bool_)
         self._fitness = _Column(np.float64)
@@ -144,6 +177,7 @@ class External:
         index, self._asked = self._asked, self._asked + 1
         vector = self._usable(self._called("ask", self._optimizer.ask), "asked for")
         self._out[index] = vector
+        self._checksums.add(zlib.crc32(vector.tobytes()))
         self._log(-1, 0.0, changed=False)
         return Candidate(index, self._tells, vector.astype(np.float32))
 

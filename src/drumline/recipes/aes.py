@@ -252,7 +252,9 @@ def _strategy(config: AES, start: np.ndarray) -> Any:
         numbers = StrategyNumbers(
             std=math.sqrt(config.initial_variance), budget=max(1, config.strategy_budget)
         )
-        return make_strategy(config.strategy, start, numbers, seed=config.seed)
+        return make_strategy(
+            config.strategy, start, numbers, seed=config.seed, promise=config.promise
+        )
     rules = make_update_rules(config.mean_rule, config.variance_rule, config.rule_numbers)
     return AsyncES(
         start,

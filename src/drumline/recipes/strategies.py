@@ -37,8 +37,13 @@ class StrategyNumbers:
     """openai-es: coupled L2."""
 
 
-def make_strategy(name: str, start: np.ndarray, numbers: StrategyNumbers, *, seed: int) -> Any:
-    """Return the strategy of a name, starting at the vector `start`."""
+def make_strategy(
+    name: str, start: np.ndarray, numbers: StrategyNumbers, *, seed: int, promise: bool = True
+) -> Any:
+    """Return the strategy of a name, starting at the vector `start`.
+
+    With `promise`, a user's own must ask for the same vectors when it is made again.
+    """
     if name == "snes":
         return SNES(start, seed=seed, initial_std=numbers.std)
     if name == "openai-es":
@@ -48,7 +53,11 @@ def make_strategy(name: str, start: np.ndarray, numbers: StrategyNumbers, *, see
         return SteadyOpenAIES(
             start, adam, seed=seed, population_size=numbers.population_size, std=numbers.std
         )
-    return External(start, _factory(name, numbers), seed=seed, name=f"--strategy {name!r}")
+    make = _factory(name, numbers)
+    strategy = External(start, make, seed=seed, name=f"--strategy {name!r}")
+    if promise and name not in ("cma", "sep-cma") and not name.startswith("nevergrad:"):
+        strategy.rehearse()
+    return strategy
 
 
 def _factory(name: str, numbers: StrategyNumbers) -> OptimizerFactory:
