@@ -33,6 +33,7 @@ class Toy:
     actors: int = 0
     sleeps: bool = False
     raises_at: int = -1
+    raised: type[BaseException] = ArithmeticError
 
 
 def mixed(value: int, environment: int, version: int) -> int:
@@ -92,7 +93,7 @@ class ToyExecutor:
                 self.context, int(self.values[slot, t, environment]), environment, interval
             )
         if finished == toy.raises_at:
-            raise ArithmeticError(f"environment {environment} cannot go on at step {finished}")
+            raise toy.raised(f"environment {environment} cannot go on at step {finished}")
         if toy.sleeps:
             time.sleep(random.random() * 0.002)
         self.values[slot, t + 1, environment] = value

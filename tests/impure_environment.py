@@ -1,6 +1,7 @@
 """Environments that misbehave in named ways, importable by worker processes."""
 
 import os
+import sys
 import time
 
 import gymnasium
@@ -146,6 +147,22 @@ class Collapsing(Counting):
         if self.collapses and self.steps == 3:
             raise RuntimeError("the cart fell off the table")
         return super().step(action)
+
+
+class Leaving(Counting):
+    """Ends the program it runs in, at its fourth step."""
+
+    def step(self, action):
+        if self.steps == 3:
+            sys.exit(0)
+        return super().step(action)
+
+
+class LostAtReset(Counting):
+    """Cannot begin an episode."""
+
+    def reset(self, *, seed=None, options=None):
+        raise RuntimeError("no start in sight")
 
 
 class Drawn(Counting):

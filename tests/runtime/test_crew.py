@@ -119,16 +119,17 @@ def test_random_kills_from_outside_change_no_bit():
     assert kills == 6
 
 
-def test_a_role_that_raises_names_itself_its_place_and_its_traceback():
+@pytest.mark.parametrize("raised", [ArithmeticError, SystemExit])
+def test_a_role_that_raises_names_itself_its_place_and_its_traceback(raised: Any):
     for kind in ("inline", "process"):
-        toy = Toy(raises_at=9)
+        toy = Toy(raises_at=9, raised=raised)
         crew = make(kind, toy)
         try:
             with pytest.raises(WorkerError, match="cannot go on at step 9") as caught:
                 run_toy(crew, toy)
             assert "executor" in str(caught.value)
             assert "in step" in caught.value.traceback
-            assert isinstance(caught.value.cause, ArithmeticError)
+            assert isinstance(caught.value.cause, raised)
         finally:
             crew.close()
 

@@ -146,11 +146,19 @@ def test_what_is_not_finite_is_named_with_its_place(name: str):
         run(stream, 0, 5)
 
 
-def test_an_exception_of_the_environment_comes_with_its_traceback():
-    stream = make("impure_environment:Collapsing", ONE, 2, options={})
-    with pytest.raises(WorkerError, match="the cart fell off the table") as caught:
+@pytest.mark.parametrize(
+    ("name", "message", "step"),
+    [
+        ("Collapsing", "the cart fell off the table", 3),
+        ("Leaving", "SystemExit: 0", 3),
+        ("LostAtReset", "no start in sight", 0),
+    ],
+)
+def test_what_the_environment_raises_comes_with_its_place(name: str, message: str, step: int):
+    stream = make(f"impure_environment:{name}", ONE, 2, options={})
+    with pytest.raises(WorkerError, match=message) as caught:
         run(stream, 0, 5)
-    assert "training episode 0, step 3" in caught.value.task
+    assert f"training episode 0, step {step}" in caught.value.task
 
 
 def test_a_stream_that_does_not_repeat_is_refused():

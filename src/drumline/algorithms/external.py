@@ -232,7 +232,7 @@ class External:
             return call(*arguments)
         except RefusesRefined:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise StrategyFailed(
                 f"{self._name} raised in {what} after {self._tells} tells: "
                 f"{type(error).__name__}: {error}"
@@ -439,7 +439,7 @@ def named_factory(path: str) -> OptimizerFactory:
     def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
         try:
             made = factory(start, seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ValueError(
                 f"--strategy {path!r} cannot be made: {type(error).__name__}: {error}"
             ) from error

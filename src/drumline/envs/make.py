@@ -179,7 +179,7 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
             made = atari.make(known, options)
         else:
             made = gymnasium.make(known, max_episode_steps=-1, disable_env_checker=True, **options)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvironmentProblem(
             f"environment {spec.id!r} cannot be made: {type(error).__name__}: {error}"
         ) from error
@@ -194,7 +194,7 @@ def _call_factory(
 
     try:
         made = factory(**options)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvironmentProblem(
             f"environment {path!r} cannot be made: {type(error).__name__}: {error}"
         ) from error

@@ -27,7 +27,7 @@ def repeating(where: str) -> Iterator[None]:
         yield
     except ImpureEnvironment:
         raise
-    except Exception as error:  # whatever the user's own code raises
+    except (Exception, SystemExit) as error:  # whatever the user's own code raises
         own = error.error if isinstance(error, WorkerError) else f"{type(error).__name__}: {error}"
         raise _impure(where, f"raised {own}") from error
 

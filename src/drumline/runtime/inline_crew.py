@@ -56,7 +56,7 @@ class InlineCrew:
             )
             try:
                 role = self._plan.factory(name)(context)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise self._failure(name, index, error) from error
             self._roles.append((name, index, role, row))
 
@@ -118,13 +118,13 @@ class InlineCrew:
         begin = time.perf_counter()
         try:
             worked = role.advance()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._failure(name, index, error) from error
         if worked:
             row.worked(begin, time.perf_counter())
         return worked
 
-    def _failure(self, name: str, index: int, error: Exception) -> WorkerError:
+    def _failure(self, name: str, index: int, error: BaseException) -> WorkerError:
         where = f"{name} {index}, {self._plan.place_of(name, index)}"
         text = "".join(traceback.format_exception(error))
         return WorkerError(where, f"{type(error).__name__}: {error}", text, error)

@@ -5,7 +5,9 @@ running episode's actions. Exploration is drawn in blocks of steps from named st
 """
 
 import traceback
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,11 +110,7 @@ class TransitionStream:
     def apply(self, action: np.ndarray) -> Step:
         """Make one step with an action `[A]` as it is stored."""
         self._start()
-        try:
-            step = self._environment.step(self._to_environment(action))
-        except Exception as error:  # whatever the user's own code raises
-            name = f"{type(error).__name__}: {error}"
-            raise WorkerError(self._place(), name, traceback.format_exc(), error) from error
+        step = self._called(self._environment.step, self._to_environment(action))
         self._raw, reward, terminated, truncated, _ = step
         before, after = self._observation, _flat(self._raw)
         length = len(self._actions) + 1
@@ -172,11 +170,19 @@ class TransitionStream:
             return
         seed = seeding.seeds(self._seed, 1, "episode", self._episode)[0]
         seeding.seed_globals(seed)
-        self._raw, _ = self._environment.reset(seed=seed)
+        self._raw, _ = self._called(partial(self._environment.reset, seed=seed))
         self._observation = _flat(self._raw)
         if not np.isfinite(self._observation).all():
             raise UnfiniteTransition(f"the observation is not finite in {self._place()}")
         self._actions, self._return, self._begun = [], 0.0, True
+
+    def _called(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the environment; whatever it raises is known by its place."""
+        try:
+            return call(*arguments)
+        except (Exception, SystemExit) as error:
+            name = f"{type(error).__name__}: {error}"
+            raise WorkerError(self._place(), name, traceback.format_exc(), error) from error
 
     def _end(self, length: int) -> None:
         self._finished.append(EpisodeRow(0, self._episode, 0, self._return, length))
