@@ -320,6 +320,15 @@ def test_an_unknown_nevergrad_optimizer_is_refused_with_its_neighbours():
         nevergrad_factory("oneplus", std=0.1, budget=10)
 
 
+def test_a_nevergrad_design_that_is_spent_says_so():
+    pytest.importorskip("nevergrad")
+    make = nevergrad_factory("ScrHammersleySearch", std=0.1, budget=10)
+    strategy = External(np.zeros(2), make, seed=0)
+    search(strategy, sphere, 10)
+    with pytest.raises(StrategyFailed, match="its 10 are spent: give a larger --strategy-budget"):
+        strategy.ask(1)
+
+
 def test_nevergrad_forgets_what_was_refined():
     pytest.importorskip("nevergrad")
     strategy = External(np.zeros(2), nevergrad_factory("DE", std=0.1, budget=10), seed=0)

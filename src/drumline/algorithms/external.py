@@ -391,7 +391,13 @@ class _Nevergrad:
 
     def ask(self) -> np.ndarray:
         """Return the next vector."""
-        candidate = self._optimizer.ask()
+        search = self._optimizer
+        if search.one_shot and search.num_ask >= search.budget:
+            raise ValueError(
+                f"{search.name} lays out all its vectors beforehand, and its {search.budget} are "
+                "spent: give a larger --strategy-budget, for shorter episodes than 100 env steps"
+            )
+        candidate = search.ask()
         self._asked.setdefault(candidate.value.tobytes(), []).append(candidate)
         return candidate.value
 
