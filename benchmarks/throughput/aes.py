@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -157,13 +158,14 @@ def stacks(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
     """Say what stacking actors would bring, and whether it keeps each one's bits."""
     from stacked_actors import stacked
 
-    for sizes in ((17, 400, 300, 6), (348, 256, 256, 17), (4, 64, 64, 1)):
-        for found in stacked(sizes, [2, 5], options.turns):
+    networks = ((17, 400, 300, 6), (348, 256, 256, 17), (4, 64, 64, 1))
+    for precision, sizes in product(options.precisions, networks):
+        for found in stacked(sizes, [2, 5], precision, options.turns):
             kept = "bits kept" if found.same_bits else "other bits"
             yield {
                 "part": "stacks",
                 "measured": f"{found.count} actors in one call: {kept}",
-                "setting": f"{'-'.join(map(str, sizes))} fp32",
+                "setting": f"{'-'.join(map(str, sizes))} {precision}",
                 "ours": f"{found.stacked_per_second:.1f}",
                 "theirs": f"{found.single_per_second:.1f}",
                 "unit": "actor steps per processor second",

@@ -95,9 +95,9 @@ class PausedRun:
         self._signal(signal.SIGSTOP)
 
     def finish(self) -> None:
-        """End the run as Ctrl-C does."""
+        """End the run as Ctrl-C does; a benchmark in the background would ignore that itself."""
         self._signal(signal.SIGCONT)
-        self._process.send_signal(signal.SIGINT)
+        self._process.terminate()
         self._process.wait(60)
 
     def spent(self, skipped: int = 1) -> Spent:

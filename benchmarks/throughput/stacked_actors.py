@@ -7,7 +7,12 @@ from typing import NamedTuple
 
 import torch
 
-from drumline.algorithms.dense_stack import DenseStack, StackVector, parameter_count
+from drumline.algorithms.dense_stack import (
+    DenseStack,
+    Precision,
+    StackVector,
+    parameter_count,
+)
 from drumline.algorithms.torch_optimizers import TorchAdam
 
 ROWS = 256
@@ -27,33 +32,45 @@ class Stacked(NamedTuple):
 class Stack:
     """Actor steps of K tanh networks up one frozen leaky-ReLU critic; actions are 1-bounded."""
 
-    def __init__(self, actors: torch.Tensor, critic: torch.Tensor, sizes: tuple[int, ...]):
+    def __init__(
+        self,
+        actors: torch.Tensor,
+        critic: torch.Tensor,
+        sizes: tuple[int, ...],
+        precision: Precision,
+    ):
         count, self._observation_size, outputs = len(actors), sizes[0], sizes[-1]
         of_critic = (sizes[0] + outputs, *sizes[1:-1], 1)
-        self.actors = StackVector(actors.clone(), sizes)
-        self._gradient = StackVector(torch.zeros_like(actors), sizes)
-        self._critic = StackVector(critic.expand(count, -1).contiguous(), of_critic)
-        self._policy = DenseStack(count, ROWS, sizes, "tanh")
-        self._value = DenseStack(count, ROWS, of_critic, "leaky-relu")
-        self._inputs = torch.empty(count, ROWS, of_critic[0])
-        self._of_actions = torch.empty(count, ROWS, outputs)
-        self._of_value = torch.full((count, ROWS, 1), -1.0 / ROWS)
+        self.actors = StackVector(actors.clone(), sizes, precision)
+        self._gradient = StackVector(torch.zeros_like(actors), sizes, precision)
+        self._critic = StackVector(critic.expand(count, -1).contiguous(), of_critic, precision)
+        self._policy = DenseStack(count, ROWS, sizes, "tanh", precision)
+        self._value = DenseStack(count, ROWS, of_critic, "leaky-relu", precision)
+        kind = self._policy.kind
+        self._inputs = torch.empty(count, ROWS, of_critic[0], dtype=kind)
+        self._of_actions = torch.empty(count, ROWS, outputs, dtype=kind)
+        self._of_value = torch.full((count, ROWS, 1), -1.0 / ROWS, dtype=kind)
         self._adam = TorchAdam(actors.numel(), 1e-8)
 
     def step(self, observations: torch.Tensor) -> None:
         """Take one step of every actor on its own rows `[K, B, D]`."""
         size = self._observation_size
         self._inputs[..., :size].copy_(observations)
-        squashed = torch.tanh(self._policy.forward(self._inputs[..., :size], self.actors))
+        raw = self._policy.forward(self._inputs[..., :size], self.actors)
+        squashed = torch.tanh(raw.float())
         self._inputs[..., size:].copy_(squashed)
         self._value.forward(self._inputs, self._critic)
         self._value.backward(self._of_value, self._critic, None, (size, self._of_actions))
-        back = self._of_actions * (1.0 - squashed * squashed)
-        self._policy.backward(back, self.actors, self._gradient)
+        back = self._of_actions.float() * (1.0 - squashed * squashed)
+        self._policy.backward(back.to(self._policy.kind), self.actors, self._gradient)
+        self._gradient.collect()
         self._adam.step(self.actors.values.view(-1), self._gradient.values.view(-1), 1e-3)
+        self.actors.refresh()
 
 
-def stacked(sizes: tuple[int, ...], counts: list[int], rounds: int = 9) -> Iterator[Stacked]:
+def stacked(
+    sizes: tuple[int, ...], counts: list[int], precision: Precision, rounds: int = 9
+) -> Iterator[Stacked]:
     """Alternate both ways, a tenth of a second each; processor seconds."""
     torch.set_num_threads(1)
     random = torch.Generator().manual_seed(0)
@@ -62,8 +79,8 @@ def stacked(sizes: tuple[int, ...], counts: list[int], rounds: int = 9) -> Itera
     for count in counts:
         actors = 0.05 * torch.randn(count, parameter_count(sizes), generator=random)
         batches = torch.randn(10, count, ROWS, sizes[0], generator=random)
-        together = Stack(actors, critic, sizes)
-        alone = [Stack(actors[k : k + 1], critic, sizes) for k in range(count)]
+        together = Stack(actors, critic, sizes, precision)
+        alone = [Stack(actors[k : k + 1], critic, sizes, precision) for k in range(count)]
         for batch in batches:
             together.step(batch)
             for k, one in enumerate(alone):
