@@ -108,7 +108,7 @@ def test_its_state_is_a_copy(make: Callable[[int], Any]):
 def test_a_state_without_one_of_its_parts_is_refused(make: Callable[[int], Any]):
     state = make(0).state()
     for kind in (state.tensors, state.counters):
-        for name in list(kind):
+        for name in kind.keys() - {"journal_asked"}:  # which earlier versions did not write
             kept = kind.pop(name)
             with pytest.raises(ValueError, match=name):
                 make(0).load(state)
