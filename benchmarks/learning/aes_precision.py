@@ -7,13 +7,13 @@ evaluation when a budget is spent; the summary beside it takes fp32 for the peer
 """
 
 import argparse
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from goals import evaluations, wall_at
 from peer_summary import summary
+from peers import read_table
 from provenance import provenance, write_table
 from run_folders import bring_to_end
 
@@ -36,10 +36,7 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="*", default=list(PRECISIONS), choices=PRECISIONS)
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     options = parser.parse_args()
-    table: list[dict[str, Any]] = []
-    if options.out.exists():
-        with open(options.out, newline="") as lines:
-            table = list(csv.DictReader(lines))
+    table = read_table(options.out)
     for env in options.cases:
         for seed in options.seeds:
             for precision in options.precisions:
