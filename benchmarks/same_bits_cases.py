@@ -41,12 +41,12 @@ _SEARCH = (
 )
 _ES = f"{_SEARCH} --hidden 8 --obs-stat-probability 0.5"
 _POPULATION = (
-    "--pool inline --total-steps 500 --hidden 8 --warmup-steps 60 --replay-size 300 "
-    "--batch-size 16 --evaluate-every 4 --evaluate-episodes 2"
+    "--pool inline --total-steps 300 --hidden 8 --warmup-steps 40 --replay-size 200 "
+    "--batch-size 16 --evaluate-every 4 --evaluate-episodes 1"
 )
 _AES = (
     f"{_POPULATION} --concurrency 3 --mean-evaluations 2 --critic-batches 25 "
-    "--initial-variance 0.1"
+    "--initial-variance 0.1 --evaluate-every 15"
 )
 _GENERATIONS = (
     f"{_POPULATION} --population-size 6 --elites 3 --refined-members 2 "
@@ -89,7 +89,7 @@ _CORRECTIONS = {
 _PROCESSES = "--pool process --workers 2"
 _BF16 = "--precision bf16"
 _FRAMES = (
-    "--num-envs 2 --alpha 8 --total-steps 48 --evaluate-every 0 --evaluate-episodes 1 "
+    "--num-envs 2 --alpha 8 --total-steps 32 --evaluate-every 0 --evaluate-episodes 1 "
     "--inference-rows 0"
 )
 
@@ -131,8 +131,8 @@ def _one_flag_each(method: str, env: str, variants: dict[str, str]) -> Iterator[
 
 
 def _es() -> Iterator[Case]:
-    yield _case("es", "continuous", POLE, longer=1100)
-    yield _case("es", "discrete", CART, longer=1400)
+    yield _case("es", "continuous", POLE, longer=900)
+    yield _case("es", "discrete", CART, longer=1000)
     yield _case("es", "processes", POLE, f"{_PROCESSES} --update-threads 2", longer=1000)
     yield _case("es", "pendulum-bins", PENDULUM, "--total-steps 3200 --action-bins uniform:3")
     yield _case("es", "halfcheetah", "HalfCheetah-v5", "--total-steps 8000 --population-size 4")
@@ -169,8 +169,8 @@ def _es() -> Iterator[Case]:
 
 
 def _ars() -> Iterator[Case]:
-    yield _case("ars", "continuous", POLE, longer=1100)
-    yield _case("ars", "discrete", CART, longer=1100)
+    yield _case("ars", "continuous", POLE, longer=900)
+    yield _case("ars", "discrete", CART, longer=900)
     yield _case("ars", "processes", POLE, _PROCESSES)
     yield _case("ars", "envpool", CART, "--engine envpool")
     yield from _one_flag_each(
@@ -189,17 +189,17 @@ def _ars() -> Iterator[Case]:
 
 
 def _aes() -> Iterator[Case]:
-    yield _case("aes", "continuous", POLE, longer=800)
-    yield _case("aes", "discrete", CART, longer=800)
-    yield _case("aes", "pendulum", PENDULUM, "--total-steps 2400 --warmup-steps 400", longer=3200)
-    yield _case("aes", "processes", POLE, _PROCESSES, longer=700)
-    yield _case("aes", "envpool", PENDULUM, "--total-steps 2400 --engine envpool")
+    yield _case("aes", "continuous", POLE, longer=400)
+    yield _case("aes", "discrete", CART, longer=500)
+    yield _case("aes", "pendulum", PENDULUM, "--total-steps 1600 --warmup-steps 400", longer=2000)
+    yield _case("aes", "processes", POLE, _PROCESSES)
+    yield _case("aes", "envpool", PENDULUM, "--total-steps 1400 --engine envpool")
     for strategy in (
         *("snes", "openai-es", "cma", "sep-cma"),
         *("nevergrad:OnePlusOne", "nevergrad:DE", f"{PARTS}:HillClimber"),
     ):
         name = f"strategy-{strategy.removeprefix(f'{PARTS}:')}"
-        yield _case("aes", name, POLE, f"--strategy {strategy} --strategy-budget 40", longer=650)
+        yield _case("aes", name, POLE, f"--strategy {strategy} --strategy-budget 40", longer=360)
     for rule in ("absolute", "linear", "sigmoid", "full-move"):
         flags = f"--mean-rule {rule} --fitness-range 40 --fitness-baseline -10"
         yield _case("aes", f"mean-{rule}", POLE, flags)
@@ -230,10 +230,9 @@ def _aes() -> Iterator[Case]:
         },
     )
     for method in ("one-plus-one", "acem-rl"):
-        yield _case(method, "continuous", POLE, longer=800)
+        yield _case(method, "continuous", POLE, longer=400)
         yield _case(method, "discrete", CART)
         yield _case(method, "bf16", POLE, _BF16)
-        yield _case(method, "processes", POLE, _PROCESSES)
 
 
 def _cem() -> Iterator[Case]:
@@ -254,10 +253,10 @@ def _cem() -> Iterator[Case]:
 
 
 def _cem_rl() -> Iterator[Case]:
-    yield _case("cem-rl", "continuous", POLE, longer=800)
+    yield _case("cem-rl", "continuous", POLE, longer=450)
     yield _case("cem-rl", "discrete", CART)
-    yield _case("cem-rl", "pendulum", PENDULUM, "--total-steps 4800 --warmup-steps 900")
-    yield _case("cem-rl", "processes", POLE, _PROCESSES, longer=700)
+    yield _case("cem-rl", "pendulum", PENDULUM, "--total-steps 2600 --warmup-steps 900")
+    yield _case("cem-rl", "processes", POLE, _PROCESSES)
     yield _case("cem-rl", "envpool", CART, "--engine envpool")
     yield from _one_flag_each(
         "cem-rl",
@@ -275,11 +274,10 @@ def _cem_rl() -> Iterator[Case]:
 
 
 def _p_cem_rl() -> Iterator[Case]:
-    yield _case("p-cem-rl", "serial", POLE, longer=800)
-    yield _case("p-cem-rl", "parallel", POLE, "--critic parallel", longer=800)
+    yield _case("p-cem-rl", "serial", POLE, longer=450)
+    yield _case("p-cem-rl", "parallel", POLE, "--critic parallel", longer=450)
     yield _case("p-cem-rl", "discrete", CART)
-    yield _case("p-cem-rl", "serial-processes", POLE, _PROCESSES)
-    yield _case("p-cem-rl", "parallel-processes", POLE, f"--critic parallel {_PROCESSES}")
+    yield _case("p-cem-rl", "processes", POLE, f"--critic parallel {_PROCESSES}")
     yield from _one_flag_each(
         "p-cem-rl",
         POLE,
@@ -296,10 +294,10 @@ def _p_cem_rl() -> Iterator[Case]:
 
 
 def _erl() -> Iterator[Case]:
-    yield _case("erl", "continuous", POLE, longer=800)
-    yield _case("erl", "pendulum", PENDULUM, "--total-steps 4000 --warmup-steps 900", longer=5000)
-    yield _case("erl", "processes", POLE, _PROCESSES, longer=700)
-    yield _case("erl", "envpool", PENDULUM, "--total-steps 3000 --engine envpool")
+    yield _case("erl", "continuous", POLE, longer=450)
+    yield _case("erl", "pendulum", PENDULUM, "--total-steps 2200 --warmup-steps 900", longer=3000)
+    yield _case("erl", "processes", POLE, _PROCESSES)
+    yield _case("erl", "envpool", PENDULUM, "--total-steps 2200 --engine envpool")
     yield from _one_flag_each(
         "erl",
         POLE,
@@ -352,9 +350,8 @@ def _hts() -> Iterator[Case]:
     yield _case("hts", "gymnasium-discrete", CART, "--engine gymnasium")
     yield _case("hts", "gymnasium-continuous", POLE, "--engine gymnasium", longer=512)
     yield _case("hts", "processes", CART, f"--pool process --executors 2 {_SCALED}", longer=512)
-    yield _case("hts", "actors", CART, "--pool process --executors 2 --actors 1")
-    yield _case("hts", "hard-barrier", CART, "--barrier hard --pool process --executors 2")
-    yield _case("hts", "a2c-processes", POLE, "--learner a2c --pool process --executors 2")
+    flags = "--learner a2c --barrier hard --pool process --executors 2 --actors 1"
+    yield _case("hts", "a2c-processes", CART, flags)
     yield from _actor_critic_variants("hts")
     yield from _one_flag_each("hts", CART, _PPO_VARIANTS)
     yield from _one_flag_each(
@@ -365,10 +362,13 @@ def _hts() -> Iterator[Case]:
             "a2c-two-learners": "--learner a2c --learners 2",
             "a2c-bf16": f"--learner a2c {_BF16}",
             "a2c-two-threads": "--learner a2c --learner-threads 2",
-            "step-time": "--step-time exponential:0.2ms --pool process --executors 2",
+            "step-time": "--step-time exponential:0.2ms",
         },
     )
-    yield _case("hts", "a2c-nature-cnn", PICTURES, f"--learner a2c --network nature-cnn {_FRAMES}")
+    split = f"--network nature-cnn {_FRAMES} --learners 2 --learner-threads 2"
+    yield _case("hts", "nature-cnn-split", PICTURES, split, longer=48)
+    yield _case("hts", "nature-cnn-bf16", PICTURES, f"--network nature-cnn {_FRAMES} {_BF16}")
+    yield _case("hts", "impala-resnet", PICTURES, f"--network impala-resnet {_FRAMES}")
     yield _case("hts", "atari", ATARI, f"--network nature-cnn {_FRAMES} --renew-intervals 2")
 
 
@@ -404,21 +404,19 @@ def _actor_critic_variants(method: str) -> Iterator[Case]:
     yield _case(method, "continuous", "InvertedPendulum-v4", _SCALED)
     yield _case(method, "continuous-bf16", "InvertedPendulum-v4", _BF16)
     yield _case(method, "time-limits", PENDULUM, "--alpha 220 --num-envs 2 --total-steps 1760")
-    for network in ("nature-cnn", "impala-resnet"):
-        yield _case(method, network, PICTURES, f"--network {network} {_FRAMES}")
-    yield _case(method, "nature-cnn-bf16", PICTURES, f"--network nature-cnn {_FRAMES} {_BF16}")
-    split = f"--network nature-cnn {_FRAMES} --learners 2 --learner-threads 2"
-    yield _case(method, "nature-cnn-split", PICTURES, split, longer=64)
+    yield _case(method, "nature-cnn", PICTURES, f"--network nature-cnn {_FRAMES}")
     yield _case(method, "own-network", CART, f"--network {PARTS}:ActorCritic")
 
 
 def _lockstep(method: str) -> Iterator[Case]:
     yield _case(method, "discrete", CART, longer=512)
     yield _case(method, "gymnasium", POLE, "--engine gymnasium", longer=512)
-    yield _case(method, "processes", CART, "--pool process --executors 2")
-    yield _case(method, "halves", CART, f"--pool process --executors 2 --halves 2 {_SCALED}")
+    halves = {"a2c": "", "ppo": "--halves 2"}[method]
+    flags = f"--pool process --executors 2 {halves} {_SCALED}"
+    yield _case(method, "processes", CART, flags)
     yield from _actor_critic_variants(method)
-    yield _case(method, "atari", ATARI, f"--network nature-cnn {_FRAMES}")
+    split = f"--network nature-cnn {_FRAMES} --learners 2 --learner-threads 2"
+    yield _case(method, "nature-cnn-split", PICTURES, split)
 
 
 def _a2c() -> Iterator[Case]:
