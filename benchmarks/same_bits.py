@@ -172,8 +172,9 @@ class Runner:
 
     def _last_line(self, folder: Path) -> str:
         text = (folder / "output.txt").read_text(errors="replace")
-        lines = [line.strip(" │╰╯─") for line in text.splitlines()]
-        last = next((line for line in reversed(lines) if line), "")
+        lines = [line.strip(" │╭╮╰╯─") for line in text.splitlines()]
+        told = [line for line in lines if line and not line.startswith("For full helptext")]
+        last = told[-1] if told else ""
         return last.replace(str(folder), "FOLDER").replace(str(self._tree), "TREE")
 
 
@@ -184,18 +185,21 @@ def compare(case: Case, old: Ending, new: Ending) -> Verdict:
     if old.code or new.code:
         ends = [end.message if end.code else "runs" for end in (old, new)]
         return Verdict("fails", f"there: {ends[0]}; here: {ends[1]}")
-    found = differences(old.folder / "run", new.folder / "run")
+    found = differences(old.folder / "run", new.folder / "run", case.timed)
     if not found:
         return Verdict("equal", f"{_updates(new.folder / 'run')} updates")
     also = f" (also: {'; '.join(place for _, place in found[1:4])})" if len(found) > 1 else ""
     return Verdict("differs", f"first at update {found[0].update}: {found[0].place}{also}")
 
 
-def differences(old: Path, new: Path) -> list[BitDifference]:
-    """Return the first difference of every file, ordered by update; none: all bits are equal."""
+def differences(old: Path, new: Path, timed: Sequence[str] = ()) -> list[BitDifference]:
+    """Return the first difference of every file, ordered by update; none: all bits are equal.
+
+    `timed` are metrics that are not compared, besides those that a clock measures.
+    """
     found = [*_chain_difference(old, new)]
     for name in TABLES:
-        found += _table_difference(old / name, new / name)
+        found += _table_difference(old / name, new / name, timed)
     last = _updates(new)
     found += _checkpoint_differences(old / "checkpoints", new / "checkpoints")
     for policy in sorted({path.name for run in (old, new) for path in run.glob("policy-*.s*")}):
@@ -215,9 +219,9 @@ def _chain_difference(old: Path, new: Path) -> Iterator[BitDifference]:
         yield BitDifference(difference.update, f"{difference.column} of fingerprints.csv")
 
 
-def _table_difference(old: Path, new: Path) -> Iterator[BitDifference]:
+def _table_difference(old: Path, new: Path, timed: Sequence[str]) -> Iterator[BitDifference]:
     """Find the first row that differs; a column that only one has differs at the first update."""
-    rows, others = _table(old), _table(new)
+    rows, others = _table(old, timed), _table(new, timed)
     if (rows is None) != (others is None):
         yield BitDifference(0, f"{new.name} is {'missing here' if others is None else 'new'}")
     for row, other in zip(rows or [], others or [], strict=False):
@@ -236,12 +240,15 @@ def _table_difference(old: Path, new: Path) -> Iterator[BitDifference]:
         yield BitDifference(int(longer[min(len(rows), len(others))]["update"]), where)
 
 
-def _table(path: Path) -> list[dict[str, str]] | None:
+def _table(path: Path, timed: Sequence[str] = ()) -> list[dict[str, str]] | None:
     """Read the columns of a table that do not depend on time; None without a table."""
     if not path.is_file():
         return None
     rows = csv.DictReader(whole_lines(path))
-    return [{name: row[name] for name in row if not by_the_clock(name)} for row in rows]
+    return [
+        {name: row[name] for name in row if not by_the_clock(name) and name not in timed}
+        for row in rows
+    ]
 
 
 def by_the_clock(column: str) -> bool:

@@ -22,6 +22,8 @@ class Case(NamedTuple):
     flags: tuple[str, ...]
     longer: int = 0
     """Env steps that a resume goes on to; 0: there is none."""
+    timed: tuple[str, ...] = ()
+    """Metrics that time decides here besides those that measure it."""
 
     def commands(self) -> list[list[str]]:
         """Return the words of each command, for a folder of the case's own."""
@@ -30,7 +32,7 @@ class Case(NamedTuple):
         if not self.longer:
             return [train]
         layout = [] if "process" in self.flags else ["--pool", "inline"]
-        trust = ["--trust-code"] if ":" in self.env else []
+        trust = ["--trust-code"] if any(PARTS in word for word in train) else []
         more = ["--total-steps", str(self.longer), *layout, *trust]
         return [train, ["resume", "run", *more, *shown]]
 
@@ -119,9 +121,10 @@ def _by_flag(flags: str) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
     for word in flags.split():
         if word.startswith("--"):
-            values[word] = []
+            flag = word
+            values[flag] = []
         else:
-            values[list(values)[-1]].append(word)
+            values[flag].append(word)
     return values
 
 
@@ -138,6 +141,8 @@ def _es() -> Iterator[Case]:
     yield _case("es", "halfcheetah", "HalfCheetah-v5", "--total-steps 8000 --population-size 4")
     yield _case("es", "envpool-discrete", CART, "--engine envpool")
     yield _case("es", "envpool-continuous", "InvertedPendulum-v4", "--engine envpool", longer=900)
+    blocks = f"--generation-env-steps 200 --total-steps 1000 {_PROCESSES}"
+    yield _case("es", "blocks-processes", POLE, blocks)._replace(timed=("env_steps_discarded",))
     yield from _one_flag_each(
         "es",
         POLE,
@@ -161,7 +166,6 @@ def _es() -> Iterator[Case]:
             "used-subset": "--subset use --subset-fraction 0.5",
             "common-seeds": "--common-seeds",
             "blocks": "--generation-env-steps 200 --total-steps 1000",
-            "blocks-processes": f"--generation-env-steps 200 --total-steps 1000 {_PROCESSES}",
             "without-promise": "--no-promise",
             "other-seed": "--seed 7 --weight-decay 0.1",
         },
@@ -329,7 +333,7 @@ def _td3() -> Iterator[Case]:
             "leaky-relu": "--critic-activation leaky-relu",
             "slow-actor": "--policy-delay 3",
             "unscaled-noise": "--no-scale-target-noise",
-            "two-threads": "--learner-threads 2 --hidden 64 64",
+            "two-threads": "--learner-threads 2 --hidden 32 --total-steps 160",
             "400-300": "--hidden 400 300 --batch-size 64 --total-steps 160",
             "256-256": "--hidden 256 256 --batch-size 64 --total-steps 160",
             "one-layer": "--hidden 16",

@@ -52,7 +52,13 @@ def _carry_out(order: dict[str, Any]) -> dict[str, float]:
     """
     child = os.fork()
     if child == 0:
-        code = _become(order)
+        try:
+            code = _become(order)
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        except BaseException:  # noqa: BLE001 - the fork must not go on as its parent
+            traceback.print_exc()
+            code = 1
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # to free torch's modules one by one takes longer than most runs
@@ -79,11 +85,7 @@ def _become(order: dict[str, Any]) -> int:
         os.dup2(nothing.fileno(), 0)
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-    try:
-        return cli.run(order["words"])
-    except Exception:  # whatever a command lets through is its output too
-        traceback.print_exc()
-        return 1
+    return cli.run(order["words"])
 
 
 if __name__ == "__main__":
