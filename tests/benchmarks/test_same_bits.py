@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from drumline.commands.run import train
 from drumline.recipes.es import ES
-from drumline.recipes.layout import SearchLayout
+from drumline.training.layout import SearchLayout
 
 same_bits = load_script("", "same_bits")
 

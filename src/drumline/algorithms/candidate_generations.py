@@ -8,7 +8,8 @@ import numpy as np
 from drumline import seeding
 from drumline.algorithms.individuals import norm
 from drumline.algorithms.mirrored import in_order
-from drumline.types import Candidate, Evaluate, Evaluation, Individual, Metrics, State
+from drumline.tasks import Evaluate, Evaluation
+from drumline.types import Candidate, Individual, Metrics, State
 
 POPULATION = "population"
 """Name of the published candidates `[N, P]`: a task's member is its row."""

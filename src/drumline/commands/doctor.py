@@ -77,7 +77,7 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
     else:
         times = timings.environment_times(EnvironmentSpec(env_id, engine, frame_skip))
         config = dataclasses.replace(config, **_small_noise(config))
-        recipe = found.build(config, found.layout(pool="inline"))
+        recipe = config.build(found.layout(pool="inline"))
         times |= timings.searched_times(recipe)
         clocked = getattr(recipe, "costs", None)  # td3 has no virtual clock
         if hasattr(recipe, "shape"):  # of the replay that gradient steps draw from

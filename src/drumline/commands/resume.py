@@ -28,8 +28,8 @@ class ResumeFlags:
 
 def command(line: CommandLine) -> int:
     """Go on with a run, bit for bit as if never stopped."""
-    from drumline.recipes.layout import Layout
     from drumline.runs.folder import RunFolder
+    from drumline.training.layout import Layout
 
     layout = Layout
     if line.names:

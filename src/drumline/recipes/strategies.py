@@ -5,13 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from drumline.algorithms.external import (
-    External,
-    OptimizerFactory,
-    cma_factory,
-    named_factory,
-    nevergrad_factory,
-)
+from drumline.algorithms.external import External, OptimizerFactory
+from drumline.algorithms.optimizer_packages import cma_factory, named_factory, nevergrad_factory
 from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.snes import SNES
 from drumline.algorithms.steady_openai_es import SteadyOpenAIES

@@ -11,17 +11,16 @@ from drumline.buffers.replay import Replay
 from drumline.policies.spec import PolicySpec
 
 
-def make_learner(recipe: Any, replay: Replay) -> TD3:
-    """Return the learner of a stream recipe, on the threads that its config gives it."""
-    config = recipe.config
+def make_learner(config: Any, policy: PolicySpec, replay: Replay) -> TD3:
+    """Return the learner over a replay, on the threads that its config gives it."""
     torch.set_num_threads(config.learner_threads)
-    settings = settings_of(config, recipe.policy)
+    settings = settings_of(config, policy)
     draws = Minibatches(replay, settings.batch_size, settings.noise_size)
     return TD3(settings, draws, config.seed)
 
 
 def settings_of(config: Any, policy: PolicySpec) -> TD3Settings:
-    """Return what a config says about losses and steps."""
+    """Return the settings of losses and steps that a config describes."""
     return TD3Settings(
         policy.observation_size,
         policy.head,

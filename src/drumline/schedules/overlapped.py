@@ -14,7 +14,8 @@ With lag 0 the data of interval k give θ_{k+1}: nothing overlaps, every update 
 import time
 from collections.abc import Callable, Iterator
 
-from drumline.protocols import Crew, Learner
+from drumline.crew_protocols import Crew
+from drumline.protocols import Learner
 from drumline.schedules.intervals import Interval, RotationPlan, Storage, learned_from
 
 

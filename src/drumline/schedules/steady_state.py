@@ -1,6 +1,6 @@
 """Steady state: every logical worker gets its next job the moment the last one's end is handled.
 
-    ask ─ job ─▶ pool ─ result ─▶ wait for its turn ─▶ append ─ tell ─ critic ─▶ ask …
+    ask ─ job ─▶ pool ─ result ─▶ wait for its turn ─▶ tell ─ critic ─▶ ask …
 
 Nobody waits for a generation. What is learned follows from the order of the events alone, and
 under the virtual clock that order follows from the jobs alone (DESIGN §7, ADR 10): processes,
@@ -14,7 +14,8 @@ from typing import Any
 
 from drumline.protocols import Completed, Population, WorkerPool
 from drumline.schedules.event_order import EventOrder, Flight, VirtualCosts
-from drumline.types import Event, Job, Snapshot, Span, Started
+from drumline.tasks import Event, Job, Snapshot, Started
+from drumline.types import Span
 
 _LOOK_SECONDS = 0.25  # results and marks wake the driver; this is for the display's sake
 _SPANS_KEPT = 50_000
@@ -91,10 +92,9 @@ class SteadyState:
         del self._flights[worker]
         self._now, _ = flight.earliest
         if worker == self._concurrency:
-            metrics = population.take_critic(done.task, done.result)
+            told = population.take_critic(done.task, done.result)
         else:
-            population.append(worker, done.task, done.result)
-            metrics = population.tell(worker, done.task, done.result)
+            told = population.tell(worker, done.task, done.result)
         self._start_idle()
         event = Event(
             index=self._events,
@@ -104,7 +104,7 @@ class SteadyState:
             env_steps=flight.env_steps,
             task=done.task,
             result=done.result,
-            metrics=metrics,
+            told=told,
             waited_seconds=time.perf_counter() - done.ended,
         )
         self._events += 1

@@ -23,7 +23,9 @@ from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec, build_policy
 from drumline.protocols import WorkerContext
-from drumline.types import (
+from drumline.tasks import (
+    LEARNER,
+    LEARNER_COUNTERS,
     CriticsTrained,
     EvaluateMean,
     Explore,
@@ -32,18 +34,13 @@ from drumline.types import (
     Live,
     Lived,
     MeanEvaluated,
-    Metrics,
-    State,
     TrainCritics,
     TrainLearner,
 )
+from drumline.types import Metrics, State
 
 CRITIC_TENSORS = ("critics", "target_critics", "critic_adam_first", "critic_adam_second")
 """What of the critics is published, besides the number of their steps."""
-
-LEARNER = "learner/"
-"""What the names of a published learner's arrays begin with."""
-LEARNER_COUNTERS = ("actor_steps", "critic_steps")
 
 _WARMUP_BLOCK = 128
 
@@ -149,7 +146,7 @@ class Refiner:
     def _explore(self, task: Explore) -> Lived:
         self._context.probe("exploration-begun")
         self._policy.load_vector(self._context.published(task.version)["actor"])
-        return self._episode(task, None, noise=_Remembering(task, self._head))
+        return self._episode(task, None, noise=_OrnsteinUhlenbeck(task, self._head))
 
     def _evaluate(self, task: EvaluateMean) -> MeanEvaluated:
         self._context.probe("mean-begun")
@@ -196,7 +193,7 @@ class Refiner:
         vector: np.ndarray | None,
         *,
         random: "_Random | None" = None,
-        noise: "_Remembering | None" = None,
+        noise: "_OrnsteinUhlenbeck | None" = None,
     ) -> Lived:
         """Run from `reset(seed)` to the end, keeping every transition."""
         environment, progress = self._environment, self._context.progress
@@ -276,7 +273,7 @@ class _Random:
         return low + uniform * (high - low)
 
 
-class _Remembering:
+class _OrnsteinUhlenbeck:
     """The noise of an exploring episode (Ornstein and Uhlenbeck 1930, in unit steps)."""
 
     def __init__(self, task: Explore, head: Any):
