@@ -24,7 +24,7 @@ class LoneEpisode:
         document = folder.document
         method = find_method(document["method"])
         config = config_from(document["method"], document["config"])
-        recipe = config.build(method.layout(pool="inline"))
+        recipe = method.built(config, method.layout(pool="inline"))
         if not isinstance(recipe, GenerationalRecipe):
             raise RunError(
                 f"{folder.path} is a run of {document['method']}, whose episodes depend on all "

@@ -110,7 +110,7 @@ def train(
     layout = _layout_for(method, layout or layout_of(workers, method.layout))
     refuse_code_of_main(config, layout)
     config = method.resolved(config)
-    recipe: Recipe = config.build(layout)
+    recipe = method.built(config, layout)
     folder = RunFolder.create(
         None if out is None else Path(out),
         method=method.name,
@@ -159,7 +159,7 @@ def resume(
     saved = _newest_state(folder, checkpoint)
     if saved and config.total_steps < folder.document["config"]["total_steps"]:
         _refuse_less_than_done(config.total_steps, saved)
-    recipe: Recipe = config.build(layout)
+    recipe = method.built(config, layout)
     before = horizons_of(folder)
     horizons = after_resume(before, 0 if saved is None else saved.update, config.total_steps)
     if horizons != before:

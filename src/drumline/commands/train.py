@@ -38,7 +38,7 @@ def command(line: CommandLine) -> int:
     importable_cwd()
     name, env = [*names, "ENV"][:2]
     method = find_method(name)
-    config = method.config(env=env, **method.preset(env))
+    config = method.made(env)
     parts = {"config": config, "layout": method.layout(), "output": Output()}
     chosen = line.flags(" ".join(names), parts)
     config, output = chosen["config"], chosen["output"]

@@ -72,6 +72,31 @@ class Method:
             config = dataclasses.replace(config, engine=engine)
         return config.resolved() if hasattr(config, "resolved") else config
 
+    def built(self, config: Any, layout: Layout) -> Recipe:
+        """Return the parts of a run; raises `ValueError` for any error of a method from outside."""
+        if config.__class__.__module__.startswith("drumline."):
+            return config.build(layout)
+        try:
+            recipe = config.build(layout)
+        except (ValueError, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ValueError(f"{self.name}: build raised {what}") from error
+        if not hasattr(recipe, "opened"):
+            raise ValueError(
+                f"{self.name}: build returned {type(recipe).__name__}, not one of the recipes "
+                "GenerationalRecipe, SteadyRecipe, StreamRecipe and RotationRecipe"
+            )
+        return recipe
+
+    def made(self, env_id: str) -> Any:
+        """Return the config of an environment's preset."""
+        try:
+            return self.config(env=env_id, **self.preset(env_id))
+        except TypeError as error:
+            raise ValueError(f"{self.name}: {error}") from error
+
     def no_promise(self, config: Any) -> str:
         """Return why a run cannot be repeated; empty if it can."""
         reason: str = getattr(config, "no_promise", "")

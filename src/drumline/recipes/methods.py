@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 from typing import Any
 
+from drumline.recipes import outside_methods
 from drumline.recipes.a2c import A2C
 from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
 from drumline.recipes.ars import ARS
@@ -48,25 +49,45 @@ _LATE: dict[str, object] = {
 
 
 def find_method(name: str) -> Method:
-    """Return the method; raises with the nearest name."""
-    if name not in METHODS:
-        close = difflib.get_close_matches(name, METHODS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"unknown method {name!r}: there are {', '.join(METHODS)}{hint}")
-    return METHODS[name]
+    """Return a method of ours, an installed package's, or that of `package.module:Class`.
+
+    Raises `ValueError` with the nearest name, or with what is wrong about a class from outside.
+    """
+    if ":" in name:
+        return outside_methods.method_at(name)
+    others = outside_methods.registered()
+    if name in METHODS and name in others:
+        raise ValueError(
+            f"{name!r} is Drumline's own method and one of an installed package: to train that, "
+            f"name its class: drumline train {others[name].value} ENV; else uninstall the package"
+        )
+    if name in METHODS:
+        return METHODS[name]
+    if name in others:
+        return outside_methods.method_of_entry_point(others[name])
+    there = [*METHODS, *others]
+    close = difflib.get_close_matches(name, there, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise ValueError(
+        f"unknown method {name!r}: there are {', '.join(there)}{hint}; "
+        "your own is package.module:Class"
+    )
 
 
 def method_of(config: Any) -> Method:
-    """Return the method whose config this is."""
+    """Return the method whose config this is; raises `ValueError` if no method has such."""
     for method in METHODS.values():
         if type(config) is method.config:
             return method
-    raise ValueError(f"{type(config).__name__} is not a method's config")
+    config_class: type[Any] = type(config)
+    return outside_methods.checked(outside_methods.name_of(config_class), config_class)
 
 
 def with_late_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Return a config's fields with those that came after the run was made."""
-    known = {field.name for field in dataclasses.fields(find_method(name).config)}
+    if name not in METHODS:  # nor is a stranger's code imported to read a run folder
+        return fields
+    known = {field.name for field in dataclasses.fields(METHODS[name].config)}
     return {**{late: value for late, value in _LATE.items() if late in known}, **fields}
 
 
