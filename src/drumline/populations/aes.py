@@ -17,6 +17,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.algorithms.actor_choice import ActorChoice
+from drumline.algorithms.candidate_generations import CandidateStrategy
 from drumline.buffers.queued_replay import QueuedReplay
 from drumline.buffers.replay import one_episode
 from drumline.populations.published_learner import PublishedLearner
@@ -98,7 +99,7 @@ class AESPopulation:
     def __init__(
         self,
         plan: PopulationPlan,
-        strategy: Any,
+        strategy: CandidateStrategy,
         choice: ActorChoice,
         critics: State,
         replay: QueuedReplay,

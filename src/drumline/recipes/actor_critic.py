@@ -18,11 +18,12 @@ from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
+from drumline.recipes.families import ActorCritic, Rollouts
 from drumline.recipes.method import torch_packages
 from drumline.training.actor_critic_parts import ActorCriticParts
 
 
-def packages_with_network(config: Any) -> tuple[str, ...]:
+def packages_with_network(config: ActorCritic) -> tuple[str, ...]:
     """Return the packages that compute in a run: the learner is always torch's."""
     module = (top_package(config.network),) if ":" in config.network else ()
     return (*torch_packages(config, "envpool"), *module)
@@ -37,7 +38,7 @@ def make_learner(
     return learners.make_learner(parts, pause=pause, acting_threads=acting_threads)
 
 
-def with_inference_rows(config: Any, acting_threads: int = 1) -> Any:
+def with_inference_rows(config: Rollouts, acting_threads: int = 1) -> Rollouts:
     """Return the config with the rows that keep the bits of the forward pass, or refuse it."""
     import torch
 
@@ -67,7 +68,7 @@ def with_inference_rows(config: Any, acting_threads: int = 1) -> Any:
     return dataclasses.replace(config, inference_rows=rows)
 
 
-def parts_of(config: Any) -> ActorCriticParts:
+def parts_of(config: ActorCritic) -> ActorCriticParts:
     """Make one environment to learn its spaces, and describe what fits them."""
     engine = resolve_engine(config.env, config.engine, prefer="envpool")
     environment = EnvironmentSpec(config.env, engine)

@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from drumline.algorithms.actor_choice import ActorChoice
 from drumline.algorithms.async_es import AsyncES
+from drumline.algorithms.candidate_generations import CandidateStrategy
 from drumline.algorithms.first_critics import first_critics
 from drumline.functional.population_control import controlled_probability, fixed_probability
 from drumline.populations.aes import AESPopulation, PopulationPlan
@@ -330,7 +331,7 @@ def _actor_steps(config: AES, recent_env_steps: int) -> int:
     return round(config.actor_steps_scale * recent_env_steps)
 
 
-def _strategy(config: AES, start: np.ndarray) -> Any:
+def _strategy(config: AES, start: np.ndarray) -> CandidateStrategy:
     if config.strategy != ASYNC_ES:
         numbers = StrategyNumbers(
             std=math.sqrt(config.initial_variance), budget=max(1, config.strategy_budget)

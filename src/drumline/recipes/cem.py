@@ -1,7 +1,7 @@
 """CEM as a recipe: CEM-RL's search without its gradient steps."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from drumline.algorithms.candidate_generations import POPULATION, CandidateGener
 from drumline.algorithms.cem import CEM as Strategy
 from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages
+from drumline.recipes.families import CrossEntropy
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.method import Presets
 from drumline.recipes.refused_values import refuse_unusable_distribution, refuse_unusable_training
@@ -96,7 +97,7 @@ class CEM:
         )
 
 
-def search(config: Any, mean: np.ndarray) -> Strategy:
+def search(config: CrossEntropy, mean: np.ndarray) -> Strategy:
     """Return CEM around a first actor."""
     return Strategy(
         mean,

@@ -1,9 +1,8 @@
 """A method in lock-step: executors of their own processes or none, and a driver that acts."""
 
-from typing import Any
-
 from drumline.protocols import Learner
 from drumline.recipes.actor_critic import make_learner, parts_of
+from drumline.recipes.families import Lockstep
 from drumline.runtime.cores import available_cores
 from drumline.schedules.intervals import RotationPlan
 from drumline.training.actor_critic_parts import ActorCriticParts
@@ -13,7 +12,7 @@ from drumline.training.rotation_run import RotationRecipe
 from drumline.training.staff import Staff, counted
 
 
-def lockstep_recipe(config: Any, layout: LockstepLayout) -> RotationRecipe:
+def lockstep_recipe(config: Lockstep, layout: LockstepLayout) -> RotationRecipe:
     """Put the parts together; the learner's threads make the forward passes, too."""
     executors = layout.executors_for(config.num_envs)
     inline = layout.pool == "inline" or not executors

@@ -1,10 +1,14 @@
 """What populations that TD3's steps refine are put together from, whatever their schedule."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from drumline.buffers.replay import ReplayShape
+from drumline.recipes.families import Refining, Replayed
 from drumline.recipes.learned_actor import LearnedActor, learned_actor, truncation_slots
 from drumline.recipes.td3_jobs import TD3JobsSpec
+
+if TYPE_CHECKING:
+    from drumline.recipes.aes import AES
 
 
 class RefiningParts(NamedTuple):
@@ -17,7 +21,7 @@ class RefiningParts(NamedTuple):
 
 
 def replay_shape(
-    config: Any, actor: LearnedActor, episodes: int, most_transitions: int | None = None
+    config: Replayed, actor: LearnedActor, episodes: int, most_transitions: int | None = None
 ) -> ReplayShape:
     """Return a replay that so many episodes may wait for, while older windows are read.
 
@@ -39,7 +43,7 @@ def replay_shape(
 
 
 def refining_parts(
-    config: Any,
+    config: "AES | Refining",
     actor_hidden: tuple[int, ...],
     individuals: int,
     most_transitions: int | None = None,

@@ -2,37 +2,49 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
+
+from drumline.recipes.families import (
+    ActorCritic,
+    CrossEntropy,
+    Epochs,
+    Learned,
+    Refining,
+    Replayed,
+)
+
+if TYPE_CHECKING:
+    from drumline.recipes.td3 import TD3
 
 
-def refuse_nonpositive(config: Any, *names: str) -> None:
+def refuse_nonpositive(config: object, *names: str) -> None:
     """Raise for the first named field that is not above 0, or no finite number."""
     _refuse(config, names, lambda value: value > 0, "above 0")
 
 
-def refuse_negative(config: Any, *names: str) -> None:
+def refuse_negative(config: object, *names: str) -> None:
     """Raise for the first named field that is below 0, or no finite number."""
     _refuse(config, names, lambda value: value >= 0, "0 or more")
 
 
-def refuse_outside_unit(config: Any, *names: str) -> None:
+def refuse_outside_unit(config: object, *names: str) -> None:
     """Raise for the first named field that is not in [0, 1]."""
     _refuse(config, names, lambda value: 0 <= value <= 1, "in [0, 1]")
 
 
-def refuse_unfinite(config: Any, *names: str) -> None:
+def refuse_unfinite(config: object, *names: str) -> None:
     """Raise for the first named field that is no finite number."""
     _refuse(config, names, lambda value: True, "a finite number")
 
 
-def refuse_unusable_training(config: Any) -> None:
+def refuse_unusable_training(config: Learned) -> None:
     """Raise for values of a population's training that could never work."""
     refuse_nonpositive(config, "total_steps", "frame_skip", "evaluate_episodes")
     refuse_negative(config, "evaluate_every")
     refuse_empty_layers(config, "hidden")
 
 
-def refuse_unusable_replay(config: Any) -> None:
+def refuse_unusable_replay(config: Replayed) -> None:
     """Raise for values of a replay and its gradient steps that could never work."""
     refuse_nonpositive(config, "replay_size", "batch_size", "learning_rate")
     refuse_negative(config, "mean_evaluations", "warmup_steps")
@@ -40,7 +52,7 @@ def refuse_unusable_replay(config: Any) -> None:
     refuse_small_replay(config)
 
 
-def refuse_small_replay(config: Any) -> None:
+def refuse_small_replay(config: "Replayed | TD3") -> None:
     """Raise for a replay that holds less than a batch."""
     if config.replay_size < config.batch_size:
         raise ValueError(
@@ -48,7 +60,7 @@ def refuse_small_replay(config: Any) -> None:
         )
 
 
-def refuse_empty_layers(config: Any, name: str) -> None:
+def refuse_empty_layers(config: object, name: str) -> None:
     """Raise for a field of layer sizes that has none, or one below 1."""
     layers: tuple[int, ...] = getattr(config, name)
     if not layers or min(layers) < 1:
@@ -56,7 +68,7 @@ def refuse_empty_layers(config: Any, name: str) -> None:
         raise ValueError(f"--{flag} needs layers of 1 or more, got {layers}")
 
 
-def refuse_unusable_distribution(config: Any) -> None:
+def refuse_unusable_distribution(config: CrossEntropy) -> None:
     """Raise for values of a cross-entropy search that could never work."""
     size, elites = config.population_size, config.elites
     if size < 2:
@@ -73,7 +85,7 @@ def refuse_unusable_distribution(config: Any) -> None:
     refuse_outside_unit(config, "damp_decay")
 
 
-def refuse_unusable_refining(config: Any) -> None:
+def refuse_unusable_refining(config: Refining) -> None:
     """Raise for values of CEM-RL's gradient steps that could never work."""
     refuse_negative(config, "target_noise", "target_noise_clip")
     refuse_nonpositive(config, "actor_steps_scale", "critic_steps_scale")
@@ -84,7 +96,7 @@ def refuse_unusable_refining(config: Any) -> None:
         )
 
 
-def refuse_unusable_rollouts(config: Any) -> None:
+def refuse_unusable_rollouts(config: ActorCritic) -> None:
     """Raise for values of an actor-critic method that could never work."""
     positive = ["total_steps", "num_envs", "alpha", "learners", "learner_threads"]
     refuse_nonpositive(config, *positive, "learning_rate", "max_gradient_norm")
@@ -112,13 +124,13 @@ def refuse_unusable_rollouts(config: Any) -> None:
         )
 
 
-def refuse_unusable_epochs(config: Any) -> None:
+def refuse_unusable_epochs(config: Epochs) -> None:
     """Raise for values of PPO's own that could never work."""
     refuse_nonpositive(config, "epochs", "minibatches", "clip")
     refuse_negative(config, "target_kl")
 
 
-def refuse_uneven_minibatches(config: Any) -> None:
+def refuse_uneven_minibatches(config: Epochs) -> None:
     """Raise if the rows of a shard cannot be dealt evenly."""
     rows = config.num_envs // config.learners * config.alpha
     if rows % config.minibatches:
@@ -130,7 +142,7 @@ def refuse_uneven_minibatches(config: Any) -> None:
 
 
 def _refuse(
-    config: Any, names: tuple[str, ...], allowed: Callable[[float], bool], words: str
+    config: object, names: tuple[str, ...], allowed: Callable[[float], bool], words: str
 ) -> None:
     for name in names:
         value, flag = getattr(config, name), f"--{name.replace('_', '-')}"

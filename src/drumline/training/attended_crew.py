@@ -1,6 +1,6 @@
 """A crew that is attended: signals stop the run only where it waits, and the display ticks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from drumline.crew_protocols import Crew
@@ -34,7 +34,7 @@ class AttendedCrew:
 
 
 @contextmanager
-def _armed(signals: StopSignals) -> Iterator[None]:
+def _armed(signals: StopSignals) -> Generator[None]:
     signals.arm()
     try:
         yield

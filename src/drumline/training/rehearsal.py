@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import numpy as np
@@ -21,7 +21,7 @@ _ROUNDS = 2  # the second time in an environment that has run before: a fresh on
 
 
 @contextmanager
-def repeating(where: str) -> Iterator[None]:
+def repeating(where: str) -> Generator[None]:
     """Refuse an environment that raises at what it did before."""
     try:
         yield

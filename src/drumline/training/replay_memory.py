@@ -1,6 +1,6 @@
 """Memory that the driver's replay and its readers share, and its segments after a resume."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from drumline.buffers.replay import ReplayShape
@@ -32,7 +32,7 @@ def replay_memory(shape: ReplayShape) -> SharedArrays:
 
 
 @contextmanager
-def segments_of(folder: RunFolder, checkpoint: Checkpoint) -> Iterator[Callable[[str], bytes]]:
+def segments_of(folder: RunFolder, checkpoint: Checkpoint) -> Generator[Callable[[str], bytes]]:
     """Give the reader of a checkpoint's replay segments; raises `RunError` where one is damaged."""
     try:
         yield lambda name: read_segment(folder, checkpoint, name)

@@ -1,5 +1,8 @@
 """The order in which every run opens, trains, leaves a state to go on from, and closes."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# (threadpoolctl has no annotations)
+
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 
