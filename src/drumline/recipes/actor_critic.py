@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from drumline.envs.lanes import LanesSpec
 from drumline.envs.make import EnvironmentSpec, resolve_engine
 from drumline.envs.packages import environment_packages, top_package
 from drumline.envs.timing import parse_step_time
+from drumline.functional.losses import LossOfInterval
 from drumline.policies.actions import ActionHead, head_for
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
@@ -32,6 +34,8 @@ class ActorCriticParts:
     network: NetworkSpec
     policy_head: Head | None
     starts: tuple[int, ...]
+    loss_of: Callable[[Any], LossOfInterval] | None = None
+    """Config → loss of each interval, for a method with a loss of its own; None: its learner's."""
 
     def inference(self) -> InferenceSpec:
         """Return how whoever acts makes its forward pass."""

@@ -1,20 +1,22 @@
 """A learner from a config: the place where torch comes into a run."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from drumline.algorithms.a2c import A2C, A2CSettings
-from drumline.algorithms.a2c_gradients import MLPA2C, AutogradA2C
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.microbatches import Microbatches
+from drumline.algorithms.network_gradients import AutogradGradient, WrittenOutGradient
 from drumline.algorithms.ppo import PPO, PPOSettings
-from drumline.algorithms.ppo_gradients import MLPPPO, AutogradPPO
 from drumline.algorithms.rollout_preparation import RolloutPreparation
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
+from drumline.functional.annealing import linear
+from drumline.functional.losses import LossOfInterval, a2c_loss, ppo_loss
 from drumline.policies.actor_critic import initial_parameters
 from drumline.protocols import Learner
 from drumline.types import Metrics, Rollout
@@ -39,17 +41,16 @@ def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
         parts.network, initial, precision=config.precision, microbatches=microbatches
     )
     learning = LearningState(network.live, _OPTIMIZERS[config.optimizer](initial.size))
-    make = _a2c if config.learner == "a2c" else _ppo
+    make, loss_of = (_a2c, a2c_loss_of) if config.learner == "a2c" else (_ppo, ppo_loss_of)
     rate = config.learning_rate
-    bonus, last = config.entropy_coefficient, config.final_entropy_coefficient
     learner = make(
         config,
-        written_out,
         network=network,
         learning=learning,
         preparation=_preparation(parts),
-        learning_rate=_linear(rate, 0.0 if config.anneal else rate, config.intervals),
-        entropy_coefficient=_linear(bonus, bonus if last is None else last, config.intervals),
+        learning_rate=linear(rate, 0.0 if config.anneal else rate, config.intervals),
+        loss=(parts.loss_of or loss_of)(config),
+        gradient=(WrittenOutGradient if written_out else AutogradGradient)(network),
         shards=config.learners,
         pause=pause,
     )
@@ -71,43 +72,59 @@ def _preparation(parts: Any) -> RolloutPreparation:
     )
 
 
-def _a2c(config: Any, written_out: bool, **parts: Any) -> Learner:
+def a2c_loss_of(config: Any) -> LossOfInterval:
+    """Return A2C's loss with a config's coefficients."""
+    bonus = entropy_coefficient_of(config)
+    return lambda interval: partial(
+        a2c_loss,
+        value_coefficient=config.value_coefficient,
+        entropy_coefficient=bonus(interval),
+    )
+
+
+def ppo_loss_of(config: Any) -> LossOfInterval:
+    """Return PPO's loss with a config's coefficients."""
+    bonus = entropy_coefficient_of(config)
+    clip = linear(config.clip, 0.0 if config.anneal_clip else config.clip, config.intervals)
+    return lambda interval: partial(
+        ppo_loss,
+        clip=clip(interval),
+        value_clip=clip(interval) if config.clip_values else None,
+        value_coefficient=config.value_coefficient,
+        entropy_coefficient=bonus(interval),
+    )
+
+
+def entropy_coefficient_of(config: Any) -> Callable[[int], float]:
+    """Return interval → weight of the entropy bonus."""
+    start, end = config.entropy_coefficient, config.final_entropy_coefficient
+    return linear(start, start if end is None else end, config.intervals)
+
+
+def _a2c(config: Any, **parts: Any) -> Learner:
     settings = A2CSettings(
         discount=config.discount,
         unroll=config.unroll,
         gae_lambda=config.gae_lambda,
-        value_coefficient=config.value_coefficient,
         max_gradient_norm=config.max_gradient_norm,
         correction=config.correction_used,
     )
-    gradient = MLPA2C if written_out else AutogradA2C
-    return A2C(settings=settings, gradient=gradient, **parts)
+    return A2C(settings=settings, **parts)
 
 
-def _ppo(config: Any, written_out: bool, **parts: Any) -> Learner:
+def _ppo(config: Any, **parts: Any) -> Learner:
     settings = PPOSettings(
         discount=config.discount,
         gae_lambda=config.gae_lambda,
         epochs=config.epochs,
         minibatches=config.minibatches,
-        clip_values=config.clip_values,
         normalize_advantages=config.normalize_advantages,
-        value_coefficient=config.value_coefficient,
         max_gradient_norm=config.max_gradient_norm,
         target_kl=config.target_kl,
         correction=config.correction_used,
         seed=config.seed,
     )
-    clip = _linear(config.clip, 0.0 if config.anneal_clip else config.clip, config.intervals)
-    gradient = MLPPPO if written_out else AutogradPPO
-    return PPO(settings=settings, gradient=gradient, clip=clip, **parts)
-
-
-def _linear(start: float, end: float, intervals: int) -> Callable[[int], float]:
-    """Return what goes linearly from `start` to `end`, which the interval after the last has."""
-    if start == end:  # exactly, which the sum below need not be
-        return lambda interval: start
-    return lambda interval: start * (1.0 - interval / intervals) + end * (interval / intervals)
+    return PPO(settings=settings, **parts)
 
 
 class _OnThreads:
