@@ -37,27 +37,32 @@ def derived(
 
     Entropy and KL are measured of every loss.
     """
-    actions, old_log_probs, old_values, advantages, returns = (column[part] for column in compared)
-    with np.errstate(over="ignore", invalid="ignore"):  # found in the gradient
-        terms = action_terms(head, outputs, actions)
-        rows = LossRows(
-            terms.log_probs, old_log_probs, terms.entropies, values, old_values, advantages, returns
-        )
-        found = loss(rows, divisor)
-        d_log_probs, d_values, d_entropies = _by_row(found, len(values))
-        distances = kl_estimates(terms.log_probs, old_log_probs)
-        metrics = {
-            **found.metrics,
-            "policy_entropy_nats": float(np.add.reduce(terms.entropies)) / divisor,
-            "approximate_kl_nats": float(np.add.reduce(distances)) / divisor,
-        }
-        return Derived(terms.d_outputs(d_log_probs, d_entropies), d_values, metrics)
+    actions, old_log_probs, old_values, advantages, returns = [column[part] for column in compared]
+    terms = action_terms(head, outputs, actions)
+    rows = LossRows(
+        terms.log_probs, old_log_probs, terms.entropies, values, old_values, advantages, returns
+    )
+    found = loss(rows, divisor)
+    if not (found.d_log_probs.shape == found.d_values.shape == values.shape):
+        raise _broadcast(found, len(values))
+    if np.ndim(found.d_entropies) and np.shape(found.d_entropies) != values.shape:
+        raise _broadcast(found, len(values))
+    distances = kl_estimates(terms.log_probs, old_log_probs)
+    metrics = {
+        **found.metrics,
+        "policy_entropy_nats": float(np.add.reduce(terms.entropies)) / divisor,
+        "approximate_kl_nats": float(np.add.reduce(distances)) / divisor,
+    }
+    d_outputs = terms.d_outputs(found.d_log_probs, found.d_entropies)
+    return Derived(
+        np.asarray(d_outputs, np.float32), np.asarray(found.d_values, np.float32), metrics
+    )
 
 
-def _by_row(terms: LossTerms, count: int) -> list[np.ndarray]:
-    """Return the three derivatives in float32; refuses what NumPy would broadcast."""
-    for name, number in zip(LossTerms._fields[1:], terms[1:], strict=True):
-        shape = np.shape(number)
-        if shape != (count,) and (shape or name != "d_entropies"):
-            raise ValueError(f"a loss returned {name} of shape {list(shape)} for {count} rows")
-    return [np.asarray(number, np.float32) for number in terms[1:]]
+def _broadcast(terms: LossTerms, count: int) -> ValueError:
+    """Return the refusal of shapes that NumPy would stretch to the rows without a word."""
+    shapes = ", ".join(
+        f"{name} of shape {list(np.shape(number))}"
+        for name, number in zip(LossTerms._fields[1:], terms[1:], strict=True)
+    )
+    return ValueError(f"a loss returned {shapes} for {count} rows")

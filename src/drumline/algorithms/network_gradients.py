@@ -118,11 +118,12 @@ class AutogradGradient:
         def passes(lane: FlatParameters, part: slice) -> Metrics:
             evaluated = forward(lane, part)
             outputs, values = (tensor.detach().numpy() for tensor in evaluated)
-            derived = derive(outputs, values, part)
+            with np.errstate(over="ignore", invalid="ignore"):  # found in the gradient
+                derived = derive(outputs, values, part)
             pairs = list(zip(evaluated, map(torch.from_numpy, derived[:2]), strict=True))
             # A user's network may give constant values, which have no graph.
             attached = [pair for pair in pairs if pair[0].requires_grad] or pairs
-            torch.autograd.backward(*zip(*attached, strict=True))
+            torch.autograd.backward([pair[0] for pair in attached], [pair[1] for pair in attached])
             return derived.metrics
 
         return self._network.accumulate(at, count, passes)

@@ -28,9 +28,10 @@ class ActionTerms(NamedTuple):
     ) -> Float32[np.ndarray, "N O"]:
         """Return a loss's derivative by the outputs; `by_entropies`: `[N]`, or one for all rows."""
         result = by_log_probs[:, None] * self.d_log_probs
-        column = np.reshape(by_entropies, (-1, 1))
-        if column.any():
-            result += column * self.d_entropies
+        if np.ndim(by_entropies):
+            result += np.reshape(by_entropies, (-1, 1)) * self.d_entropies
+        elif by_entropies:
+            result += by_entropies * self.d_entropies
         return result
 
 
