@@ -19,9 +19,15 @@ class Compared(NamedTuple):
     advantages: np.ndarray
     returns: np.ndarray
 
-    def take(self, rows: np.ndarray) -> "Compared":
-        """Return the rows with these indices."""
-        return Compared(*(column.take(rows, axis=0) for column in self))
+    def take(self, rows: np.ndarray, advantages: np.ndarray) -> "Compared":
+        """Return the rows with these indices, with advantages of their own."""
+        return Compared(
+            self.actions.take(rows, axis=0),
+            self.old_log_probs.take(rows),
+            self.old_values.take(rows),
+            advantages,
+            self.returns.take(rows),
+        )
 
 
 def derived(

@@ -198,7 +198,7 @@ class PPO:
         start = 0
         for shard in chosen:
             end = start + len(shard)
-            mine = compared.take(shard)._replace(advantages=advantages[start:end])
+            mine = compared.take(shard, advantages[start:end])
             derive = partial(derived, loss, network.spec.head, mine, len(rows))
             for part in self._gradient.accumulate(network.live, observations, shard, derive):
                 parts.append(part)
