@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from queue import SimpleQueue
@@ -411,9 +412,14 @@ def _git(*words: str) -> str:
 
 def _identity(case: Case) -> dict[str, Any]:
     """Return what a kept run must agree in to be compared with one of now."""
+    return {"commands": case.commands(), **_surroundings()}
+
+
+@cache
+def _surroundings() -> dict[str, Any]:
+    """Return what every run depends on besides its commands and drumline."""
     parts = (BENCHMARKS / "same_bits_parts.py").read_bytes()
     return {
-        "commands": case.commands(),
         "parts": hashlib.sha256(parts).hexdigest(),
         "processor": processor(),
         "versions": {"python": platform.python_version(), **dict(_versions())},
