@@ -13,6 +13,7 @@ from typed_commands import Terminal
 from whole_runs import lasting_bytes, run_on
 
 from drumline import answer, seeding
+from drumline.commands import timings
 from drumline.commands.run import resume, train
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import Layout
@@ -148,7 +149,8 @@ def test_the_commands_take_it_as_one_of_drumlines_own(terminal: Terminal):
     assert episode.code == 0, episode.err
 
 
-def test_doctor_predicts_its_speed(terminal: Terminal):
+def test_doctor_predicts_its_speed(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(timings.seconds_each, "__defaults__", (0.01,))
     ended = terminal("doctor", "CartPole-v1", "--method=own_search:PEPG", "--json")
     assert ended.code == 0, ended.err
     measured = json.loads(ended.out)["measured"]

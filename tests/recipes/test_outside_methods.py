@@ -195,6 +195,7 @@ def test_doctor_refuses_the_same(terminal: Terminal, command: list[str]):
 def test_an_entry_point_names_a_method_that_needs_no_trust(terminal: Terminal):
     written(MINE)
     installed("mine-package", "mine = own:Mine")
+    assert "mine  of an installed package: own:Mine" in terminal("train", "--help").out
     assert terminal("train", "mine", "CartPole-v1", *TYPED, "--out=run").code == 0
     document = RunFolder.open("run").document
     assert document["method"] == "mine"
@@ -204,6 +205,11 @@ def test_an_entry_point_names_a_method_that_needs_no_trust(terminal: Terminal):
     assert ended.code == 0, ended.err
     config = drumline.load("run").config
     assert (type(config).__name__, config.extra, config.total_steps) == ("Mine", 0.5, 90)
+    metadata = Path("mine_package-1.0.dist-info/METADATA")
+    metadata.write_text(metadata.read_text().replace("1.0", "1.1"))
+    refused = terminal("resume", "run", "--total-steps=120", "--pool=inline", "--quiet")
+    assert refused.code == 2
+    assert "mine-package 1.0 there, 1.1 here" in refused.err
 
 
 def test_a_class_of_an_entry_point_trained_from_python_is_found_by_its_name(terminal: Terminal):

@@ -67,11 +67,15 @@ def command(line: CommandLine) -> int:
 
 def _methods_page() -> str:
     from drumline.recipes.methods import METHODS
+    from drumline.recipes.outside_methods import registered
 
     lines = ["usage: drumline train METHOD ENV [flags]", ""]
     for name, method in METHODS.items():
         about = (method.config.__doc__ or "").partition(" Every field")[0]
         lines += textwrap.wrap(f"  {name:<5} {about}", 80, subsequent_indent=" " * 8)
+    for name, points in registered().items():
+        lines.append(f"  {name:<5} of an installed package: {', '.join(p.value for p in points)}")
+    lines += ["", "Your own method is METHOD package.module:Class (docs/extending.md)."]
     lines += ["", "Flags differ with the method, their defaults with the environment, as in:"]
     lines += [f"  drumline train {name} CartPole-v1 --help" for name in METHODS]
     return "\n".join(lines) + "\n"
