@@ -76,8 +76,8 @@ def test_two_subset_variants_at_once_are_refused():
 
 @pytest.mark.parametrize("variant", ["perturb_fraction", "use_fraction"])
 def test_every_parameter_is_learned_from_equally_often(variant: str):
-    """One pair a generation moves one block of three: a count is binomial(900, 1/3)."""
-    pairs = 900
+    """One pair a generation moves one block of three: a count is binomial(300, 1/3)."""
+    pairs = 300
     strategy = OpenAIES(
         np.zeros(SIZE, np.float32),
         MirroredSampler(3, counter_noise(3)),
