@@ -1,9 +1,7 @@
 """A terminal in an empty directory."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import jaxtyping
 import pytest
 from typed_commands import Terminal
 
@@ -19,8 +17,5 @@ def terminal(
 
 
 @pytest.fixture(autouse=True)
-def shapes_are_checked_in_the_rooms_of_the_formulas() -> Iterator[None]:
-    """Checks take half of a small run, and these tests are about commands."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+def commands_run_without_checks(unchecked_shapes: None) -> None:
+    """These tests are about commands."""

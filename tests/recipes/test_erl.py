@@ -23,6 +23,8 @@ from drumline.recipes.learned_actor import learned_actor
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.training.layout import Layout
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 INLINE = Layout(pool="inline", tensorboard=False)
 
 
