@@ -1,6 +1,7 @@
 """AES-RL's promise: layouts, kills, sleeps, stops and resumes change no byte; what it refuses."""
 
 import csv
+import dataclasses
 import json
 import os
 from dataclasses import replace
@@ -398,9 +399,9 @@ def test_env_steps_are_counted_once_in_training_or_in_evaluation(tmp_path: Path)
 @pytest.mark.parametrize("kind", [OnePlusOne, ACEMRL])
 def test_the_releases_other_variants_are_methods(tmp_path: Path, kind: type[AES]):
     fields = {
-        name: getattr(SMALL, name)
-        for name in AES.__dataclass_fields__
-        if name not in ("mean_rule", "variance_rule")
+        field.name: getattr(SMALL, field.name)
+        for field in dataclasses.fields(AES)
+        if field.name not in ("mean_rule", "variance_rule")
     }
     config = kind(**fields)
     assert (config.mean_rule, config.variance_rule) == update_rules.PRESETS[method_of(config).name]
