@@ -274,13 +274,16 @@ def test_every_preset_learns_for_some_steps(env: str, tmp_path: Path):
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"precision": "bf16"},
-        {"critic_activation": "leaky-relu"},
-        {"scale_target_noise": False},
-        {"frame_skip": 2},
-        {"replay_size": 16},
-    ],
+    cases(
+        [
+            {"precision": "bf16"},
+            {"critic_activation": "leaky-relu"},
+            {"scale_target_noise": False},
+            {"frame_skip": 2},
+            {"replay_size": 16},
+        ],
+        quick=[{"precision": "bf16"}, {"replay_size": 16}],
+    ),
 )
 def test_options_keep_their_bits_through_a_resume(tmp_path: Path, fields: dict[str, Any]):
     base = replace(CONTINUOUS, total_steps=160)
