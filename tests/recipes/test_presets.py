@@ -67,6 +67,7 @@ def without_options(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 OPTIONS: list[dict[str, Any]] = [
+    {"std": 0.2},
     {"shaping": "z-score"},
     {"shaping": "none", "optimizer": "sgd"},
     {"noise": "counter"},

@@ -54,6 +54,14 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers
     assert lasting_bytes(run.path) == expected
 
 
+def test_every_third_version_and_the_last_one_are_evaluated(expected: dict[str, bytes]):
+    header, *rows = expected["evaluations.csv"].decode().splitlines()
+    assert header.startswith("update,")
+    *on_the_way, last = [int(row.partition(",")[0]) for row in rows]
+    assert on_the_way == list(range(3, last, 3))
+    assert last == int(expected["fingerprints.csv"].decode().splitlines()[-1].partition(",")[0])
+
+
 def test_update_threads_change_no_byte(tmp_path: Path, expected):
     layout = SearchLayout(pool="inline", update_threads=3)
     assert lasting_bytes(train(SMALL, layout=layout, out=tmp_path / "run").path) == expected
