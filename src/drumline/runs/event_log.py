@@ -1,7 +1,7 @@
 """events.jsonl: the order in which an asynchronous run handled the ends of its jobs.
 
-With the log a run by the wall clock can be done again to the same bits; under the virtual clock it
-says what happened when.
+Under `--clock wall` the log allows the run to be repeated bit for bit. Under the virtual clock it
+records each event's virtual time.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def event_line(event: Event) -> bytes:
 
 
 def logged_workers(path: Path) -> Iterator[int]:
-    """Yield the logical worker of each event; a last line that was cut short does not count."""
+    """Yield the logical worker of each event; an incomplete last line is left out."""
     with path.open("rb") as lines:
         for expected, line in enumerate(lines):
             if not line.endswith(b"\n"):
