@@ -11,10 +11,10 @@ from drumline.commands.command_line import CommandLine, WrongUse
 
 @dataclass(frozen=True)
 class DoctorFlags:
-    """What is looked at."""
+    """Flags of `drumline doctor`."""
 
     method: str = "hts"
-    """Whose preset for ENV is measured."""
+    """Method whose preset for ENV is measured."""
     bf16: bool = False
     """Time it with `--precision bf16`."""
     json: bool = False
@@ -22,7 +22,7 @@ class DoctorFlags:
 
 
 def command(line: CommandLine) -> int:
-    """Say what this machine has, and how fast a method can be on it."""
+    """Describe this machine and predict the speed of a method's preset on it."""
     flags = line.flags("[ENV]", {"doctor": DoctorFlags()})["doctor"]
     if len(line.names) > 1:
         raise WrongUse(f"doctor takes one ENV, got {' '.join(line.names)}")
@@ -80,7 +80,7 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
         recipe = found.build(config, found.layout(pool="inline"))
         times |= timings.searched_times(recipe)
         clocked = getattr(recipe, "costs", None)  # td3 has no virtual clock
-        if hasattr(recipe, "shape"):  # of the replay that gradient steps draw from
+        if hasattr(recipe, "shape"):  # the replay that gradient steps draw from
             from drumline.commands.learning_formulas import formulas_of
 
             times |= timings.stream_times(recipe)
@@ -95,7 +95,7 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
         else:
             predict = partial(layout_speed.pool_speed, timings.step_costs(times, 1))
     predicted = [predict(count, cores)._asdict() for count in workers]
-    # Of equals the method's own number, else the fewest.
+    # Of equally fast counts the preset's own, else the smallest.
     best = max(predicted, key=lambda row: (row["env_steps_per_second"], row["workers"] == own))
     return {
         "method": method,
@@ -111,19 +111,19 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
 
 
 def one_thread() -> None:
-    """Compute on one thread, as every worker, executor and (by default) learner does."""
+    """Limit torch to one thread, as in every worker, executor and (by default) learner."""
     import torch
 
     torch.set_num_threads(1)
 
 
 def _small_noise(config: Any) -> dict[str, Any]:
-    """A policy is timed without its noise table, which takes seconds to fill."""
+    """Return settings that time a policy without its noise table, which takes seconds to fill."""
     return {"noise": "counter"} if hasattr(config, "noise") else {}
 
 
 def _virtual_costs(clocked: Any, times: dict[str, float]) -> dict[str, dict[str, float | None]]:
-    """Return measured costs beside those of the virtual clock, where gradients were timed."""
+    """Return measured costs beside those of the virtual clock; none without gradient steps."""
     if "actor_step_seconds" not in times:
         return {}
     measured = {

@@ -1,4 +1,4 @@
-"""What single pieces of a method cost on this machine, each timed for a fraction of a second."""
+"""Times of a method's single pieces on this machine, each measured for a fraction of a second."""
 
 import dataclasses
 import time
@@ -10,11 +10,11 @@ import numpy as np
 from drumline.functional.layout_speed import StepCosts
 
 SECONDS = 0.3
-"""For which each piece is repeated."""
+"""Seconds for which each piece is repeated."""
 
 
 def seconds_each(piece: Callable[[], object], seconds: float = SECONDS) -> float:
-    """Return the mean time of a call, after one that is not counted."""
+    """Return the mean seconds of a call, after one call that is not counted."""
     piece()
     began, count = time.perf_counter(), 0
     while (passed := time.perf_counter() - began) < seconds or not count:
@@ -79,14 +79,14 @@ def searched_times(recipe: Any) -> dict[str, float]:
 
 
 def stream_times(recipe: Any) -> dict[str, float]:
-    """Return the seconds of an actor's and of the critics' gradient step."""
+    """Return the seconds of one gradient step of the actor, and of the critics."""
     from drumline.algorithms.td3 import TD3Jobs, first_critics_state, initial_actor, initial_critics
     from drumline.buffers.minibatches import Minibatches
     from drumline.buffers.replay import TRUNCATED, Replay, ReplayWriter, one_episode
     from drumline.recipes.td3_learner import settings_of
     from drumline.types import GradientJob
 
-    jobs_of = getattr(recipe, "jobs", None)  # where gradient steps are jobs of a pool
+    jobs_of = getattr(recipe, "jobs", None)  # where gradient steps are tasks of a pool
     settings = settings_of(recipe.config, recipe.policy) if jobs_of is None else jobs_of.made()
     rows = 2 * recipe.config.batch_size
     shape = dataclasses.replace(recipe.shape, capacity=rows, slack=1, truncations=2)
@@ -105,7 +105,7 @@ def stream_times(recipe: Any) -> dict[str, float]:
 
 
 def actor_critic_times(parts: Any) -> dict[str, float]:
-    """Return the seconds of forward passes of 1, 8 and all rows, and of learning from a step."""
+    """Return the seconds of forward passes of 1, 8 and all rows, and of learning per env step."""
     from drumline.policies.actor_critic import initial_parameters
 
     network, count = parts.network, parts.config.num_envs
@@ -126,7 +126,7 @@ def actor_critic_times(parts: Any) -> dict[str, float]:
 
 
 def _update_times(parts: Any) -> dict[str, float]:
-    """Time one minibatch's gradient step and count how many an interval takes."""
+    """Return the seconds of one minibatch's gradient step, and the steps per interval."""
     from drumline.buffers.rollout import RolloutStorage
     from drumline.recipes.learners import make_learner
 
@@ -152,7 +152,7 @@ def _update_times(parts: Any) -> dict[str, float]:
 
 
 def step_costs(times: dict[str, float], rows: int) -> StepCosts:
-    """Return what an env step costs when `rows` environments share a forward pass."""
+    """Return the costs of an env step if `rows` environments share a forward pass."""
     return StepCosts(
         times["step_seconds"],
         times[f"forward_{rows}_seconds"] / rows,
