@@ -1,4 +1,4 @@
-"""Optimisers with state: each one step a generation, upwards."""
+"""Optimisers with state, for one ascending step per generation."""
 
 from typing import Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ from drumline.types import State
 
 @runtime_checkable
 class Optimizer(Protocol):
-    """Turns an ascent direction into new parameters; its state is part of the checkpoint."""
+    """An optimiser from ascent directions to parameters; its state is part of the checkpoint."""
 
     def step(
         self, parameters: Float32[np.ndarray, " P"], ascent: Float32[np.ndarray, " P"]
@@ -24,12 +24,12 @@ class Optimizer(Protocol):
         ...
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         ...
 
 
 class Adam:
-    """Adam with coupled L2 (spec §1.6)."""
+    """Adam with coupled L2, as in OpenAI-ES's reference code."""
 
     def __init__(self, parameter_count: int, *, learning_rate: float, weight_decay: float):
         self._first = np.zeros(parameter_count, dtype=np.float32)
@@ -62,14 +62,14 @@ class Adam:
         )
 
     def load(self, state: State) -> None:
-        """Take over both moment estimates and the step count."""
+        """Load both moment estimates and the step count."""
         self._first = like(self._first, state, "adam_first")
         self._second = like(self._second, state, "adam_second")
         self._count = int(counter(state, "adam_count"))
 
 
 class SGD:
-    """Gradient ascent with momentum (spec §1.6)."""
+    """Gradient ascent with momentum, as in OpenAI-ES's reference code."""
 
     def __init__(
         self,
@@ -103,12 +103,12 @@ class SGD:
         return State({"velocity": self._velocity.copy()})
 
     def load(self, state: State) -> None:
-        """Take over the velocity."""
+        """Load the velocity."""
         self._velocity = like(self._velocity, state, "velocity")
 
 
 def like(present: np.ndarray, state: State, name: str) -> np.ndarray:
-    """Return a copy of a tensor of the state, which must exist and have the present one's form."""
+    """Return a copy of a tensor of the state; ValueError if it is absent or of another form."""
     if name not in state.tensors:
         raise ValueError(f"the state has no tensor {name!r}")
     tensor = state.tensors[name]
@@ -121,7 +121,7 @@ def like(present: np.ndarray, state: State, name: str) -> np.ndarray:
 
 
 def counter(state: State, name: str) -> int | float:
-    """Return a counter of the state, which must exist."""
+    """Return a counter of the state; ValueError if it is absent."""
     if name not in state.counters:
         raise ValueError(f"the state has no counter {name!r}")
     return state.counters[name]

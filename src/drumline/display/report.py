@@ -174,7 +174,9 @@ def _contributions(runs: Sequence[ReportedRun]) -> str:
             continue
     if not found:
         return ""
-    return _picture(contributions_figure(found), "contribution of ES and RL individuals to the mean")
+    return _picture(
+        contributions_figure(found), "contribution of ES and RL individuals to the mean"
+    )
 
 
 def _promise(run: ReportedRun) -> str:

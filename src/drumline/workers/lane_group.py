@@ -115,7 +115,9 @@ class LaneGroup:
             lanes = held[intervals == interval]
             lanes = lanes[self._exchange.may_begin(self._environments[lanes], interval)]
             renewed = self._must_renew(interval)
-            if not len(lanes) or ((renewed or self._together) and len(lanes) < len(self._all_lanes)):
+            if not len(lanes) or (
+                (renewed or self._together) and len(lanes) < len(self._all_lanes)
+            ):
                 continue  # one pool holds all of them, so they are renewed together
             if renewed:
                 self._renewal = interval // self._renew_intervals
