@@ -1,7 +1,7 @@
 """Lockstep: environments take each step together and the learner waits for all (A2C, PPO).
 
     t   every environment stands before step t → one forward pass for all → every environment steps
-    k   after alpha such steps: version k + 1 from the data of interval k, while nobody acts
+    k   after alpha such steps: version k + 1 from the data of interval k, while no actor acts
 
 With two `turns` the environments form two halves: the driver answers one half while the other steps
 (the alternating sampler of rlpyt). A half waits for its own environments alone.
