@@ -74,7 +74,7 @@ class ReplayArchive:
     def state(self) -> State:
         """Return the state for a checkpoint; everything appended must have been taken."""
         writer = self._writer
-        assert self._saved == writer.watermark, "what was appended is taken before a checkpoint"
+        assert self._saved == writer.watermark, "take the appended transitions before a checkpoint"
         digests = [self._hashes[number].digest() for number in self._numbers(writer.watermark)]
         size = writer.replay.shape.observation_size
         after = writer.next_observation

@@ -177,7 +177,7 @@ def _measured_lines(measured: dict[str, Any]) -> list[str]:
         preset = row["preset_microseconds"]
         beside = "" if preset is None else f", preset {preset:.1f} µs"
         lines.append(f"  {name:<16} measured {row['measured_microseconds']:.1f} µs{beside}")
-    lines.append("  at most, by adding up what was measured:")
+    lines.append("  at most, as the sum of the measured parts:")
     lines += [
         f"    --workers {row['workers']:<3} {count(row['env_steps_per_second']):>7} env steps/s"
         f"  bound by {row['bottleneck']}"

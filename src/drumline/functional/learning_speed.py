@@ -1,8 +1,8 @@
 """Least time per counted env step of methods with a replay, by layout.
 
-    work     what comes with one counted env step: env steps, critic steps, actor steps
+    work     steps that come with one counted env step: env steps, critic steps, actor steps
     costs    core seconds of that work
-    seconds  what passes until it is done by so many processes on so many cores
+    seconds  wall-clock time of that work on a number of processes and cores
 
 A counted env step is one of training, as in `--total-steps`. The formulas assume episodes of equal
 length and a finished warm-up, and leave out hand-overs between processes.

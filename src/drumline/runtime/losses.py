@@ -62,7 +62,7 @@ class Losses:
                 hopeless = WorkersLost(
                     f"{self._role} {worker.index} ended {STRIKES} times in a row without "
                     f"finishing a task, the last time by {cause} while {doing}; "
-                    "what it wrote to the standard error output may say why"
+                    "its standard error output may say why"
                 )
         line = (
             f"{self._role} {worker.index} (pid {worker.pid}) ended by {cause} while {doing}; "

@@ -149,7 +149,7 @@ class Refiner:
     def _explore(self, task: Explore) -> Lived:
         self._context.probe("exploration-begun")
         self._policy.load_vector(self._context.published(task.version)["actor"])
-        return self._episode(task, None, noise=_Remembering(task, self._head))
+        return self._episode(task, None, noise=_OrnsteinUhlenbeck(task, self._head))
 
     def _evaluate(self, task: EvaluateMean) -> MeanEvaluated:
         self._context.probe("mean-begun")
@@ -196,7 +196,7 @@ class Refiner:
         vector: np.ndarray | None,
         *,
         random: "_Random | None" = None,
-        noise: "_Remembering | None" = None,
+        noise: "_OrnsteinUhlenbeck | None" = None,
     ) -> Lived:
         """Run an episode from `reset(seed)` to its end, keeping every transition."""
         environment, progress = self._environment, self._context.progress
@@ -276,7 +276,7 @@ class _Random:
         return low + uniform * (high - low)
 
 
-class _Remembering:
+class _OrnsteinUhlenbeck:
     """Exploration noise of one episode (Ornstein and Uhlenbeck 1930, in unit steps)."""
 
     def __init__(self, task: Explore, head: Any):
