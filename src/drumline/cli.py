@@ -1,4 +1,4 @@
-"""The command line: words to a config, a config to a command. No decisions are made here."""
+"""The command line: words to a config, a config to a command, without decisions of its own."""
 
 import dataclasses
 import difflib
@@ -22,20 +22,20 @@ COMMANDS = (
 
 USAGE = """usage: drumline COMMAND …
 
-  doctor [ENV] [flags]         say what this machine has, and how fast ENV can be on it
+  doctor [ENV] [flags]         list this machine's parts and predict the speed of ENV
   train METHOD ENV [flags]     train a policy           (drumline train --help lists them)
-  resume RUN [flags]           go on, bit for bit as if never stopped
+  resume RUN [flags]           go on, bit for bit as an uninterrupted run
   evaluate RUN [flags]         run episodes of a saved policy
   enjoy RUN [flags]            show a saved policy: a window, or an mp4 without a display
   plot RUN… [flags]            draw learning curves
-  compare RUN… [flags]         groups of seeds against env steps and time, with intervals
+  compare RUN… [flags]         compare groups of seeds, with intervals
   report RUN… [flags]          one HTML page: outcome, curves, promise, settings, machine
-  verify RUN | A B [flags]     repeat a run on another layout, or compare two
-  episode RUN [flags]          run an episode of es, ars or cem alone: why it hangs or fails
+  verify RUN | A B [flags]     repeat a run on another layout, or compare two runs
+  episode RUN [flags]          run one episode of es, ars or cem alone, to find a fault
 
 RUN is a path, a name under runs/, or `last`. `drumline COMMAND --help` lists the flags.
-Exit codes: 0, 1 differs, 2 wrong use, 3 failed run; 130 Ctrl-C, 143 SIGTERM, 141 nobody reads the
-output any more (all three resumable).
+Exit codes: 0, 1 differs, 2 wrong use, 3 failed run; 130 Ctrl-C, 143 SIGTERM, 141 closed
+output pipe (a run can be resumed after these three).
 """
 
 
@@ -72,10 +72,11 @@ def run(arguments: list[str]) -> int:
 
 
 def _hash_as_children_do() -> None:
-    """Start again with Python's fixed string hashes, if they are not.
+    """Restart this process with fixed string hashes, unless it has them already.
 
-    Environments that this process steps (TD3's, `--pool inline`) may go through sets, whose order
-    follows the hashes: it must be that of the last run, and that of the worker processes.
+    Environments that this process steps (TD3's, `--pool inline`) may iterate over sets. The order
+    of a set follows the hashes, so they must equal those of earlier runs and of the worker
+    processes.
     """
     if sys.flags.hash_randomization and not sys.flags.ignore_environment:
         os.environ["PYTHONHASHSEED"] = "0"
@@ -83,7 +84,7 @@ def _hash_as_children_do() -> None:
 
 
 def _parse(parts: Mapping[str, Any], words: Sequence[str], program: str) -> dict[str, Any]:
-    """Return `parts` with what was typed; `--help` and misspelt flags exit here."""
+    """Return `parts` with the typed flags; `--help` and misspelt flags exit here."""
     if os.environ.get("NO_COLOR"):
         os.environ.setdefault("PYTHON_TYRO_ANSI_CODES", "False")  # read when tyro is imported
     import tyro
@@ -103,10 +104,10 @@ def _parse(parts: Mapping[str, Any], words: Sequence[str], program: str) -> dict
 
 
 def _switched(kind: type) -> Any:
-    """Return how a part's switches are typed.
+    """Return the type of a part's flags, with the form of its switches.
 
-    A command's own come in one form. A method's keep `--x` and `--no-x`, because presets differ in
-    which of the two says something.
+    A command's own switches have one form, `--x`. A method's switches keep both `--x` and `--no-x`,
+    because the default of a switch differs between presets.
     """
     import tyro
 

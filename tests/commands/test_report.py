@@ -182,7 +182,7 @@ def test_individuals_of_aes_are_drawn_too(terminal: Terminal):
     folder.metrics_csv.write_text("\n".join(rows) + "\n")
     assert terminal("report", "a").code == 0
     page = Page()
-    assert "What either kind of individual did" in page.text
+    assert "Contribution of either kind of individual" in page.text
     assert len(page.sources) == 3
 
 

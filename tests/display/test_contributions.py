@@ -67,7 +67,7 @@ def test_a_picture_of_one_or_several_runs_is_drawn(folder: Path, tmp_path: Path)
 def test_a_title_says_what_the_picture_is_of(folder: Path):
     run = read_individuals(folder)
     assert contributions_figure([run], title="Two seeds").get_suptitle() == "Two seeds"
-    assert contributions_figure([run]).get_suptitle().endswith("for the mean: aes-s0")
+    assert contributions_figure([run]).get_suptitle().endswith("to the mean: aes-s0")
 
 
 def test_a_run_of_another_method_is_named(folder: Path, tmp_path: Path):

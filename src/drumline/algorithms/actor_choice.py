@@ -1,4 +1,4 @@
-"""Which candidates are refined by gradient steps before their episode (RL) and which not (ES)."""
+"""The choice of candidates that are refined by gradient steps before their episode (RL or ES)."""
 
 from collections.abc import Callable
 
@@ -38,6 +38,6 @@ class ActorChoice:
         return State({}, {"rl_individuals": self._rl_count, "es_individuals": self._es_count})
 
     def load(self, state: State) -> None:
-        """Take over both counts."""
+        """Load both counts."""
         self._rl_count = int(state.counter("rl_individuals"))
         self._es_count = int(state.counter("es_individuals"))

@@ -1,4 +1,4 @@
-"""The latest individuals of a search: what rank-based rules compare."""
+"""Archive: the latest individuals of a search, which rank-based rules compare."""
 
 import numpy as np
 from jaxtyping import Float32, Int
@@ -21,11 +21,11 @@ class Archive:
 
     @property
     def full(self) -> bool:
-        """Whether there are as many individuals as it holds."""
+        """Whether the archive holds `capacity` individuals."""
         return 0 < self.capacity <= self._count
 
     def add(self, individual: Individual) -> None:
-        """Take a copy in, in the place of the oldest once it is full."""
+        """Add a copy; in a full archive it replaces the oldest."""
         if self.capacity:
             place = self._count % self.capacity
             self.vectors[place] = individual.vector
@@ -34,11 +34,11 @@ class Archive:
             self._count += 1
 
     def by_index(self) -> Int[np.ndarray, " N"]:
-        """Places of a full archive in the order of candidate indices, whatever the arrival's."""
+        """Return the places of a full archive in the order of candidate indices, not of arrival."""
         return np.argsort(self._indices, kind="stable")
 
     def elites(self, count: int) -> list[Float32[np.ndarray, " P"]]:
-        """Views of the best vectors of a full archive, best first; ties: lower index first."""
+        """Return views of a full archive's best vectors, best first; ties: lower index first."""
         places = self.by_index()
         best = places[best_first(self.fitness[places], count)]
         return [self.vectors[place] for place in best]
@@ -48,7 +48,7 @@ class Archive:
         self._count = 0
 
     def state(self) -> State:
-        """Return copies of all that a later update can depend on."""
+        """Return copies of everything that a later update can depend on."""
         return State(
             {
                 "archive_vectors": self.vectors.copy(),
@@ -59,7 +59,7 @@ class Archive:
         )
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self.vectors = state.tensor("archive_vectors", like=self.vectors)
         self.fitness = state.tensor("archive_fitness", like=self.fitness)
         self._indices = state.tensor("archive_indices", like=self._indices)

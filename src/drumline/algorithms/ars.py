@@ -68,7 +68,7 @@ class ARS:
 
     @property
     def generation(self) -> int:
-        """Return how many generations have been told."""
+        """Return the number of generations told so far."""
         return self._search.generation
 
     def ask(self, count: int) -> list[Evaluate]:
@@ -80,7 +80,7 @@ class ARS:
         return self._search.candidate(task)
 
     def tell(self, results: Sequence[Evaluation]) -> Metrics:
-        """Take one step from a whole generation, in whatever order its results are given."""
+        """Take one step from a whole generation, with its results in any order."""
         ordered = self._search.accept(results)
         fitness = np.array([result.fitness for result in ordered])
         if not np.isfinite(fitness).all():
@@ -108,7 +108,7 @@ class ARS:
         return {**self._search.advance(ordered), **metrics}
 
     def published(self) -> dict[str, np.ndarray]:
-        """Return what workers need."""
+        """Return the arrays for workers."""
         return self._search.published()
 
     def state(self) -> State:
@@ -116,5 +116,5 @@ class ARS:
         return self._search.state()
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._search.load(state)

@@ -22,10 +22,10 @@ from drumline.types import Candidate, Individual, Metrics, State
 
 
 class AsyncES:
-    """N(μ, diag v): one candidate asked of the newest distribution, told the moment it has lived.
+    """N(μ, diag v): a candidate is asked of the newest distribution and told after its episode.
 
-    An individual may be told in any order and with other parameters than were asked. Where the
-    mean is not evaluated beside it, the returns' moving average stands for the mean's fitness.
+    An individual may be told in any order, and with other parameters than those asked. If the mean
+    is not evaluated beside it, the returns' moving average replaces the mean's fitness.
 
     >>> from functools import partial
     >>> from drumline.algorithms.distribution_rules import PartialMove, WelfordVariance
@@ -109,7 +109,7 @@ class AsyncES:
         return {"parameters": self._mean.copy(), "variance": self._variance.copy()}
 
     def state(self) -> State:
-        """Return all learned state; a candidate that was not told yet is its asker's to keep."""
+        """Return all learned state; candidates that were not told yet are kept by the caller."""
         parts = [self._archive.state(), self._variance_rule.state()]
         tensors, counters = (
             self.published(),
@@ -126,7 +126,7 @@ class AsyncES:
         return State(tensors, counters)
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._mean = state.tensor("parameters", like=self._mean)
         self._variance = state.tensor("variance", like=self._variance)
         self._asked = int(state.counter("asked"))
@@ -172,12 +172,12 @@ class AsyncES:
         }
 
     def _fitness_of_the_mean(self, individual: Individual) -> float:
-        """Return what was measured, or the moving average before this individual enters it."""
+        """Return the measured fitness, or the moving average before this individual enters it."""
         if individual.mean_fitness is not None:
             return individual.mean_fitness
         self._returns_averaged += 1
         before = self._mean_fitness if self._returns_averaged > 1 else individual.fitness
-        # The first returns are averaged plainly: a moving average would stay at the very first.
+        # The first returns have equal weights; a moving average would stay at the very first.
         rate = max(self._mean_fitness_rate, 1.0 / self._returns_averaged)
         self._mean_fitness = before + rate * (individual.fitness - before)
         return before

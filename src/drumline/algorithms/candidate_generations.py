@@ -1,4 +1,4 @@
-"""Strategies that ask for candidates, under a schedule that asks for generations."""
+"""Strategies of candidates (CEM, GA) under a schedule of generations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -33,7 +33,7 @@ class CandidateStrategy(Protocol):
         ...
 
     def tell(self, individuals: Sequence[Individual]) -> Metrics:
-        """Take individuals in."""
+        """Update with individuals."""
         ...
 
     def published(self) -> dict[str, np.ndarray]:
@@ -45,12 +45,12 @@ class CandidateStrategy(Protocol):
         ...
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         ...
 
 
 class CandidateGenerations:
-    """Generation g is the N candidates asked after g · N tells; they are published, then run."""
+    """Generation g: the N candidates asked after g · N tells, published and then run."""
 
     def __init__(self, strategy: CandidateStrategy, population_size: int, seed: int):
         self._strategy = strategy
@@ -61,7 +61,7 @@ class CandidateGenerations:
 
     @property
     def _members(self) -> list[Candidate]:
-        """Return this generation's candidates; they are asked when they are first needed."""
+        """Return this generation's candidates, asked when they are first needed."""
         if not self._candidates:
             self._candidates = self._strategy.ask(self._size)
         return self._candidates
@@ -99,19 +99,19 @@ class CandidateGenerations:
         return {**self._strategy.published(), POPULATION: population}
 
     def state(self) -> State:
-        """Return the state between two generations: what was asked since is asked again."""
+        """Return the state between two generations; candidates asked since then are asked again."""
         state = self._strategy.state()
         return State(state.tensors, {**state.counters, "asked": state.counters["tells"]})
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._strategy.load(state)
         self._generation = int(state.counters["tells"]) // self._size
         self._candidates = []
 
 
 def return_summary(evaluations: Sequence[Evaluation]) -> Metrics:
-    """Return what a generation's episodes returned and how long they were."""
+    """Return metrics of a generation's episodes: their returns and lengths."""
     returns = np.array([evaluation.episode_return for evaluation in evaluations])
     return {
         "episode_return_mean": float(returns.mean()),

@@ -24,9 +24,9 @@ from drumline.types import Candidate, Individual, Metrics, State
 class CEM:
     """μ = Σ w_i z_i, v = Σ w_i (z_i − μ_old)² / K + ε over the K best of every N individuals told.
 
-    ask(N) and tell of all N is CEM-RL's generation, told in any order; in a steady-state loop a
-    generation is whichever N individuals come first. ε decays before it is added, as in CEM-RL.
-    With `antithetic`, members i and i + N/2 of a generation have opposite noise.
+    ask(N) and tell of all N is CEM-RL's generation, told in any order. In a steady-state loop a
+    generation is the N individuals that come first. ε decays before it is added, as in CEM-RL. With
+    `antithetic`, members i and i + N/2 of a generation have opposite noise.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class CEM:
         return candidates
 
     def tell(self, individuals: Sequence[Individual]) -> Metrics:
-        """Take individuals in; every N of them make one update."""
+        """Add individuals; every N of them make one update."""
         return tell_each(self._tell_one, individuals, self._mean.size)
 
     def published(self) -> dict[str, np.ndarray]:
@@ -102,7 +102,7 @@ class CEM:
         )
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._mean = state.tensor("parameters", like=self._mean)
         self._variance = state.tensor("variance", like=self._variance)
         self._asked = int(state.counter("asked"))

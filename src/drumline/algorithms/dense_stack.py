@@ -1,7 +1,7 @@
-"""K multilayer perceptrons of one shape side by side, forward and backward by hand.
+"""K multilayer perceptrons of one shape side by side, with forward and backward written out.
 
-Everything lies in buffers that are made once: a gradient step on small networks is otherwise
-mostly bookkeeping. `tests/algorithms/test_dense_stack.py` holds it against autograd.
+All buffers are made once, because most of a gradient step on small networks is bookkeeping.
+`tests/algorithms/test_dense_stack.py` compares it with autograd.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -37,11 +37,11 @@ def parameter_count(sizes: tuple[int, ...]) -> int:
 
 
 class StackVector:
-    """Flat float32 vectors `[K, P]` (parameters, or their gradient) seen as layers.
+    """Flat float32 vectors `[K, P]` (parameters, or their gradient) as layers.
 
-    The layout of each is that of `policies.mlp`: layer by layer, the bias row last, so that an
-    actor's vector is the same here and in a worker without torch. In bf16 the layers are copies,
-    each array of its own: batched products would copy views of one vector at every call.
+    The layout of each vector is that of `policies.mlp`: layer by layer, the bias row last, so that
+    an actor's vector is the same here and in a worker without torch. In bf16 the layers are copies
+    in arrays of their own: batched products would copy views of one vector at every call.
     """
 
     def __init__(self, values: Tensor, sizes: tuple[int, ...], precision: Precision = "fp32"):
@@ -64,12 +64,12 @@ class StackVector:
             self.layers = [Layer(*map(_rounded, view)) for view in self._views]
 
     def refresh(self) -> None:
-        """Make the layers follow `values`."""
+        """Set the layers from `values`."""
         if self.layers is not self._views:
             _copy_layers(self._views, self.layers)
 
     def collect(self) -> None:
-        """Make `values` follow the layers."""
+        """Set `values` from the layers."""
         if self.layers is not self._views:
             _copy_layers(self.layers, self._views)
 
@@ -115,8 +115,8 @@ class DenseStack:
     ) -> None:
         """Propagate `[K, rows, O]` back through the latest `forward`.
 
-        Fills `gradient` (None: the parameters are frozen), and, for (first, array), the gradient
-        of the inputs from column `first` on.
+        Fills `gradient` (None: the parameters are frozen) and, for (first, array), the gradient of
+        the inputs from column `first` on.
         """
         assert self._inputs is not None, "there is a forward pass to go back through"
         current = output_gradient
@@ -162,7 +162,7 @@ class DenseStack:
         if self._hidden == "relu":
             _aten.threshold_backward.grad_input(gradient, outputs, 0.0, grad_input=gradient)
         elif self._hidden == "leaky-relu":
-            # A leaky ReLU keeps the sign, so its result tells as much as what went in.
+            # A leaky ReLU keeps the sign, so its output replaces its input here.
             _aten.leaky_relu_backward.grad_input(gradient, outputs, LEAK, True, grad_input=gradient)
         else:
             _aten.tanh_backward.grad_input(gradient, outputs, grad_input=gradient)
@@ -181,13 +181,13 @@ def _copy_layers(source: list[Layer], into: list[Layer]) -> None:
 def multiplies_bf16() -> bool:
     """Return whether torch multiplies bf16 matrices with instructions made for it.
 
-    Where it does not, its own loops take 8 times as long as widening both factors to float32,
+    Without them, torch's own loops take 8 times as long as widening both factors to float32,
     multiplying them and rounding the product: the same rounding, sums in another order.
     """
     return bool(_mkldnn._is_mkldnn_bf16_supported())
 
 
 def tanh_(values: Tensor, minus_one: Tensor) -> Tensor:
-    """tanh(x) = 2σ(2x) − 1 in place: to 2e-7, at a third of the price of torch's own (AVX2)."""
+    """tanh(x) = 2σ(2x) − 1 in place, to 2e-7, in a third of the time of torch's own (AVX2)."""
     values.mul_(2.0).sigmoid_()
     return torch.add(minus_one, values, alpha=2.0, out=values)

@@ -1,6 +1,6 @@
-"""What an individual does to a diagonal Gaussian: rules for its mean and rules for its variance.
+"""Updates of a diagonal Gaussian by an individual: rules for the mean and for the variance.
 
-Lee et al. 2020 (arXiv 2012.05417). A rule sees one arrival and the archive that it is already in.
+Lee et al. 2020 (arXiv 2012.05417). A rule sees one arrival and the archive, which already has it.
 """
 
 import math
@@ -25,7 +25,7 @@ from drumline.types import State
 
 
 class Arrival(NamedTuple):
-    """An individual beside the distribution that it meets."""
+    """An individual beside the distribution at its arrival."""
 
     vector: np.ndarray
     fitness: float
@@ -36,7 +36,7 @@ class Arrival(NamedTuple):
 
 
 class MeanStep(NamedTuple):
-    """The new mean, and p: how far it went towards what the rule moves to."""
+    """The new mean, and p: the share of the way to the rule's target."""
 
     mean: np.ndarray
     step_size: float
@@ -44,7 +44,7 @@ class MeanStep(NamedTuple):
 
 @runtime_checkable
 class MeanRule(Protocol):
-    """Moves the mean."""
+    """A rule that moves the mean."""
 
     def __call__(self, arrival: Arrival) -> MeanStep:
         """Return the new mean."""
@@ -53,7 +53,7 @@ class MeanRule(Protocol):
 
 @runtime_checkable
 class VarianceRule(Protocol):
-    """Adapts the variance after the mean has moved by `step_size`; may keep a memory."""
+    """A rule that adapts the variance after a move of the mean by `step_size`; may have memory."""
 
     def __call__(self, arrival: Arrival, step_size: float) -> Float32[np.ndarray, " P"]:
         """Return the new variance."""
@@ -64,7 +64,7 @@ class VarianceRule(Protocol):
         ...
 
     def load(self, state: State) -> None:
-        """Take over a memory."""
+        """Load a memory."""
         ...
 
 
@@ -73,7 +73,7 @@ class PartialMove:
 
     def __init__(self, step_size: StepSize):
         self._step_size = step_size
-        step_size(0.0, 0.0)  # so that a bad number is refused now and not after the warm-up
+        step_size(0.0, 0.0)  # raises here for a bad number, and not only after the warm-up
 
     def __call__(self, arrival: Arrival) -> MeanStep:
         """Return the mean moved by p."""
@@ -87,7 +87,7 @@ class PartialMove:
 
 
 class RankMove:
-    """μ ← μ + (m − μ) / λ, m the weighted mean of the archive's K elites; waits for λ of them."""
+    """μ ← μ + (m − μ) / λ, m the weighted mean of the archive's K elites; waits for λ tells."""
 
     def __init__(self, elites: int = 5):
         self._weights = cem_weights(elites)
@@ -103,7 +103,7 @@ class RankMove:
 
 
 class WelfordVariance:
-    """v ← v + ((z − μ)(z − μ') − v) / n(p), left alone where p < 1e-3."""
+    """v ← v + ((z − μ)(z − μ') − v) / n(p), unchanged where p < 1e-3."""
 
     def __init__(self, sample_count: Callable[[float], float], *, floor: float = VARIANCE_FLOOR):
         self._sample_count = sample_count
@@ -122,17 +122,17 @@ class WelfordVariance:
         )
 
     def state(self) -> State:
-        """Return nothing: it remembers nothing."""
+        """Return an empty state: the rule has no memory."""
         return State()
 
     def load(self, state: State) -> None:
-        """Remember nothing."""
+        """Do nothing: the rule has no memory."""
 
 
 class OneFifthVariance:
-    """Rechenberg's success rule over the last `window` individuals; waits for the first `window`.
+    """Rechenberg's success rule over the last `window` individuals; starts after `window`.
 
-    The window slides, as intended; the released AES-RL code fills it once and never again.
+    The window slides, as in the paper; the released AES-RL code fills it only once.
     """
 
     def __init__(self, *, window: int = 10, factor: float = 0.99, floor: float = VARIANCE_FLOOR):
@@ -156,17 +156,17 @@ class OneFifthVariance:
         return scaled_variance(arrival.variance, factor, floor=self._floor)
 
     def state(self) -> State:
-        """Return the window and how many it has seen."""
+        """Return the window and the number of individuals so far."""
         return State({"successes": self._successes.copy()}, {"success_count": self._count})
 
     def load(self, state: State) -> None:
-        """Take over a window."""
+        """Load a window."""
         self._successes = state.tensor("successes", like=self._successes)
         self._count = int(state.counter("success_count"))
 
 
 class RankVariance:
-    """Σ w_i (z_i − μ)² / K + ε over the archive's elites, ε decaying from arrival to arrival."""
+    """Σ w_i (z_i − μ)² / K + ε over the archive's elites; ε decays with every arrival."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class RankVariance:
         self._divide = divide_by_elites
 
     def __call__(self, arrival: Arrival, step_size: float) -> Float32[np.ndarray, " P"]:
-        """Return the elites' variance about the mean before it moved."""
+        """Return the elites' variance about the mean before its move."""
         if not arrival.archive.full:
             return arrival.variance
         elites = arrival.archive.elites(self._weights.size)
@@ -200,12 +200,12 @@ class RankVariance:
         return State({}, {"damp": self._damp})
 
     def load(self, state: State) -> None:
-        """Take over ε."""
+        """Load ε."""
         self._damp = float(state.counter("damp"))
 
 
 def refuse_damp(damp: float, limit: float, decay: float) -> None:
-    """Raise unless a decaying damp keeps every variance above 0."""
+    """Raise ValueError unless a decaying damp keeps every variance above 0."""
     if not (damp > 0.0 and limit > 0.0 and math.isfinite(damp + limit)):
         raise ValueError(f"damp and damp_limit must be above 0, got {damp} and {limit}")
     if not 0.0 <= decay <= 1.0:

@@ -1,4 +1,4 @@
-"""Episode caps: a few long episodes must not keep every worker waiting (spec §1.13)."""
+"""Episode caps: limits in env steps, so that a few long episodes do not keep workers waiting."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class EpisodeCap(Protocol):
-    """The rule for the next generation's cap, from this generation's cap and lengths."""
+    """A rule for the next generation's cap, from this generation's cap and lengths."""
 
     @property
     def initial(self) -> int:
@@ -21,7 +21,7 @@ class EpisodeCap(Protocol):
 
 @dataclass(frozen=True)
 class NoCap:
-    """Only the environment's own time limit."""
+    """No cap besides the environment's own time limit."""
 
     initial: int = 0
 
@@ -38,22 +38,22 @@ class MeanMultipleCap:
     initial: int = 0
 
     def following(self, cap: int, lengths: Sequence[int]) -> int:
-        """Return ⌊factor · (mean + 1)⌋; the 1 lets one-step episodes grow."""
+        """Return ⌊factor · (mean + 1)⌋; the 1 lets caps grow from one-step episodes."""
         return int(self.factor * (sum(lengths) / len(lengths) + 1.0))
 
 
 @dataclass(frozen=True)
 class AdaptiveCap:
-    """The reference's schedule: grow by `ratio` when a `fraction` of episodes hit the cap."""
+    """The reference's schedule: grow by `ratio` if a `fraction` of the episodes reach the cap."""
 
     initial: int
     fraction: float
     ratio: float
 
     def following(self, cap: int, lengths: Sequence[int]) -> int:
-        """Return the cap, longer if enough episodes were cut; it never shrinks."""
+        """Return the cap, longer if enough episodes reached it; it never shrinks."""
         hits = sum(length >= cap for length in lengths)
-        longer = max(cap + 1, int(self.ratio * cap))  # 1.5 × 1 rounds down to no growth at all
+        longer = max(cap + 1, int(self.ratio * cap))  # 1.5 × 1, rounded down, would not grow
         return longer if hits >= self.fraction * len(lengths) else cap
 
 

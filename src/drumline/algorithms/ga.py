@@ -14,11 +14,11 @@ from drumline.types import Candidate, Individual, Metrics, State
 
 
 class GA:
-    """A population that is bred anew when N individuals were told: those N are the parents.
+    """A population that is bred anew after every N individuals told, which are the parents.
 
-    ask(N) and tell of all N is ERL's generation. In a steady-state loop members are asked round
-    and round, so that one can be evaluated twice before the next breeding. A member that gradient
-    steps changed is bred from as it was told. `inject` lets the RL actor in, as ERL does.
+    ask(N) and tell of all N is ERL's generation. In a steady-state loop members are asked in turn
+    again and again, so a member can be evaluated twice before the next breeding. A member that
+    gradient steps changed becomes a parent as it was told. `inject` adds the RL actor, as ERL does.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class GA:
 
     @property
     def population(self) -> Float32[np.ndarray, "N P"]:
-        """Return the members that are being asked."""
+        """Return the current members."""
         return self._population
 
     def ask(self, count: int) -> list[Candidate]:
-        """Return copies of the next members, round and round."""
+        """Return copies of the next members, in turn."""
         first, self._asked = self._asked, self._asked + count
         return [
             Candidate(index, self._tells, self._population[index % len(self._population)].copy())
@@ -67,11 +67,11 @@ class GA:
         ]
 
     def tell(self, individuals: Sequence[Individual]) -> Metrics:
-        """Take individuals in; every N of them are bred."""
+        """Add individuals; every N of them are bred."""
         return tell_each(self._tell_one, individuals, self._champion.size)
 
     def inject(self, vector: Float32[np.ndarray, " P"]) -> None:
-        """Put the RL actor in the place of the weakest parent, never in that of the champion."""
+        """Replace the weakest parent by the RL actor; the champion is never replaced."""
         if vector.shape != self._champion.shape or not np.isfinite(vector).all():
             raise ValueError(
                 f"an injected actor needs {self._champion.size} finite parameters, got "
@@ -101,7 +101,7 @@ class GA:
         )
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._champion = state.tensor("parameters", like=self._champion)
         self._population = state.tensor("population", like=self._population)
         self._asked = int(state.counter("asked"))

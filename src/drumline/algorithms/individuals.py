@@ -1,4 +1,4 @@
-"""What steady-state strategies share: drawing candidates, and telling individuals one by one."""
+"""Steps of every steady-state strategy: drawing candidates, and telling individuals one by one."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def gaussian_vector(
 def live(
     candidate: Candidate, fitness: SupportsFloat, mean_fitness: SupportsFloat | None = None
 ) -> Individual:
-    """Return the individual of a candidate that was evaluated as it was asked.
+    """Return the individual of a candidate that was evaluated unchanged.
 
     >>> live(Candidate(3, 0, np.zeros(2, np.float32)), 1.5).index
     3
@@ -43,7 +43,7 @@ _OWN = frozenset(
         *("step_size", "accepted", "trust_region_share"),
     )
 )
-"""Metrics that an individual has, not the distribution."""
+"""Metrics of an individual, which are averaged; others describe the distribution."""
 
 
 def tell_each(
@@ -51,10 +51,10 @@ def tell_each(
     individuals: Sequence[Individual],
     parameter_count: int,
 ) -> Metrics:
-    """Tell individuals in the order given.
+    """Tell individuals in the order given; return metrics.
 
-    Returns means of what is an individual's own, the length of the way that they moved the
-    distribution, and of what describes it the newest.
+    Metrics of individuals are means. The moved distance is the length of the whole way. Metrics of
+    the distribution are the newest.
     """
     if not individuals:
         raise ValueError("tell needs at least one individual")
@@ -66,7 +66,7 @@ def tell_each(
 
 
 def staleness(individual: Individual, tells: int) -> int:
-    """Individuals told between this one's ask and its tell."""
+    """Return the number of individuals told between this one's ask and its tell."""
     if not 0 <= individual.version <= tells:
         raise ValueError(
             f"individual {individual.index} says it was asked after {individual.version} tells; "
@@ -76,7 +76,7 @@ def staleness(individual: Individual, tells: int) -> int:
 
 
 def norm(vector: Float32[np.ndarray, " P"]) -> float:
-    """√Σx² in float64 and in a fixed order, which BLAS on several threads does not keep."""
+    """√Σx² in float64, added in a fixed order, which BLAS on several threads does not keep."""
     return math.sqrt(float(np.sum(np.square(vector), dtype=np.float64)))
 
 

@@ -1,4 +1,4 @@
-"""Mirrored sampling: the tasks of a generation, and its results put back in order."""
+"""Mirrored sampling: the tasks of a generation, and its results in their order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from drumline.tasks import Evaluate, Evaluation
 
 @dataclass(frozen=True)
 class MirroredSampler:
-    """Pairs ±ε: members 2i and 2i + 1 share the noise key of pair i (spec §1.4).
+    """Pairs ±ε: members 2i and 2i + 1 share the noise key of pair i.
 
-    Everything follows from (seed, generation, member): nothing is drawn by a worker.
+    Tasks are a function of (seed, generation, member): a worker draws nothing.
     """
 
     seed: int
@@ -38,7 +38,7 @@ class MirroredSampler:
         contributes = self._contributors(generation, first + count)
         if self.common_seeds:
             seeds = [seeds[member - member % 2] for member in range(first + count)]
-        # By position: names would cost as much as everything else about a task.
+        # Positional arguments: keywords would cost as much as the rest of a task's creation.
         return [
             Evaluate(
                 generation,
@@ -62,7 +62,7 @@ class MirroredSampler:
 
 
 def in_member_order(results: Sequence[Evaluation], generation: int) -> list[Evaluation]:
-    """Return the results of mirrored pairs by member."""
+    """Return the results of mirrored pairs by member; ValueError if one is missing or doubled."""
     ordered = in_order(results, generation)
     if len(ordered) < 2 or len(ordered) % 2:
         raise ValueError(f"mirrored pairs need an even number of results, got {len(ordered)}")
@@ -70,7 +70,7 @@ def in_member_order(results: Sequence[Evaluation], generation: int) -> list[Eval
 
 
 def in_order(results: Sequence[Evaluation], generation: int) -> list[Evaluation]:
-    """Return the results by member; a generation is members 0 … N − 1, each exactly once."""
+    """Return the results by member; ValueError unless each of 0 … N − 1 is there exactly once."""
     ordered = sorted(results, key=attrgetter("member"))
     for place, result in enumerate(ordered):
         if result.version != generation:

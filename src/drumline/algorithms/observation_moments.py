@@ -1,4 +1,4 @@
-"""Running moments of observations: what they are, what is published, what is saved."""
+"""Running moments of observations: their sum, their published form and their saved form."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,7 +10,7 @@ from drumline.types import Moments, State
 
 
 class ObservationMoments:
-    """Folds what chosen rollouts saw, by member index, in float64; never decays (spec §1.8)."""
+    """Moments of chosen rollouts' observations, folded by member in float64, without decay."""
 
     def __init__(
         self,
@@ -18,26 +18,26 @@ class ObservationMoments:
         inverse_std: Callable[[Moments], np.ndarray] = inverse_std,
         pseudo_count: float = 1e-2,
     ):
-        """`pseudo_count`: how many observations of mean 0 and variance 1 it begins with."""
+        """`pseudo_count`: weight of the initial moments (mean 0, variance 1), in observations."""
         self._moments = initial_moments(size, pseudo_count)
         self._inverse_std = inverse_std
 
     @property
     def count(self) -> float:
-        """Return how many observations have been folded, the initial weight included."""
+        """Return the number of folded observations, the initial weight included."""
         return self._moments.count
 
     def fold(self, results: Iterable[Evaluation]) -> None:
-        """Fold the results' moments in the order given: by member."""
+        """Fold the results' moments in the order given, which must be that of the members."""
         parts = [result.moments for result in results if result.moments is not None]
         self._moments = fold(self._moments, parts)
 
     def add(self, part: Moments) -> None:
-        """Fold one more part; the order of the calls is part of the bits."""
+        """Fold one more part; the order of the calls influences the bits."""
         self._moments = fold(self._moments, [part])
 
     def published(self) -> dict[str, np.ndarray]:
-        """Return what a policy needs to normalise."""
+        """Return the arrays with which a policy normalises observations."""
         return {
             "observation_mean": self._moments.mean.copy(),
             "observation_inverse_std": self._inverse_std(self._moments),
@@ -54,7 +54,7 @@ class ObservationMoments:
         )
 
     def load(self, state: State) -> None:
-        """Take over mean, squares and count."""
+        """Load mean, squares and count."""
         self._moments = Moments(
             float(state.counter("observation_count")),
             state.tensor("observation_mean", like=self._moments.mean),

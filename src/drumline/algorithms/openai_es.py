@@ -83,7 +83,7 @@ class OpenAIES:
 
     @property
     def generation(self) -> int:
-        """Return how many generations have been told."""
+        """Return the number of generations told so far."""
         return self._search.generation
 
     def ask(self, count: int) -> list[Evaluate]:
@@ -95,9 +95,9 @@ class OpenAIES:
         return self._search.candidate(task)
 
     def tell(self, results: Sequence[Evaluation]) -> Metrics:
-        """Take one step from a whole generation, in whatever order its results are given.
+        """Take one step from a whole generation, with its results in any order.
 
-        A generation whose returns are all equal says nothing: no step, no decay, no momentum
+        A generation whose returns are all equal has no information: no step, no decay, no momentum
         (docs/adr/0004), so that a solved task keeps its weights.
         """
         ordered = self._search.accept(results)
@@ -118,7 +118,7 @@ class OpenAIES:
         return {**self._search.advance(ordered), **metrics}
 
     def published(self) -> dict[str, np.ndarray]:
-        """Return what workers need."""
+        """Return the arrays for workers."""
         return self._search.published()
 
     def state(self) -> State:
@@ -129,7 +129,7 @@ class OpenAIES:
         )
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._search.load(state)
         self._optimizer.load(state)
 

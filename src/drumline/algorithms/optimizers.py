@@ -1,4 +1,4 @@
-"""Optimisers with state: each one step a generation, upwards."""
+"""Optimisers with state, for one ascending step per generation."""
 
 from typing import Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ from drumline.types import State
 
 @runtime_checkable
 class Optimizer(Protocol):
-    """Turns an ascent direction into new parameters; its state is part of the checkpoint."""
+    """An optimiser from ascent directions to parameters; its state is part of the checkpoint."""
 
     def step(
         self, parameters: Float32[np.ndarray, " P"], ascent: Float32[np.ndarray, " P"]
@@ -24,12 +24,12 @@ class Optimizer(Protocol):
         ...
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         ...
 
 
 class Adam:
-    """Adam with coupled L2 (spec §1.6)."""
+    """Adam with coupled L2, as in OpenAI-ES's reference code."""
 
     def __init__(self, parameter_count: int, *, learning_rate: float, weight_decay: float):
         self._first = np.zeros(parameter_count, dtype=np.float32)
@@ -62,14 +62,14 @@ class Adam:
         )
 
     def load(self, state: State) -> None:
-        """Take over both moment estimates and the step count."""
+        """Load both moment estimates and the step count."""
         self._first = state.tensor("adam_first", like=self._first)
         self._second = state.tensor("adam_second", like=self._second)
         self._count = int(state.counter("adam_count"))
 
 
 class SGD:
-    """Gradient ascent with momentum (spec §1.6)."""
+    """Gradient ascent with momentum, as in OpenAI-ES's reference code."""
 
     def __init__(
         self,
@@ -103,5 +103,5 @@ class SGD:
         return State({"velocity": self._velocity.copy()})
 
     def load(self, state: State) -> None:
-        """Take over the velocity."""
+        """Load the velocity."""
         self._velocity = state.tensor("velocity", like=self._velocity)

@@ -1,7 +1,7 @@
-"""What a learner makes of an interval before any gradient: tensors, normalised and scaled.
+"""Preparation of an interval before any gradient: tensors, normalised and scaled.
 
-What travels with a version: the observation moments that its actors used. So the data of an
-interval are normalised with the moments of the version that collected them, and only then folded.
+The observation moments that actors used belong to their version. The data of an interval are
+therefore normalised with the moments of the version that collected them, and only then folded.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -31,7 +31,7 @@ class Prepared(NamedTuple):
     """One interval as tensors; B environments, T steps, J truncated episodes."""
 
     observations: Observations
-    """[(T + 1) · B, …] as the network takes them, row by row in the order (t, environment)."""
+    """[(T + 1) · B, …] input of the network, row by row in the order (t, environment)."""
     final_observations: Observations
     """[J, …]"""
     final_steps: Tensor
@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
     rewards: Tensor
     """[T, B] float32, scaled if asked."""
     discounts: Tensor
-    """[T, B]: γ, or 0 where the episode terminated."""
+    """[T, B]: γ, or 0 if the episode terminated."""
     ended: Tensor
     """[T, B] bool: terminated or truncated."""
     truncated: Tensor
@@ -52,14 +52,14 @@ class Prepared(NamedTuple):
     values: Tensor
 
     def next_values(self, values: Tensor, tail: Tensor, final: Tensor) -> Tensor:
-        """Return the value of what follows each step, within its own episode."""
+        """Return the value of the state after each step, within its own episode."""
         grid = torch.zeros_like(values)
         grid[self.final_steps, self.final_environments] = final
         return next_values(values, tail, grid, self.truncated)
 
 
 class RolloutPreparation:
-    """Carries observation moments and the reward scale from interval to interval."""
+    """Observation moments and reward scale, carried from interval to interval."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class RolloutPreparation:
         self._renew_intervals = renew_intervals
 
     def prepare(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Prepared:
-        """Return the interval as tensors; `fold` makes what it adds to the statistics count."""
+        """Return the interval as tensors; its statistics count only after `fold`."""
         _refuse_unfinite(rollout)
         ended = rollout.terminated | rollout.truncated
         discounts = np.where(rollout.terminated, 0.0, self._discount).astype(np.float32)
@@ -102,7 +102,7 @@ class RolloutPreparation:
         )
 
     def fold(self, rollout: Rollout) -> None:
-        """Count the interval that was prepared last, for the version that is published next."""
+        """Fold the last prepared interval into the statistics, for the next published version."""
         self._scale = self._pending
         if self._moments is not None:
             rows = whole(rollout.observations)[:-1]
@@ -110,7 +110,7 @@ class RolloutPreparation:
             self._moments.add(moments_of(np.ascontiguousarray(flat)))
 
     def published(self) -> dict[str, np.ndarray]:
-        """Return what acting needs besides the parameters."""
+        """Return the arrays for acting, without the parameters."""
         return {} if self._moments is None else self._moments.published()
 
     def state(self) -> State:
@@ -129,7 +129,7 @@ class RolloutPreparation:
         return State(tensors, counters)
 
     def load(self, state: State) -> None:
-        """Take over running statistics."""
+        """Load running statistics."""
         if self._moments is not None:
             self._moments.load(state)
         if self._scale is not None:
@@ -175,7 +175,7 @@ def _rows(observations: np.ndarray | StackedFrames) -> np.ndarray | StackedFrame
 
 
 def _refuse_unfinite(rollout: Rollout) -> None:
-    """Name the environment and the step: further on a NaN is only a NaN."""
+    """Raise with environment and step: later a NaN could not be located."""
     for what, array in (("observation", rollout.observations), ("reward", rollout.rewards)):
         if (
             isinstance(array, np.ndarray)

@@ -1,4 +1,4 @@
-"""What OpenAI-ES and ARS share: parameters, generation counter, cap, moments, and their state."""
+"""SearchState of OpenAI-ES and ARS: parameters, generation counter, cap and moments."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,7 +17,7 @@ StdSchedule = Callable[[int], float]
 
 
 def constant_std(std: float) -> StdSchedule:
-    """σ for ever: the paper found no benefit in adapting it (spec §1.7)."""
+    """A constant σ: the paper found no benefit in adapting it."""
     return decaying_std(std, 1.0, 0.0)
 
 
@@ -33,7 +33,7 @@ def decaying_std(std: float, decay: float, floor: float) -> StdSchedule:
 
 
 class SearchState:
-    """A search distribution's parameters and everything that its tasks are made from."""
+    """Parameters of a search distribution, and the settings of its tasks."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class SearchState:
         return out
 
     def accept(self, results: Sequence[Evaluation]) -> list[Evaluation]:
-        """Return the results of this generation by member; raises if they are not whole."""
+        """Return the results of this generation by member; ValueError if it is not whole."""
         return in_member_order(results, self.generation)
 
     def advance(self, ordered: Sequence[Evaluation]) -> Metrics:
@@ -109,7 +109,7 @@ class SearchState:
         return {"parameters": self.parameters.copy(), **moments}
 
     def state(self) -> State:
-        """Return all learned state; `_asked` is not learned: work in flight is done again."""
+        """Return all learned state, without `_asked`: tasks in flight are asked again."""
         moments = self._moments.state() if self._moments is not None else State()
         return State(
             {"parameters": self.parameters.copy(), **moments.tensors},
@@ -117,7 +117,7 @@ class SearchState:
         )
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self.parameters = state.tensor("parameters", like=self.parameters)
         self.generation = int(state.counter("generation"))
         self._cap = int(state.counter("episode_cap"))

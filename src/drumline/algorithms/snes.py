@@ -1,9 +1,9 @@
 """Separable natural evolution strategy with asynchronous updates.
 
-Glasmachers, *A Natural Evolution Strategy with Asynchronous Strategy Updates*, GECCO 2013, whose
-abstract and introduction alone could be read: that every evaluation updates the strategy at once
-is the paper's; the sliding window, its rank utilities and the rates are inferred from it and from
-SNES (Wierstra et al. 2014, JMLR 15). The paper has a full covariance matrix, this one a diagonal.
+Glasmachers, *A Natural Evolution Strategy with Asynchronous Strategy Updates*, GECCO 2013. Only its
+abstract and introduction could be read. From the paper: every evaluation updates the strategy at
+once. Inferred from it and from SNES (Wierstra et al. 2014, JMLR 15): the sliding window, its rank
+utilities and the rates. The paper has a full covariance matrix, this class a diagonal.
 """
 
 import math
@@ -32,10 +32,11 @@ from drumline.types import Candidate, Individual, Metrics, State
 
 
 class SNES:
-    """On every arrival a step of 1/λ of SNES's rates on the last λ individuals.
+    """A step of 1/λ of SNES's rates on the last λ individuals, at every arrival.
 
-    All are seen from the newest distribution, s = (z − μ)/σ, whatever they were asked from; what
-    lies farther out than a sample would is cut to that length (Hansen 2011, arXiv 1110.4181).
+    All individuals are seen from the newest distribution, s = (z − μ)/σ, whatever distribution they
+    were asked from. An s longer than that of a sample is cut to that length (Hansen 2011, arXiv
+    1110.4181).
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class SNES:
         return State({**own, **window.tensors}, {**counters, **window.counters})
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._mean = state.tensor("parameters", like=self._mean)
         self._std = state.tensor("std", like=self._std)
         self._asked = int(state.counter("asked"))

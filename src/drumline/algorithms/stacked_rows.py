@@ -1,4 +1,4 @@
-"""Observations whose frames are stored once, as rows that are stacked when they are computed on."""
+"""StackedRows: observations of frames stored once, stacked only for a batch."""
 
 # pyright: reportUnknownMemberType=false
 # (torch's own annotations are incomplete)
@@ -10,7 +10,7 @@ from drumline.types import StackedFrames
 
 
 class StackedRows:
-    """Indexed like a tensor `[N, depth · C, ...]`; no more than a batch exists in one piece."""
+    """Rows indexed like a tensor `[N, depth · C, ...]`; only a batch is ever stacked."""
 
     def __init__(self, frames: Tensor, indices: Tensor):
         self._frames = frames
@@ -29,7 +29,7 @@ class StackedRows:
         return StackedRows(self._frames, self._indices[rows])
 
     def stacked(self) -> Tensor:
-        """Return these rows in one piece each."""
+        """Return the stacks of these rows."""
         rows, depth = self._indices.shape
         found = self._frames.index_select(0, self._indices.reshape(-1))
         return found.reshape(rows, depth * found.shape[1], *found.shape[2:])
@@ -39,5 +39,5 @@ Observations = Tensor | StackedRows
 
 
 def in_one_piece(observations: Observations) -> Tensor:
-    """Return all rows as a tensor."""
+    """Return all rows as a tensor of stacks."""
     return observations if isinstance(observations, Tensor) else observations.stacked()

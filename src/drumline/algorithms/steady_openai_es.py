@@ -19,9 +19,9 @@ Shaping = Callable[[Float[np.ndarray, " N"]], Float[np.ndarray, " N"]]
 class SteadyOpenAIES:
     """One optimiser step along (1/N) Σ u_i (z_i − θ) / σ for every N individuals told.
 
-    Utilities that sum to 0 (centred ranks) make it Σ u_i z_i / (N σ): it does not matter from
-    which θ an individual was asked. Candidates 2i and 2i + 1 are θ ± σ ε_i where both are asked of
-    the same θ.
+    With utilities that sum to 0 (centred ranks) this is Σ u_i z_i / (N σ), so the θ from which an
+    individual was asked does not matter. Candidates 2i and 2i + 1 are θ ± σ ε_i if both are asked
+    of the same θ.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class SteadyOpenAIES:
         return candidates
 
     def tell(self, individuals: Sequence[Individual]) -> Metrics:
-        """Take individuals in; every N of them make one step."""
+        """Add individuals; every N of them make one step."""
         return tell_each(self._tell_one, individuals, self._parameters.size)
 
     def published(self) -> dict[str, np.ndarray]:
-        """Return copies of θ and σ² (AsyncES's words)."""
+        """Return copies of θ and σ², under the names that AsyncES uses."""
         return {"parameters": self._parameters.copy(), "variance": np.square(self._std)}
 
     def state(self) -> State:
@@ -81,7 +81,7 @@ class SteadyOpenAIES:
         return State(tensors, counters)
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._parameters = state.tensor("parameters", like=self._parameters)
         self._asked = int(state.counter("asked"))
         self._tells = int(state.counter("tells"))
@@ -105,7 +105,7 @@ class SteadyOpenAIES:
         }
 
     def _step(self) -> None:
-        """Take one step, in the order of candidate indices; none where all returns are equal."""
+        """Take one step, in the order of candidate indices; none if all returns are equal."""
         places = self._generation.by_index()
         fitness = self._generation.fitness[places]
         if np.all(fitness == fitness[0]):

@@ -1,8 +1,9 @@
-"""TD3 (Fujimoto et al. 2018): twin delayed policy gradients, on line or as separate jobs.
+"""TD3 (Fujimoto et al. 2018): twin delayed policy gradients, online or as separate jobs.
 
-On line, one step per env step (`learn`: the same as a job, for ERL); as jobs, `refine` moves one
-actor while the critic stands still and `train_critics` moves the critics while the policy stands
-still (AES-RL). A job is a pure function of weights, optimiser state, replay window and seed.
+Online there is one gradient step per env step; `learn` takes the same steps as a job, for ERL. As
+jobs (AES-RL), `refine` changes one actor with frozen critics, and `train_critics` changes the
+critics with a frozen target policy. A job is a pure function of weights, optimiser state, replay
+window and seed.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -30,12 +31,12 @@ EPSILON = 1e-8
 """Adam's own, as in TD3's reference."""
 
 Progress = Callable[[int], None]
-"""Called with the gradient steps made since the last call."""
+"""Called with the number of gradient steps since the last call."""
 
 
 @runtime_checkable  # the tests check signatures at run time
 class Draws(Protocol):
-    """Where minibatches come from: one job after another, each with its own streams."""
+    """Source of minibatches for one job after another, each with its own streams."""
 
     def begin(self, rows: np.random.Generator, noise: np.random.Generator) -> None:
         """Start the draws of one job."""
@@ -51,12 +52,12 @@ class Draws(Protocol):
 
 
 def initial_actor(settings: TD3Settings, seed: int) -> np.ndarray:
-    """Return an actor's first parameters `[P]`."""
+    """Return an actor's initial parameters `[P]`."""
     return uniform_vector(settings.actor_sizes, seeding.generator(seed, "initial-actor"))
 
 
 def initial_critics(settings: TD3Settings, seed: int) -> np.ndarray:
-    """Return the critics' first parameters `[K, P]`, each critic from a stream of its own."""
+    """Return the critics' initial parameters `[K, P]`, each critic from its own stream."""
     return np.stack(
         [
             uniform_vector(settings.critic_sizes, seeding.generator(seed, "initial-critic", k))
@@ -75,22 +76,22 @@ class LearnedVectors:
         self.adam = TorchAdam(count * shape[1], EPSILON)
 
     def load(self, values: np.ndarray) -> None:
-        """Take parameters `[K, P]` or `[P]`, and forget the optimiser's past."""
+        """Set parameters `[K, P]` or `[P]`, and reset the optimiser."""
         self.set(values)
         self.adam = TorchAdam(self.live.values.numel(), EPSILON)
 
     def set(self, values: np.ndarray) -> None:
-        """Take parameters and keep the optimiser."""
+        """Set parameters and keep the optimiser."""
         _copy(self.live, values)
 
     def step(self, learning_rate: float) -> None:
-        """Go down the gradient."""
+        """Take a descending step along the gradient."""
         self.adam.step(self.live.values.view(-1), self.gradient.values.view(-1), learning_rate)
         self.live.refresh()
 
 
 class TD3Jobs:
-    """`refine` and `train_critics`; the buffers are made once and hold nothing between jobs."""
+    """`refine` and `train_critics`, in buffers that are made once and keep nothing between jobs."""
 
     def __init__(self, settings: TD3Settings, draws: Draws):
         self._settings = settings
@@ -109,7 +110,7 @@ class TD3Jobs:
         job: GradientJob,
         progress: Progress = lambda steps: None,
     ) -> np.ndarray:
-        """Return the actor `[P]` after the job's steps up the first critic, with a fresh Adam."""
+        """Return the actor `[P]` after the job's ascending steps on critic 1, with a fresh Adam."""
         settings = self._settings
         self._actor.load(actor)
         _copy(self._critics.live, critics)
@@ -124,7 +125,7 @@ class TD3Jobs:
             self._actor.step(settings.actor_learning_rate)
             progress(1)
         refined = self._actor.live.values[0].numpy().copy()
-        # A rectifier hides NaN from the gradient: the critic's value tells of it.
+        # A rectifier hides NaN from the gradient, but the critic's value shows it.
         if not (math.isfinite(total) and np.isfinite(refined).all()):
             raise UnfiniteLoss(f"actor or critic is not finite in {job.steps} gradient steps")
         return refined
@@ -136,7 +137,7 @@ class TD3Jobs:
         job: GradientJob,
         progress: Progress = lambda steps: None,
     ) -> tuple[State, Metrics]:
-        """Return the critics' state after the job's steps; the target policy stands still."""
+        """Return the critics' state after the job's steps; the target policy is frozen."""
         settings = self._settings
         _load_critics(state, self._critics, self._targets)
         self._actor.set(target_actor)
@@ -158,7 +159,7 @@ class TD3Jobs:
     def learn(
         self, state: State, job: GradientJob, progress: Progress = lambda steps: None
     ) -> tuple[State, Metrics]:
-        """Return a learner's state after the job's steps, as `TD3` takes them on line."""
+        """Return a learner's state after the job's steps, which are those of `TD3` online."""
         learner = TD3(self._settings, self._draws, 0)
         learner.load(state)
         learner.begin_job(job.seed)
@@ -179,7 +180,7 @@ def critics_state(critics: LearnedVectors, targets: StackVector) -> State:
 
 
 class TD3:
-    """The learner of a single stream: a critic step per call, an actor step per `policy_delay`."""
+    """Learner of a single stream: a critic step per call, an actor step per `policy_delay`."""
 
     def __init__(self, settings: TD3Settings, draws: Draws, seed: int):
         self._settings = settings
@@ -218,7 +219,7 @@ class TD3:
         self._counts = [0, 0]
 
     def learn(self, watermark: int) -> bool:
-        """Take one critic step, and an actor step where it is due; returns whether it was."""
+        """Take one critic step and, if it is due, an actor step; return whether it was."""
         settings = self._settings
         batch = self._draws.draw(watermark)
         self._losses[0] += self._critic_step(
@@ -239,7 +240,7 @@ class TD3:
         return True
 
     def metrics(self) -> Metrics:
-        """Return the means of the block, nan of no steps; raises if the losses are not finite."""
+        """Return the means of the block (nan without steps); UnfiniteLoss if not finite."""
         totals = self._losses.tolist()
         loss, value = (
             total / count if count else math.nan
@@ -269,7 +270,7 @@ class TD3:
         return State(tensors, {"actor_steps": self._actor.adam.steps, **critics.counters})
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         _load_critics(state, self._critics, self._targets)
         self._critic.refresh()
         self._actor.set(state.tensor("actor"))

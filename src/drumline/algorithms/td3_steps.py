@@ -30,7 +30,7 @@ _aten: Any = torch.ops.aten
 
 @dataclass(frozen=True)
 class TD3Settings:
-    """What networks, losses and steps take; pickles, so that workers build the same."""
+    """Settings of networks, losses and steps; picklable, so that workers build the same."""
 
     observation_size: int
     head: Head
@@ -44,7 +44,7 @@ class TD3Settings:
     batch_size: int = 256
     discount: float = 0.99
     polyak: float = 0.005
-    """Share of the live parameters that enters the target's at each step."""
+    """Share of the live parameters in the target's new ones, at each step."""
     actor_learning_rate: float = 3e-4
     critic_learning_rate: float = 3e-4
     target_noise: float = 0.2
@@ -53,9 +53,9 @@ class TD3Settings:
     scale_target_noise: bool = True
     """Whether both are in units of half the action range (TD3's author) or of actions (AES-RL)."""
     policy_delay: int = 2
-    """Critic steps per actor step where both learn together."""
+    """Critic steps per actor step if both learn together."""
     precision: Precision = "fp32"
-    """bf16: layers are computed in it; parameters and optimisers stay in float32."""
+    """bf16: dtype of the layers; parameters and optimisers stay in float32."""
 
     def __post_init__(self) -> None:
         if self.head.kind not in ("squashed", "discrete"):
@@ -63,7 +63,7 @@ class TD3Settings:
 
     @property
     def discrete(self) -> bool:
-        """Whether actions are choices."""
+        """Whether actions are discrete."""
         return self.head.kind == "discrete"
 
     @property
@@ -73,14 +73,14 @@ class TD3Settings:
 
     @property
     def critic_sizes(self) -> tuple[int, ...]:
-        """Return the layer sizes of a critic: one output per action where they are discrete."""
+        """Return the layer sizes of a critic; for discrete actions, one output per action."""
         inputs = self.observation_size + (0 if self.discrete else self.head.action_size)
         outputs = self.head.output_size if self.discrete else 1
         return (inputs, *self.critic_hidden, outputs)
 
     @property
     def noise_size(self) -> int:
-        """Return how many random numbers smooth one target action."""
+        """Return the number of random values that smooth one target action."""
         return 0 if self.discrete or not self.target_noise else self.head.action_size
 
 
@@ -114,7 +114,7 @@ class CriticStep:
         self._targets = DenseStack(count, rows, sizes, hidden, settings.precision)
         self._values = DenseStack(count, rows, sizes, hidden, settings.precision)
         kind = self._values.kind
-        # Both see one array: a batch stride of 0 costs nothing.
+        # Both read one array: a batch stride of 0 costs nothing.
         self._inputs = torch.empty(1, rows, sizes[0], dtype=kind)
         self._next_inputs = torch.empty(1, rows, sizes[0], dtype=kind)
         unit = self._bounds.half if settings.scale_target_noise else torch.ones(())
@@ -129,7 +129,7 @@ class CriticStep:
         critics: StackVector,
         gradient: StackVector,
     ) -> Tensor:
-        """Fill `gradient`; returns the loss."""
+        """Fill `gradient`; return the loss."""
         settings = self._settings
         targets = one_step_targets(
             batch.rewards,
@@ -198,7 +198,7 @@ class ActorStep:
     def __call__(
         self, observations: Tensor, actor: StackVector, critic: StackVector, gradient: StackVector
     ) -> Tensor:
-        """Fill `gradient` with that of −J; returns the mean value J of the policy's actions."""
+        """Fill `gradient` with that of −J; return J, the mean value of the policy's actions."""
         settings, bounds = self._settings, self._bounds
         size = settings.observation_size
         self._inputs[..., :size].copy_(observations)

@@ -16,7 +16,7 @@ from drumline.functional.torch_steps import adam_step_, rmsprop_step_
 
 @runtime_checkable  # the tests check signatures at run time
 class TorchOptimizer(Protocol):
-    """Steps downhill on one flat vector."""
+    """An optimiser that takes descending steps on one flat vector."""
 
     steps: int
     """Gradient steps so far."""
@@ -30,7 +30,7 @@ class TorchOptimizer(Protocol):
         ...
 
     def load(self, tensors: Mapping[str, np.ndarray], steps: int) -> None:
-        """Take over moment vectors; raises `ValueError` naming one that is missing."""
+        """Load moment vectors; ValueError with the name of a missing one."""
         ...
 
 
@@ -64,14 +64,14 @@ class TorchAdam:
         }
 
     def load(self, tensors: Mapping[str, np.ndarray], steps: int) -> None:
-        """Take over both moments."""
+        """Load both moments."""
         _take(self._first, tensors, "adam_first")
         _take(self._second, tensors, "adam_second")
         self.steps = steps
 
 
 class TorchRMSProp:
-    """RMSProp without momentum (Tieleman & Hinton 2012), as A2C's reference settings use it."""
+    """RMSProp without momentum (Tieleman & Hinton 2012), as in A2C's reference settings."""
 
     def __init__(self, size: int, alpha: float = 0.99, epsilon: float = 1e-5):
         self.steps = 0
@@ -96,7 +96,7 @@ class TorchRMSProp:
         return {"rmsprop_second": self._second.numpy().copy()}
 
     def load(self, tensors: Mapping[str, np.ndarray], steps: int) -> None:
-        """Take over the second moment."""
+        """Load the second moment."""
         _take(self._second, tensors, "rmsprop_second")
         self.steps = steps
 

@@ -1,9 +1,9 @@
-"""Both storages' observations where they are stacks of frames: each frame lies there once.
+"""FrameTapes: observations that are stacks of frames, stored as single frames.
 
-Every environment has a tape of its own. An interval begins with the whole stack of its first
-observation, so nothing reaches back into another storage; after that a row adds its newest frame.
-A tape has room for an episode that ends at every step, and what is never written is address space
-and no memory, so an interval cannot run out of it.
+Every environment has its own tape. An interval begins with the whole stack of its first
+observation, so no row needs another storage; each later row adds its newest frame. A tape has room
+for an episode that ends at every step, so an interval cannot exceed it. Unwritten parts of a tape
+are address space and take no memory.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ Place = int | np.ndarray
 
 
 class RestackingFailed(RuntimeError):
-    """An environment that stacks its frames otherwise than its description says."""
+    """An environment stacks its frames differently from its description."""
 
 
 def tape_layout(
@@ -41,7 +41,7 @@ def tape_layout(
 
 
 class FrameTapes:
-    """Where each row's stack lies; storage, t and environments index rows as in the storage."""
+    """Position of each row's stack; storage, t and environments index rows as in the storage."""
 
     def __init__(self, frames: np.ndarray, positions: np.ndarray, reaches: np.ndarray, depth: int):
         self._depth = depth
@@ -51,7 +51,7 @@ class FrameTapes:
         self._frames = frames.reshape(storages * self._environments * self._length, *frame)
 
     def begin(self, slot: int, environments: Index, observations: np.ndarray) -> None:
-        """Store the first observations of an interval, whole."""
+        """Store the whole first observations of an interval."""
         environments, depth = self._numbers(environments), self._depth
         start = self._starts(slot, environments)
         self._frames[start[:, None] + np.arange(depth)] = split(observations, depth)
@@ -72,7 +72,7 @@ class FrameTapes:
         terminated: np.ndarray,
         truncated: np.ndarray,
     ) -> None:
-        """Store the observations that step `t` led to: of each, what is not there already."""
+        """Store the observations after step `t`: the frames that are not on the tape yet."""
         environments, depth = self._numbers(environments), self._depth
         start = self._starts(slot, environments)
         stacks = split(observations, depth)
@@ -93,7 +93,7 @@ class FrameTapes:
             _check(own.frames[own.indices[kept]], stacks[kept], environments[kept])
 
     def recount(self, slot: int, environment: int, truncations: int) -> None:
-        """Do nothing: where a row lies says what was stored before it."""
+        """Do nothing: a row's position tells which frames were stored before it."""
 
     def observed(self, slot: Place, t: Place, environments: Index) -> np.ndarray:
         """Return the whole observations `[m, ...]` of these rows."""
@@ -128,7 +128,7 @@ class FrameTapes:
         return np.asarray(environments)
 
     def _starts(self, slot: Place, environments: Any) -> Any:
-        """Return where these environments' tapes begin."""
+        """Return the starts of these environments' tapes."""
         return (np.asarray(slot) * self._environments + environments) * self._length
 
 

@@ -1,4 +1,4 @@
-"""Minibatches of one job, drawn from named streams in blocks and gathered into torch's memory."""
+"""Minibatches of one job, drawn from named streams in blocks and copied to torch's memory."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -16,7 +16,7 @@ BLOCK = 64
 
 
 class Minibatches:
-    """Draws for one job after another; what is drawn depends on the job's streams alone."""
+    """Draws for one job after another, each a function of the job's streams alone."""
 
     def __init__(self, replay: Replay, batch_size: int, noise_size: int = 0):
         shape = replay.shape

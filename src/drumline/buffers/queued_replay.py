@@ -1,8 +1,8 @@
-"""A replay whose transitions have an order before they have a place.
+"""QueuedReplay: a replay whose transitions get a number first and a place in the ring later.
 
-`append` gives transitions their numbers and their bytes on disk at once; `fill` moves them into
-the ring as soon as no reader needs what lies there. Numbers, bytes and digests follow from the
-appends alone, so that it does not matter when the ring moves.
+`append` numbers transitions and returns their bytes for the disk at once. `fill` moves them into
+the ring as soon as no reader needs the rows there. Numbers, bytes and digests depend on the appends
+alone, so the time of a move has no influence.
 """
 
 import hashlib
@@ -27,16 +27,16 @@ DIGESTS, FIRST, WATERMARK = "replay_digests", "replay_first_segment", "replay_wa
 
 
 class EpisodeTooLong(ValueError):
-    """The replay was not laid out for an episode of so many steps."""
+    """An episode has more steps than the replay was laid out for."""
 
 
 class QueuedReplay:
     """The one writer of a replay that others read by watermark; whole episodes only."""
 
     def __init__(self, replay: Replay, longest: int):
-        """`longest`: the steps of an episode that the replay's slack was made for."""
+        """`longest`: number of env steps in an episode that the replay's slack was made for."""
         self.watermark = 0
-        """Transitions that were ever appended, in the ring or waiting."""
+        """Number of transitions ever appended, in the ring or waiting."""
         self._writer = ReplayWriter(replay)
         self._capacity = replay.shape.capacity
         self._longest = longest
@@ -44,9 +44,9 @@ class QueuedReplay:
         self._hashes: dict[int, Any] = {}
 
     def append(self, episode: Transitions) -> list[tuple[str, bytes]]:
-        """Number an episode's transitions; returns (segment, bytes to append to it).
+        """Number an episode's transitions; return (segment, bytes to append to it).
 
-        Raises EpisodeTooLong for one that would not find its place whatever is read meanwhile.
+        Raises EpisodeTooLong for an episode that could find no place while others read.
         """
         taken: list[tuple[str, bytes]] = []
         count, done = len(episode.rewards), 0
@@ -68,9 +68,9 @@ class QueuedReplay:
         return taken
 
     def fill(self, oldest: int | None) -> int:
-        """Move what waits into the ring, sparing windows from `oldest` on; returns its end.
+        """Move waiting transitions into the ring, sparing windows from `oldest` on; return its end.
 
-        Raises ReplayFull where not even the window of `oldest` itself finds its place.
+        Raises ReplayFull if the window of `oldest` leaves no room for its own transitions.
         """
         self._move(oldest)
         taken = self._writer.watermark
@@ -83,17 +83,17 @@ class QueuedReplay:
         return self._digests(self._numbers(self.watermark))
 
     def segments(self, oldest: int | None) -> list[str]:
-        """Return the segments that the windows from watermark `oldest` on lie in."""
+        """Return the segments of the windows from watermark `oldest` on."""
         return [segment_name(number) for number in self._numbers(oldest)]
 
     def state(self, oldest: int | None) -> State:
-        """Return what a checkpoint holds, for readers from watermark `oldest` on."""
+        """Return the state for a checkpoint, for readers from watermark `oldest` on."""
         numbers = self._numbers(oldest)
         counters: dict[str, int | float] = {FIRST: numbers.start, WATERMARK: self.watermark}
         return State({DIGESTS: self._digests(numbers)}, counters)
 
     def load(self, state: State, read: Callable[[str], bytes], oldest: int | None) -> None:
-        """Take over a checkpoint; `read` returns a segment as long as it then was."""
+        """Load a checkpoint's state; `read` returns a segment at its length in the checkpoint."""
         digests, first = state.tensor(DIGESTS), state.counter(FIRST)
         self.watermark = int(state.counter(WATERMARK))
         numbers = self._numbers(oldest)

@@ -1,10 +1,10 @@
-"""A ring of transitions laid over arrays handed in, with every observation in it once.
+"""A ring of transitions in given arrays, with every observation stored once.
 
-Transition i lies in row i mod rows; its next observation is the one in the following row. Only
-an episode that was cut has a last observation that no row holds: that goes to a side list behind
-the ring. A *watermark* w (how many transitions were ever appended) names the window
-[w − capacity, w); `slack` rows beyond the capacity keep the windows of older watermarks whole
-while the ring moves on. There is one writer; readers know their watermark.
+Transition i is in row i mod rows; its next observation is in the following row. Only the last
+observation of a cut episode is in no row: it is in a side list behind the ring. A *watermark* w
+(the number of transitions ever appended) names the window [w − capacity, w). With `slack` rows
+beyond the capacity, windows of older watermarks stay whole while the ring moves on. There is one
+writer; every reader knows its watermark.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ import numpy as np
 
 _PREFIX = "replay/"
 GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
-"""How a transition ends: what its `kind` says."""
+"""Kinds of a transition: the episode goes on, terminates or is truncated."""
 
 
 class ReplayFull(ValueError):
-    """Appending now would overwrite a window that somebody still reads, or has too few slots."""
+    """Appending would overwrite a window in use, or has too few slots for final observations."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class ReplayShape:
     capacity: int
     observation_size: int
     action_size: int
-    """Numbers of an action; 1 for a discrete one."""
+    """Number of values in an action; 1 for a discrete action."""
     slack: int
     """Rows beyond the capacity, at least 1."""
     truncations: int
-    """How many cut episodes all windows in use may hold."""
+    """Number of cut episodes for which all windows in use have room."""
 
     def __post_init__(self) -> None:
         for name in ("capacity", "observation_size", "action_size", "slack", "truncations"):
@@ -42,7 +42,7 @@ class ReplayShape:
 
     @property
     def rows(self) -> int:
-        """Return how many transitions the ring holds."""
+        """Return the number of transitions in the ring."""
         return self.capacity + self.slack
 
     def layout(self) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -61,7 +61,7 @@ class Transitions(NamedTuple):
     """Consecutive transitions, across any number of episodes."""
 
     observations: np.ndarray
-    """[T, D] what each action was chosen from."""
+    """[T, D] observation that each action was chosen from."""
     actions: np.ndarray
     """[T, A]"""
     rewards: np.ndarray
@@ -69,15 +69,15 @@ class Transitions(NamedTuple):
     kinds: np.ndarray
     """[T] uint8: GOES_ON, TERMINATED or TRUNCATED."""
     final_observations: np.ndarray
-    """[J, D] the last observation of each truncated episode, in order."""
+    """[J, D] last observation of each truncated episode, in order."""
     next_observation: np.ndarray
-    """[D] what follows the last transition, where its episode goes on."""
+    """[D] observation after the last transition, if its episode goes on."""
 
 
 def one_episode(
     observations: np.ndarray, actions: np.ndarray, rewards: np.ndarray, kind: int
 ) -> Transitions:
-    """Return a whole episode, or a piece of one, from its observations `[T + 1, D]`."""
+    """Return a whole episode, or a part of one, from its observations `[T + 1, D]`."""
     kinds = np.full(len(rewards), GOES_ON, np.uint8)
     kinds[-1] = kind
     last = observations[-1]
@@ -86,7 +86,7 @@ def one_episode(
 
 
 class Batch(NamedTuple):
-    """Arrays that a minibatch is gathered into."""
+    """Arrays into which a minibatch is gathered."""
 
     observations: np.ndarray
     actions: np.ndarray
@@ -104,7 +104,7 @@ class Batch(NamedTuple):
 
 
 class Replay:
-    """What readers see: rows of a window, and their contents."""
+    """A reader's view of a replay: rows of a window, and their contents."""
 
     def __init__(self, shape: ReplayShape, arrays: Mapping[str, np.ndarray]):
         self.shape = shape
@@ -115,9 +115,9 @@ class Replay:
         self.following = arrays[_PREFIX + "following"]
 
     def rows(self, uniform: np.ndarray, watermark: int) -> np.ndarray:
-        """Return the rows that numbers in [0, 1) choose, with replacement, from a window.
+        """Return rows of a window, drawn with replacement by numbers in [0, 1).
 
-        One block of numbers serves many minibatches, each with a window of its own.
+        One block of numbers serves many minibatches, each with its own window.
         """
         count = min(watermark, self.shape.capacity)
         if count < 1:
@@ -128,8 +128,8 @@ class Replay:
         return chosen
 
     def gather(self, rows: np.ndarray, into: Batch) -> None:
-        """Copy the transitions in `rows`; after termination the next observation says nothing."""
-        # Rows are in range by construction: "clip" saves the check and the copy that goes with it.
+        """Copy the transitions in `rows`; after termination the next observation is meaningless."""
+        # Rows are in range by construction: "clip" saves the check and its copy.
         np.take(self.observations, rows, axis=0, out=into.observations, mode="clip")
         np.take(self.actions, rows, axis=0, out=into.actions, mode="clip")
         np.take(self.rewards, rows, out=into.rewards, mode="clip")
@@ -138,7 +138,7 @@ class Replay:
         np.take(self.observations, following, axis=0, out=into.next_observations, mode="clip")
 
     def gather_observations(self, rows: np.ndarray, into: np.ndarray) -> None:
-        """Copy the observations in `rows`: all that an actor's step needs."""
+        """Copy the observations in `rows`, which are all that an actor's gradient step needs."""
         np.take(self.observations, rows, axis=0, out=into, mode="clip")
 
 
@@ -149,27 +149,27 @@ class ReplayWriter:
         self.replay = replay
         self.watermark = 0
         self.next_observation: np.ndarray | None = None
-        """What an episode that goes on must begin its next piece with."""
+        """Observation with which an episode that goes on must begin its next part."""
         self._truncations = 0
         self._owners = np.full(replay.shape.truncations, -1, np.int64)
-        """Transition whose final observation each slot of the side list holds."""
+        """Number of the transition whose final observation each slot of the side list has."""
 
     def has_room(self, transitions: Transitions, oldest: int | None = None) -> bool:
-        """Return whether appending spares the windows of all watermarks from `oldest` on.
+        """Return whether an append would spare the windows of all watermarks from `oldest` on.
 
-        None: nobody reads, so that only the window afterwards counts.
+        None: no reader is active, so that only the window afterwards counts.
         """
         after = self.watermark + len(transitions.rewards)
         oldest = after if oldest is None else min(oldest, after)
         first = max(0, oldest - self.replay.shape.capacity)
-        # The row of the next observation, behind the last transition, is written as well.
+        # The row after the last transition is written too, with its next observation.
         if after >= first + self.replay.shape.rows:
             return False
         slots = self._slots(len(transitions.final_observations))
         return slots is not None and not np.any(self._owners[slots] >= first)
 
     def why_not(self, transitions: Transitions, oldest: int | None) -> str:
-        """Return why there is no room, in words."""
+        """Return in words why there is no room."""
         shape, count = self.replay.shape, len(transitions.rewards)
         at = self.watermark + count if oldest is None else oldest
         if self.watermark + count < max(0, at - shape.capacity) + shape.rows:
@@ -184,9 +184,9 @@ class ReplayWriter:
         )
 
     def append(self, transitions: Transitions, oldest: int | None = None) -> None:
-        """Append; refuses to overwrite what the windows from watermark `oldest` on hold.
+        """Append; ReplayFull if windows from watermark `oldest` on would be overwritten.
 
-        Nothing is changed by what is refused.
+        A refused append changes nothing.
         """
         self._check(transitions)
         if not self.has_room(transitions, oldest):
@@ -194,7 +194,7 @@ class ReplayWriter:
         self.write(transitions)
 
     def write(self, transitions: Transitions) -> None:
-        """Append without a check: for what was appended before."""
+        """Append without a check, for transitions that were appended before."""
         replay, ring = self.replay, self.replay.shape.rows
         count = len(transitions.rewards)
         rows = np.arange(self.watermark, self.watermark + count) % ring
@@ -204,7 +204,7 @@ class ReplayWriter:
         replay.terminated[rows] = transitions.kinds == TERMINATED
         following = (rows + 1) % ring
         ends = transitions.kinds == TERMINATED
-        following[ends] = rows[ends]  # anything finite: no value is taken there
+        following[ends] = rows[ends]  # any finite number: no value is read there
         cut = np.flatnonzero(transitions.kinds == TRUNCATED)
         slots = (self._truncations + np.arange(len(cut))) % len(self._owners)
         replay.observations[ring + slots] = transitions.final_observations
@@ -218,13 +218,13 @@ class ReplayWriter:
             self.reached(transitions.next_observation)
 
     def reached(self, observation: np.ndarray) -> None:
-        """Say what the newest transition led to, where its episode goes on."""
+        """Store the observation after the newest transition, whose episode goes on."""
         self.next_observation = np.array(observation, np.float32)
         row = self.watermark % self.replay.shape.rows
         self.replay.observations[row] = self.next_observation
 
     def restart(self, watermark: int) -> None:
-        """Forget everything and go on at `watermark`: what a saved replay begins with."""
+        """Clear the replay and continue at `watermark`, as the start of loading."""
         self.watermark = watermark
         self.next_observation = None
         self._truncations = 0

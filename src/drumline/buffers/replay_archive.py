@@ -1,8 +1,8 @@
-"""A replay on disk once: append-only segments, shared by every checkpoint that needs them.
+"""ReplayArchive: a replay on disk, in append-only segments that checkpoints share.
 
-A segment holds up to 65,536 transitions as blocks, each a header of three little-endian int64
-(first transition, transitions, final observations) and then the arrays one after the other. A
-checkpoint holds the SHA-256 of every segment as long as it then was, and no transition.
+A segment holds up to 65,536 transitions as blocks. A block is a header of three little-endian int64
+(first transition, transitions, final observations), then its arrays one after the other. A
+checkpoint holds no transition but the SHA-256 of every segment at its length then.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ _HEADER = 24
 
 
 class DamagedReplay(ValueError):
-    """A segment that is not what was written."""
+    """A segment whose bytes differ from those written."""
 
 
 def segment_name(number: int) -> str:
-    """Return a segment's place in the run folder.
+    """Return a segment's path in the run folder.
 
     >>> segment_name(12)
     'replay/000012'
@@ -34,24 +34,24 @@ def segment_name(number: int) -> str:
 
 
 class ReplayArchive:
-    """Turns what a writer appended into bytes for segments, and back."""
+    """Conversion between a writer's transitions and the bytes of segments."""
 
     def __init__(self, writer: ReplayWriter):
         self._writer = writer
         self._saved = 0
-        """Transitions that were handed out."""
+        """Number of transitions returned by `take` so far."""
         self._hashes: dict[int, Any] = {}
-        """A running SHA-256 of each segment in the window, by its number."""
+        """Running SHA-256 of each segment in the window, by its number."""
 
     @property
     def oldest(self) -> int:
-        """Return the watermark in whose window everything lies that was not taken yet."""
+        """Return the watermark whose window has every transition that was not taken yet."""
         return self._saved + self._writer.replay.shape.capacity
 
     def take(self) -> list[tuple[str, bytes]]:
-        """Return what was appended since the last call, as (segment, bytes to append to it).
+        """Return the appends since the last call, as (segment, bytes to append to it).
 
-        Append with `oldest`, so that nothing is overwritten before.
+        Appending with this archive's `oldest` keeps transitions from being overwritten before.
         """
         taken: list[tuple[str, bytes]] = []
         new = self._writer.watermark - self._saved
@@ -68,13 +68,13 @@ class ReplayArchive:
         return taken
 
     def segments(self) -> list[str]:
-        """Return the segments that the present window lies in."""
+        """Return the segments of the present window."""
         return [segment_name(number) for number in self._numbers(self._writer.watermark)]
 
     def state(self) -> State:
-        """Return what a checkpoint holds; everything appended has been taken."""
+        """Return the state for a checkpoint; everything appended must have been taken."""
         writer = self._writer
-        assert self._saved == writer.watermark, "what was appended is taken before a checkpoint"
+        assert self._saved == writer.watermark, "take the appended transitions before a checkpoint"
         digests = [self._hashes[number].digest() for number in self._numbers(writer.watermark)]
         size = writer.replay.shape.observation_size
         after = writer.next_observation
@@ -89,7 +89,7 @@ class ReplayArchive:
         return State(tensors, counters)
 
     def load(self, state: State, read: Callable[[str], bytes]) -> None:
-        """Take over a checkpoint; `read` returns a segment as long as it then was."""
+        """Load a checkpoint's state; `read` returns a segment at its length in the checkpoint."""
         digests, after = state.tensor(DIGESTS), state.tensor(NEXT)
         watermark, goes_on = int(state.counter(WATERMARK)), bool(state.counter(GOES_ON))
         numbers = self._numbers(watermark)
@@ -122,7 +122,7 @@ class ReplayArchive:
 
 
 def blocks_in(data: bytes, first_expected: int, shape: ReplayShape) -> Iterator[Transitions]:
-    """Yield the blocks of a segment that goes on at transition `first_expected`."""
+    """Yield the blocks of a segment, the first of which starts at transition `first_expected`."""
     start, watermark = 0, first_expected
     while start < len(data):
         first, count, finals = np.frombuffer(data, "<i8", 3, start).tolist()
@@ -148,7 +148,7 @@ def blocks_in(data: bytes, first_expected: int, shape: ReplayShape) -> Iterator[
 
 
 def part_of(whole: Transitions, first: int, last: int) -> Transitions:
-    """Return transitions `first … last − 1`; what follows the last is in the next part."""
+    """Return transitions `first … last − 1`; the observation after them is in the next part."""
     kinds = whole.kinds
     finals = [int(np.count_nonzero(kinds[:at] == TRUNCATED)) for at in (first, last)]
     return Transitions(

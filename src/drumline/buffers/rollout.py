@@ -1,7 +1,7 @@
-"""Two storages in rotation, laid over arrays handed in: interval k lives in storage k mod 2.
+"""Two storages in rotation, in given arrays: interval k is in storage k mod 2.
 
-Row t of an environment holds the observation before step t; what step t brings is written beside
-it. Row alpha is the observation that the next interval begins with.
+Row t of an environment has the observation before step t and, beside it, the results of step t. Row
+alpha is the first observation of the next interval.
 """
 
 from collections.abc import Mapping
@@ -35,11 +35,11 @@ class RolloutShape:
     action_dtype: str
     noise_size: int
     truncations: int
-    """How many episodes of one environment may be cut within one interval."""
+    """Number of episodes of one environment that may be cut within one interval."""
     stack: int = 1
-    """Observations are stacks of so many frames, stored once each; then any number may be cut."""
+    """Frames per stacked observation, each stored once; any number of episodes may then be cut."""
     scores: bool = False
-    """Whether the engine's own reward is kept beside the one that is learned from."""
+    """Whether the engine's own reward is stored beside the reward for learning."""
 
     def layout(self) -> Layout:
         """Return name → (shape, dtype) of both storages' arrays."""
@@ -78,7 +78,7 @@ class RolloutStorage:
         self.log_probs = arrays[_PREFIX + "log_probs"]
         self.values = arrays[_PREFIX + "values"]
         self.versions = arrays[_PREFIX + "versions"]
-        """Which published version chose each action."""
+        """Published version that chose each action."""
         self.noise = arrays[_PREFIX + "noise"]
         self.scores = arrays[_PREFIX + "scores"] if shape.scores else None
         self._observations: WholeObservations | FrameTapes
@@ -92,15 +92,15 @@ class RolloutStorage:
         self.observed = self._observations.observed
 
     def begin(self, interval: int, environments: Index, observations: np.ndarray) -> None:
-        """Store what these environments begin an interval with."""
+        """Store the first observations of these environments' interval."""
         self._observations.begin(interval % STORAGES, environments, observations)
 
     def follow(self, at: tuple[Any, Any, Any], observations: np.ndarray) -> None:
-        """Store what the steps of rows (storage, t, environments) led to; how they ended is."""
+        """Store the observations after the steps of rows (storage, t, environments)."""
         self._observations.follow(*at, observations, self.terminated[at], self.truncated[at])
 
     def cut(self, interval: int, t: int, environment: int, observation: np.ndarray) -> None:
-        """Keep the last observation of an episode that was truncated at step `t`."""
+        """Store the last observation of an episode that was truncated at step `t`."""
         self._observations.cut(interval % STORAGES, t, environment, observation)
 
     def recount(self, interval: int, environment: int, done: int) -> None:

@@ -1,4 +1,4 @@
-"""Both storages' observations, a whole one a row, and the side list of truncated episodes."""
+"""WholeObservations: one observation per row, and the side list of truncated episodes."""
 
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class WholeObservations:
         self._finals = finals
 
     def begin(self, slot: int, environments: Index, observations: np.ndarray) -> None:
-        """Store first observations; forget the truncations of two intervals ago."""
+        """Store first observations; drop the truncations of two intervals ago."""
         self._counts[slot, environments] = 0
         self._rows[slot, 0, environments] = observations
 
@@ -72,15 +72,15 @@ class WholeObservations:
         terminated: np.ndarray,
         truncated: np.ndarray,
     ) -> None:
-        """Store the observations that step `t` led to."""
+        """Store the observations after step `t`."""
         self._rows[slot, t + 1, environments] = observations
 
     def recount(self, slot: int, environment: int, truncations: int) -> None:
-        """Go back to so many truncations: the last one may not have counted."""
+        """Set the number of truncations: the last one may not have counted."""
         self._counts[slot, environment] = truncations
 
     def observed(self, slot: Index, t: Index, environments: Index) -> np.ndarray:
-        """Return the observations of these rows; in place where nothing is an index array."""
+        """Return the observations of these rows; a view, unless there is an index array."""
         return self._rows[slot, t, environments]
 
     def read(self, slot: int) -> np.ndarray:
@@ -88,7 +88,7 @@ class WholeObservations:
         return self._rows[slot]
 
     def finals(self, slot: int, truncated: np.ndarray) -> Finals:
-        """Return copies of what the side list holds."""
+        """Return copies of the side list's observations."""
         kept = np.arange(self._steps.shape[2])[None, :] < self._counts[slot][:, None]
         steps, observations = self._steps[slot][kept], self._finals[slot][kept]
         return Finals(steps, np.nonzero(kept)[0], observations)

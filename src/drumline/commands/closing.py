@@ -1,4 +1,4 @@
-"""What a command says about returns, and what a finished run says last."""
+"""Words about returns, and the last lines of a finished run."""
 
 import os
 import sys
@@ -14,12 +14,12 @@ from drumline.runs.next_commands import as_typed
 
 
 def display_for(*, quiet: bool, json: bool) -> Display:
-    """Return what shows a run on standard output."""
+    """Return the display of a run on standard output."""
     return choose_display(sys.stdout, quiet=quiet, json=json, environ=os.environ)
 
 
 def say_finished(folder: RunFolder) -> None:
-    """Print where the run is, what came out, and which command to try next."""
+    """Print the run folder, the outcome and the next command to try."""
     print(folder.path)
     returns = last_evaluation(folder.path)
     if returns:
@@ -28,7 +28,7 @@ def say_finished(folder: RunFolder) -> None:
 
 
 def mean_line(returns: Sequence[float]) -> str:
-    """Return the mean of episode returns in words, with its interval where there is one."""
+    """Return the mean of episode returns in words, with its interval if there is one."""
     mean = f"return {sum(returns) / len(returns):.1f}"
     if len(returns) == 1:
         return f"{mean}, 1 episode"

@@ -1,4 +1,4 @@
-"""What was typed after `drumline COMMAND`: names first, then flags; and how to say it again."""
+"""The words after `drumline COMMAND`: names first, then flags; and the command with more flags."""
 
 import os
 import shlex
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 Parse = Callable[[Mapping[str, Any], Sequence[str], str], Mapping[str, Any]]
-"""(heading → flags as they are by default, words, program) → heading → flags as typed."""
+"""(heading → flags with their defaults, words, program) → heading → flags as typed."""
 
 
 class WrongUse(Exception):
-    """One sentence about what was typed."""
+    """One sentence for the user about a wrong command line (exit code 2)."""
 
 
 def refuse_unwritable(out: Path) -> None:
-    """Raise if --out cannot become a file: before the work, not after it."""
+    """Raise WrongUse if --out cannot be written as a file; called before the work."""
     folder = out.parent
     if out.is_dir():
         raise WrongUse(f"cannot write {out}: it is a folder; give a file with --out")
@@ -27,7 +27,7 @@ def refuse_unwritable(out: Path) -> None:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """One command's words, and the parser of its flags."""
+    """The words of one command, and the parser of its flags."""
 
     command: str
     words: Sequence[str]
@@ -45,11 +45,11 @@ class CommandLine:
 
     @property
     def asks_for_help(self) -> bool:
-        """Whether nothing but the flags are to be shown."""
+        """Whether the user asks for the flags alone."""
         return bool({"-h", "--help"} & set(self.words))
 
     def name(self) -> str:
-        """Return the one RUN that the command is about."""
+        """Return the one RUN of the command; WrongUse for none or several."""
         names = self.names
         if not names:
             raise WrongUse(
@@ -61,10 +61,10 @@ class CommandLine:
         return names[0]
 
     def flags(self, shown: str, parts: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return `parts` with what was typed; `--help` shows them and exits."""
+        """Return `parts` with the typed flags; `--help` shows them and exits."""
         rest = self.words[len(self.names) :]
         return self.parse(parts, rest, f"{self.command} {shown}")
 
     def again(self, *more: str) -> str:
-        """Return what was typed with `more` behind it, ready to be typed."""
+        """Return the typed command with `more` words behind it."""
         return shlex.join(["drumline", self.command, *self.words, *more])

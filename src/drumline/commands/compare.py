@@ -20,18 +20,18 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class CompareFlags:
-    """Where the comparison goes."""
+    """Flags of `drumline compare`."""
 
     out: Path = Path("compare.png")
-    """The picture."""
+    """Write the picture to this file."""
     quiet: bool = False
-    """Print nothing but the picture's path."""
+    """Print only the picture's path."""
     json: bool = False
     """Print one JSON object."""
 
 
 def command(line: CommandLine) -> int:
-    """Compare runs, seeds grouped; runs no code that a run folder names."""
+    """Compare runs, grouped over seeds; imports no code that a run folder names."""
     flags = line.flags("RUN…", {"comparison": CompareFlags()})["comparison"]
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline compare runs/*")
@@ -79,7 +79,7 @@ def _row(group: "Group", what: str, steps: float, seconds: float) -> dict[str, A
 def _document(record: "Score | Steadiness | None") -> dict[str, Any] | None:
     if record is None:
         return None
-    # One run has no interval and no spread: JSON has no nan.
+    # One run has no interval and no spread, and JSON has no nan.
     return {k: None if v != v else v for k, v in record._asdict().items()}
 
 
@@ -101,7 +101,7 @@ def _say(rows: list[dict[str, Any]]) -> None:
 
         table = Table(*HEADINGS)
         for row in cells:
-            table.add_row(*map(Text, row))  # a stranger's name is no markup
+            table.add_row(*map(Text, row))  # a run's name is no markup
         Console().print(table)
         return
     widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]

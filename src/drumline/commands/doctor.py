@@ -10,10 +10,10 @@ from drumline.commands.command_line import CommandLine, WrongUse
 
 @dataclass(frozen=True)
 class DoctorFlags:
-    """What is looked at."""
+    """Flags of `drumline doctor`."""
 
     method: str = "hts"
-    """Whose preset for ENV is measured."""
+    """Method whose preset for ENV is measured."""
     bf16: bool = False
     """Time it with `--precision bf16`."""
     json: bool = False
@@ -21,7 +21,7 @@ class DoctorFlags:
 
 
 def command(line: CommandLine) -> int:
-    """Say what this machine has, and how fast a method can be on it."""
+    """Describe this machine and predict the speed of a method's preset on it."""
     flags = line.flags("[ENV]", {"doctor": DoctorFlags()})["doctor"]
     if len(line.names) > 1:
         raise WrongUse(f"doctor takes one ENV, got {' '.join(line.names)}")
@@ -66,7 +66,7 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
     recipe = found.built(config, found.layout(pool="inline"))
     pieces = pieces_of(recipe, layout, cores, known=not found.outside)
     predicted = [pieces.predict(count, cores)._asdict() for count in pieces.workers]
-    # Of equals the method's own number, else the fewest.
+    # Of equally fast counts the preset's own, else the smallest.
     best = max(
         predicted, key=lambda row: (row["env_steps_per_second"], row["workers"] == pieces.own)
     )
@@ -85,14 +85,14 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
 
 
 def one_thread() -> None:
-    """Compute on one thread, as every worker, executor and (by default) learner does."""
+    """Limit torch to one thread, as in every worker, executor and (by default) learner."""
     import torch
 
     torch.set_num_threads(1)
 
 
 def _virtual_costs(clocked: Any, times: dict[str, float]) -> dict[str, dict[str, float | None]]:
-    """Return measured costs beside those of the virtual clock, where gradients were timed."""
+    """Return measured costs beside those of the virtual clock; none without gradient steps."""
     if "actor_step_seconds" not in times:
         return {}
     measured = {
@@ -148,7 +148,7 @@ def _measured_lines(measured: dict[str, Any]) -> list[str]:
         lines.append(f"  {name:<16} measured {row['measured_microseconds']:.1f} µs{beside}")
     if measured["not_timed"]:
         lines.append(f"  not timed: {measured['not_timed']}")
-    lines.append("  at most, by adding up what was measured:")
+    lines.append("  at most, as the sum of the measured parts:")
     lines += [
         f"    --workers {row['workers']:<3} {count(row['env_steps_per_second']):>7} env steps/s"
         f"  bound by {row['bottleneck']}"

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EnjoyFlags:
-    """What is shown, and where."""
+    """Flags of `drumline enjoy`."""
 
     policy: Literal["best", "last"] = "best"
-    """That of the highest evaluation so far, or of where training ended or was stopped."""
+    """best: policy of the highest evaluation mean; last: policy at the end or the stop."""
     episodes: int = 1
-    """How many episodes."""
+    """Number of episodes."""
     seed: int = 0
-    """Root of the episodes' seeds: they are those of `evaluate`."""
+    """Root of the episodes' seeds, which are the same as in `evaluate`."""
     max_steps: int = 1000
     """End an episode after this many env steps."""
     deterministic: bool = False
@@ -29,9 +29,9 @@ class EnjoyFlags:
     sample: bool = False
     """Draw actions, as in `evaluate`."""
     window: bool = False
-    """Open a window (q closes it); what happens anyway where there is a display."""
+    """Open a window (q closes it); the default where there is a display."""
     video: Path | None = None
-    """Write an mp4; without a display episode.mp4 in the run folder."""
+    """Write an mp4; without a display the default is episode.mp4 in the run folder."""
     trust_code: bool = False
     """Import the code that the run folder names."""
 
@@ -54,7 +54,7 @@ def command(line: CommandLine) -> int:
             "leave it out to get a film, or name one with --video FILE.mp4"
         )
     if not window:
-        choose_offscreen_backend(os.environ)  # before anything imports MuJoCo
+        choose_offscreen_backend(os.environ)  # set before MuJoCo is imported
     from drumline.commands.closing import mean_line
     from drumline.commands.evaluation import (
         begin_episode,
@@ -111,7 +111,7 @@ def _refuse(flags: EnjoyFlags) -> None:
 
 
 def _made_to_draw(spec: "EnvironmentSpec", render_mode: str) -> "MadeEnvironment":
-    """Make the environment; EnvPool draws nothing, so Gymnasium's of the same id stands in."""
+    """Make the environment; where EnvPool has it, Gymnasium's of the same id draws."""
     from dataclasses import replace
 
     from drumline.envs.make import EnvironmentProblem, make_environment

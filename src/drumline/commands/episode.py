@@ -7,22 +7,22 @@ from drumline.commands.command_line import CommandLine, WrongUse
 
 @dataclass(frozen=True)
 class EpisodeFlags:
-    """Which episode it is."""
+    """Flags of `drumline episode`."""
 
     member: int = 0
-    """Member of the generation, or episode of the evaluation."""
+    """Member of the generation, or number of the evaluation's episode, from 0."""
     checkpoint: int | None = None
-    """The version that the episode belongs to; by default the newest checkpoint."""
+    """Version of the parameters, by its checkpoint; by default the newest checkpoint."""
     evaluation: bool = False
     """A scheduled evaluation's episode instead of a training episode."""
     stack_seconds: float = 10.0
-    """Show where the program stands whenever no step was made for this long."""
+    """Print the program's stack whenever no env step was made for this many seconds."""
     trust_code: bool = False
     """Import the code that the run folder names."""
 
 
 def command(line: CommandLine) -> int:
-    """Run one episode of es, ars or cem alone, to see why it hangs or fails."""
+    """Run one episode of es, ars or cem alone, to find out why it hangs or fails."""
     flags = line.flags("RUN", {"episode": EpisodeFlags()})["episode"]
     if flags.stack_seconds <= 0:
         raise WrongUse(f"--stack-seconds must be above 0, got {flags.stack_seconds}")
@@ -37,9 +37,9 @@ def command(line: CommandLine) -> int:
     lone = LoneEpisode(folder, flags.member, flags.checkpoint, evaluation=flags.evaluation)
     print(f"{named(lone.task)}; Ctrl-C ends it", flush=True)
 
-    # A handler in C: it shows the stack even if the environment never gives the GIL back. It runs
-    # in the thread that it shows; faulthandler's own timer looks on from another one, and crashed
-    # when Ctrl-C took the stack down meanwhile.
+    # faulthandler is written in C, so it prints the stack even if the environment never releases
+    # the GIL. The signal's handler runs in the thread that it prints. faulthandler's own timer
+    # reads the stack from another thread, and crashed when Ctrl-C unwound the stack meanwhile.
     faulthandler.register(signal.SIGALRM, all_threads=False)
 
     def progress(amount: int) -> None:

@@ -9,19 +9,23 @@ from drumline.commands.command_line import CommandLine, WrongUse
 
 @dataclass(frozen=True)
 class EvaluateFlags:
-    """Which episodes are run."""
+    """Flags of `drumline evaluate`."""
 
     policy: Literal["best", "last"] = "best"
-    """That of the highest evaluation so far, or of where training ended or was stopped."""
+    """best: policy of the highest evaluation mean; last: policy at the end or the stop."""
     episodes: int = 20
-    """How many episodes."""
+    """Number of episodes."""
     seed: int = 0
     """Root of the episodes' seeds and of drawn actions: the same seed gives the same numbers."""
     deterministic: bool = False
     """Take the most likely action each time (this is the default)."""
     sample: bool = False
-    """Draw actions: hts, a2c, ppo and impala from their distribution; others from the softmax of
-    the outputs, or, where actions are continuous, with the action noise of es's training."""
+    """Draw actions, from the distribution of the method's training or a softmax.
+
+    hts, a2c, ppo and impala draw from their policy's distribution. The other methods draw discrete
+    actions from the softmax of the outputs, and continuous ones with the action noise of es's
+    training.
+    """
     json: bool = False
     """Print one JSON object."""
     trust_code: bool = False
@@ -56,6 +60,6 @@ def command(line: CommandLine) -> int:
 
 
 def refuse_both_kinds(*, sample: bool, deterministic: bool) -> None:
-    """Refuse two contradicting wishes."""
+    """Raise WrongUse for --sample together with --deterministic."""
     if sample and deterministic:
         raise WrongUse("--sample and --deterministic contradict each other: give one of them")

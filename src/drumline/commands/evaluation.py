@@ -18,12 +18,12 @@ from drumline.runs.policy_files import StoredPolicy
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """Returns and lengths of evaluated episodes."""
+    """Returns and lengths (in env steps) of evaluated episodes."""
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     actions: str = "deterministic"
-    """How actions were chosen, in words."""
+    """The choice of actions, in words."""
 
     @property
     def mean(self) -> float:
@@ -43,12 +43,12 @@ def load_policy(stored: StoredPolicy) -> Policy:
 
 
 def environment_of(stored: StoredPolicy) -> EnvironmentSpec:
-    """Return the environment that a saved policy acts in."""
+    """Return the environment of a saved policy."""
     return EnvironmentSpec(**stored.document["environment"])
 
 
 def sampled(policy: Policy, stored: StoredPolicy, config: Mapping[str, Any]) -> SampledPolicy:
-    """Return the policy with drawn actions; `config` is the one of its run."""
+    """Return the policy with drawn actions; `config` is that of its run."""
     std = float(config.get("action_noise_std", 0.0))
     return SampledPolicy(policy, spec_from(stored.document["policy"]), std)
 
@@ -59,7 +59,7 @@ def episode_seeds(seed: int, episodes: int) -> list[int]:
 
 
 def begin_episode(policy: Policy, seed: int, episode: int, episode_seed: int) -> None:
-    """Seed what an episode is a function of: the globals, and the stream of drawn actions."""
+    """Seed everything that an episode depends on: the globals, and the stream of drawn actions."""
     seeding.seed_globals(episode_seed)
     if isinstance(policy, SampledPolicy):
         policy.begin(seeding.generator(seed, "evaluate-command-action", episode))
@@ -73,7 +73,7 @@ def evaluate_policy(
     *,
     sample: bool = False,
 ) -> EvaluationResult:
-    """Run episodes with seeds of their own stream; the same seed gives the same numbers."""
+    """Run episodes seeded from `seed` alone; RunError if `episodes` is below 1."""
     if episodes < 1:
         raise RunError(f"--episodes must be 1 or more, got {episodes}")
     policy = load_policy(stored)

@@ -1,4 +1,4 @@
-"""Code that is named, not part of drumline: environments and networks as module:name."""
+"""Code from outside drumline, named as module:name: environments, networks, strategies."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from drumline.runs.folder import RunFolder
 
 
 def open_run(line: CommandLine, *, trust_code: bool) -> RunFolder:
-    """Open the RUN that the command is about; what config.json names must be trusted."""
+    """Open the RUN of the command; the code that its config.json names must be trusted."""
     folder = RunFolder.open(line.name())
     refuse_untrusted(line, folder.path, folder.named_code(), trust_code=trust_code)
     return folder
@@ -20,7 +20,7 @@ def open_run(line: CommandLine, *, trust_code: bool) -> RunFolder:
 def refuse_untrusted(
     line: CommandLine, path: Path, named: Sequence[str], *, trust_code: bool
 ) -> None:
-    """Refuse to import names that a run folder gives, and say what to type if it is trusted."""
+    """Raise WrongUse if a run folder names code to import; the message gives the flag."""
     if named and not trust_code:
         raise WrongUse(
             f"{path} names code to import ({', '.join(named)}); if you trust it: "
@@ -31,7 +31,7 @@ def refuse_untrusted(
 
 
 def refuse_code_of_main(config: Any, layout: Any) -> None:
-    """Refuse names from a script or notebook where processes would have to import them."""
+    """Refuse names from a script or notebook if other processes would have to import them."""
     if type(config).__module__ == "__main__":
         raise ValueError(
             f"the method {type(config).__name__} lives in the script or notebook itself, where no "

@@ -1,4 +1,4 @@
-"""What a config with a replay says of `functional.learning_speed`: its work, and how it spreads."""
+"""Speed formulas (`functional.learning_speed`) of a config with a replay."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,13 +25,13 @@ from drumline.recipes.td3 import TD3
 
 
 class LearningFormulas(NamedTuple):
-    """What comes with a counted env step, and how long it takes on so many processes and cores."""
+    """Work per counted env step, and seconds for it by costs, number of processes and of cores."""
 
     work: StepWork
     seconds: Callable[[LearningCosts, int, int], float]
 
     def costs(self, times: dict[str, float]) -> LearningCosts:
-        """Return what the work costs, from what single pieces do."""
+        """Return the costs of the work, from the times of its single pieces."""
         return learning_costs(
             self.work,
             environment=times["step_seconds"],
@@ -42,8 +42,11 @@ class LearningFormulas(NamedTuple):
 
 
 def formulas_of(config: Any) -> LearningFormulas:
-    """Return the formulas of a preset: other settings (a critic that nobody waits for, a fixed
-    number of actor steps, P-CEM-RL's parallel critic) would have others."""
+    """Return the formulas of a preset.
+
+    They do not hold for settings that a preset does not have: a critic that individuals do not wait
+    for, a fixed number of actor steps, P-CEM-RL's parallel critic.
+    """
     if isinstance(config, TD3):
         return LearningFormulas(td3_work(config.policy_delay), td3_seconds)
     if isinstance(config, AES):

@@ -1,4 +1,4 @@
-"""One episode of a run, alone and in this process: to look at what hung, raised or put out NaN."""
+"""One episode of a run, alone and in this process: to examine one that hung, raised or gave NaN."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from drumline.training.run_order import one_numpy_thread
 
 
 class LoneEpisode:
-    """A task of a run, taken from a checkpoint; `run` gives the bits that a worker would."""
+    """A task of a run, from a checkpoint; `run` gives the same bits as a worker."""
 
     def __init__(self, folder: RunFolder, member: int, checkpoint: int | None, *, evaluation: bool):
         document = folder.document
@@ -63,26 +63,26 @@ class _Alone:
         self._published = recipe.strategy.published()
 
     def progress(self, amount: int) -> None:
-        """Say that a step was made."""
+        """Report an env step."""
         self._progress(amount)
 
     def probe(self, point: str) -> None:
-        """Nobody probes here."""
+        """Do nothing: fault probes are for pools."""
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
-        """Return the arrays of the checkpoint's version, the only one there is."""
+        """Return the arrays of the checkpoint's version, the only version here."""
         return self._published
 
     def building(self) -> AbstractContextManager[None]:
-        """Nobody watches."""
+        """Do nothing: no pool watches for a hang."""
         return nullcontext()
 
     def withdrawn(self) -> bool:
-        """Nobody calls this task back."""
+        """Return False: no pool withdraws this task."""
         return False
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the worker ends."""
+        """Register `callback` for the end of the worker."""
         self.leaving.callback(callback)
 
 

@@ -1,4 +1,4 @@
-"""What of this machine decides how fast a run can be."""
+"""Facts of this machine that decide the speed of a run."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ PACKAGES = (
     "cma",
     "nevergrad",
 )
-"""Engines and extras that doctor says are there or not."""
+"""Engines and extras whose presence doctor reports."""
 
 
 def machine_facts() -> dict[str, Any]:
@@ -47,7 +47,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def warnings(facts: dict[str, Any]) -> list[str]:
-    """Return what will make runs slow or impossible here, in sentences."""
+    """Return one sentence for each fact that makes runs slow or impossible here."""
     said: list[str] = []
     quota = facts["cgroup_cores"]
     if quota is not None and quota < facts["cores_available"]:
@@ -77,7 +77,7 @@ def processor_flags(text: str) -> set[str]:
 
 
 def cgroup_cores(text: str) -> float | None:
-    """Return how many cores cpu.max grants; None without a limit.
+    """Return the number of cores that cpu.max grants; None without a limit.
 
     >>> cgroup_cores("150000 100000"), cgroup_cores("max 100000"), cgroup_cores("")
     (1.5, None, None)

@@ -1,4 +1,4 @@
-"""How a command ends: every failure becomes one message and an exit code."""
+"""The end of a command: every failure becomes one message and an exit code."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
-    """Run a command and return its exit code: 1 differs, 2 wrong use, 3 failed, 128 + signal."""
+    """Run a command; return 0 or 1 (differs), 2 (wrong use), 3 (failed run), 128 + signal."""
     try:
         with _stoppable():
             return command(line)
@@ -32,38 +32,38 @@ def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
             return 128 + stop.signal_number
         _print_no_more(sys.stderr)
         return 128 + stop.signal_number
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output closed the pipe, which is no failure
         _print_no_more(sys.stdout)
         return 0
-    except Exception as error:  # noqa: BLE001 - the last to see it: everything has an exit code
+    except Exception as error:  # noqa: BLE001 - outermost handler: every error has an exit code
         code, text = _judged(error)
         if code:
             return complain(text, code)
         traceback.print_exc()
-        return 3  # Python's own 1 would say that runs differ
+        return 3  # Python's own exit code 1 would mean that runs differ
 
 
 def _print_no_more(stream: TextIO) -> None:
-    """Let what is left in a stream that nobody reads go nowhere, so that no flush fails at exit."""
+    """Redirect a stream to /dev/null, so that flushing its rest at exit cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def complain(text: str, code: int) -> int:
-    """Print one message on stderr and return the exit code, also where nothing can be printed."""
+    """Print one message on stderr if that is possible; return the exit code."""
     try:
         print(f"drumline: {text}", file=sys.stderr, flush=True)
-    except OSError:  # nobody reads it, or it goes to the disk that is full
+    except OSError:  # a closed pipe, or a full disk behind it
         _print_no_more(sys.stderr)
     return code
 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end a command alike, wherever it is; a run in its loop is gentler."""
+    """Let Ctrl-C and SIGTERM raise Stopped in a command; a run's loop has its own handler."""
     previous: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as a background job's may be
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in a background job
                 previous[number] = signal.signal(number, _stop)
     try:
         yield
@@ -88,8 +88,8 @@ def _stopped(stop: Stopped) -> str:
 
 
 def _judged(error: Exception) -> tuple[int, str]:
-    """Return exit code and message; 0 for a fault of drumline's own, whose traceback is wanted."""
-    # Imported only now: a command that ends well need not know what else could have failed.
+    """Return exit code and message; 0 for a fault of drumline's own, which needs its traceback."""
+    # Imported only here: a command that ends well does not need these modules.
     from drumline.display.video import VideoError
     from drumline.envs.episode import NonFinite
     from drumline.errors import (
@@ -106,7 +106,7 @@ def _judged(error: Exception) -> tuple[int, str]:
     failed = (ImpureEnvironment, NonFinite, RecordingFailed, RoleKilled, WorkersLost)
     if isinstance(error, WorkerError):
         if isinstance(error.cause, (NonFinite, FloatingPointError)) and _ours(error.cause):
-            return 3, f"{error.cause}{_notes(error)}"  # it says where; the traceback is our own
+            return 3, f"{error.cause}{_notes(error)}"  # the message says where
         return 3, f"{error.error}\n{error.traceback.rstrip()}{_notes(error)}"
     if isinstance(error, StrategyFailed):
         return 3, f"{error}{_raised(error.__cause__)}{_notes(error)}"

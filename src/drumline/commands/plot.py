@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlotFlags:
-    """What is drawn."""
+    """Flags of `drumline plot`."""
 
     out: Path = Path("curve.png")
-    """The picture."""
+    """Write the picture to this file."""
     x: Literal["env_steps", "wall_seconds"] = "env_steps"
-    """What the curves are drawn against."""
+    """Horizontal axis of the curves."""
     title: str = ""
-    """Above the picture; by default the run's name."""
+    """Title of the picture; by default the run's name."""
     contributions: bool = False
-    """Of aes runs: draw what the individuals of either kind (ES, RL) did for the mean."""
+    """Of aes runs: draw the contributions of either kind of individual (ES, RL) to the mean."""
     json: bool = False
-    """Print one JSON object; with --contributions, it holds their numbers for each run."""
+    """Print one JSON object; with --contributions it has the numbers of each run."""
 
 
 def command(line: CommandLine) -> int:
-    """Draw learning curves; runs no code that a run folder names."""
+    """Draw learning curves; imports no code that a run folder names."""
     flags = line.flags("RUN…", {"plot": PlotFlags()})["plot"]
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline plot last")
@@ -57,7 +57,7 @@ def _numbers(individuals: "Individuals") -> dict[str, Any]:
     from drumline.display.contributions import KINDS, contribution
 
     found = {kind: contribution(individuals, kind)._asdict() for kind in KINDS}
-    # A mean of none is nan, which JSON has not.
+    # The mean of no individuals is nan, which JSON does not have.
     known = {
         kind: {name: None if value != value else value for name, value in numbers.items()}
         for kind, numbers in found.items()

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReportFlags:
-    """What goes into the page."""
+    """Flags of `drumline report`."""
 
     out: Path = Path("report.html")
-    """The page."""
+    """Write the page to this file."""
     verify: int = 0
-    """Repeat this many updates of each run on another layout (3 workers), and say what came out."""
+    """Repeat this many updates of each run on another layout (3 workers) and report the result."""
     trust_code: bool = False
     """With --verify: import the code that a run folder names."""
 
 
 def command(line: CommandLine) -> int:
-    """Write one page about runs; without --verify it runs no code that a run folder names."""
+    """Write one page about runs; without --verify it imports no code that a run folder names."""
     flags = line.flags("RUN…", {"report": ReportFlags()})["report"]
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline report last")
@@ -54,7 +54,7 @@ def command(line: CommandLine) -> int:
 
 
 def _chain(folder: "RunFolder") -> "Check":
-    """Say whether every row of the hash chain follows from the one before it."""
+    """Return a sentence: whether every row of the hash chain follows from the one before it."""
     from drumline.display.report import Check
     from drumline.runs.fingerprints import read_chain
     from drumline.runs.folder import RunError
@@ -72,7 +72,7 @@ def _chain(folder: "RunFolder") -> "Check":
 
 
 def _policies(folder: "RunFolder") -> "list[Check]":
-    """Say whether the policy files hold the bytes that were written."""
+    """Return a sentence: whether the policy files hold the bytes that were written."""
     from drumline.display.report import Check
     from drumline.runs.folder import RunError
     from drumline.runs.policy_files import NAMES, read_policy
@@ -90,7 +90,7 @@ def _policies(folder: "RunFolder") -> "list[Check]":
 
 
 def _same_bits(folder: "RunFolder", other: "RunFolder") -> "Check | None":
-    """Compare two runs of one config and seed; None where they need not be the same."""
+    """Compare two runs of one config and seed; None if they need not be equal."""
     from drumline.commands.verify import verify_two
     from drumline.display.report import Check
     from drumline.recipes.methods import with_late_settings
@@ -113,7 +113,7 @@ def _same_bits(folder: "RunFolder", other: "RunFolder") -> "Check | None":
 
 
 def _repeated(line: CommandLine, folder: "RunFolder", flags: ReportFlags) -> "Check":
-    """Repeat the run's first updates, or say how to."""
+    """Repeat the run's first updates, or name the command that does it."""
     from drumline.display.report import Check
     from drumline.runs.folder import RunError
     from drumline.runs.next_commands import by_path

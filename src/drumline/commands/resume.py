@@ -8,26 +8,26 @@ from drumline.commands.command_line import CommandLine
 
 @dataclasses.dataclass(frozen=True)
 class ResumeFlags:
-    """How the run goes on."""
+    """Flags of `drumline resume`."""
 
     total_steps: int | None = None
-    """Go on to this many env steps instead (recorded)."""
+    """Go on to this many env steps instead; recorded in the run folder."""
     checkpoint: int | None = None
     """Go on from this checkpoint instead of the newest."""
     other_machine: bool = False
-    """Go on although versions or the processor differ; the run then promises nothing any more."""
+    """Go on although versions or the processor differ; the run then has no promise any more."""
     trust_code: bool = False
     """Import the code that the run folder names."""
     quiet: bool = False
-    """Show nothing but errors."""
+    """Print nothing but errors."""
     json: bool = False
-    """One JSON object per line on stdout and nothing else there."""
+    """Print one JSON object per line and nothing else on stdout."""
     print_config: bool = False
     """Print the resolved config as JSON and stop."""
 
 
 def command(line: CommandLine) -> int:
-    """Go on with a run, bit for bit as if never stopped."""
+    """Go on with a run, bit for bit as an uninterrupted run."""
     from drumline.runs.folder import RunFolder
     from drumline.training.layout import Layout
 

@@ -1,4 +1,4 @@
-"""Run: a run folder with its policy, metrics, evaluation and continuation; and `train`, `load`."""
+"""Run: a run folder with its policy, metrics, evaluation and continuation; `train` and `load`."""
 
 import csv
 import os
@@ -54,7 +54,7 @@ class Run:
 
     @property
     def policy(self) -> Policy:
-        """Return the policy of where training ended or was stopped.
+        """Return the policy at the end of training, or at the stop.
 
         `policy.act(observation)` gives its action.
         """
@@ -71,9 +71,9 @@ class Run:
     def episode(
         self, member: int, *, checkpoint: int | None = None, evaluation: bool = False
     ) -> Evaluation:
-        """Run one training (or scheduled evaluation) episode alone, in this process.
+        """Run one training episode (or scheduled evaluation episode) alone, in this process.
 
-        `checkpoint` (by default the newest) is the version that the episode belongs to.
+        `checkpoint` (by default the newest) selects the version of the parameters.
         """
         from drumline.commands.lone_episode import LoneEpisode
 
@@ -82,7 +82,7 @@ class Run:
     def resume(
         self, *, workers: int | Literal["inline"] = 0, total_steps: int | None = None
     ) -> "Run":
-        """Go on, bit for bit as if never stopped."""
+        """Go on, bit for bit as an uninterrupted run."""
         kind = find_method(self.folder.document["method"]).layout
         return resume(self.folder, layout_of(workers, kind), total_steps=total_steps)
 
@@ -101,9 +101,9 @@ def train(
     display: Display | None = None,
     last_update: int | None = None,
 ) -> Run:
-    """Train a config and return its run; `workers` changes speed and never a bit.
+    """Train a config and return its run; `workers` changes the speed and never a bit.
 
-    `last_update` ends the run early, without a change in anything before.
+    `last_update` ends the run early and changes nothing in the updates before.
     """
     importable_cwd()
     method = method_of(config)
@@ -123,7 +123,7 @@ def train(
 
 
 def _layout_for(method: Method, layout: Layout) -> Layout:
-    """Return a general layout as the method's own; raises if it would not heed all of its flags."""
+    """Return a layout of the method's own kind; ValueError if flags of `layout` would be lost."""
     kind = method.layout
     if not issubclass(kind, type(layout)):
         raise ValueError(f"{method.name} takes a {kind.__name__}, got a {type(layout).__name__}")
@@ -145,9 +145,9 @@ def resume(
     display: Display | None = None,
     last_update: int | None = None,
 ) -> Run:
-    """Go on from the newest (or a named) checkpoint; `total_steps` is recorded.
+    """Go on from the newest (or a named) checkpoint; a new `total_steps` is recorded.
 
-    `other_machine` goes on where other versions or another processor compute, without the promise.
+    `other_machine` goes on with other versions or on another processor, without the promise.
     `last_update` ends the run early, as in `train`.
     """
     method = find_method(folder.document["method"])
@@ -174,13 +174,16 @@ def resume(
 
 
 def resumed_config(folder: RunFolder, total_steps: int | None) -> Any:
-    """Return a run's config, with more steps if asked for."""
+    """Return a run's config, with the new `total_steps` if given."""
     config = config_from(folder.document["method"], folder.document["config"])
     return config if total_steps is None else replace(config, total_steps=total_steps)
 
 
 def _changes_of_machine(folder: RunFolder, other_machine: bool) -> str:
-    """Return what computes otherwise here; refuses it unless the promise may go, or is gone."""
+    """Return the differences between the run's machine and this one.
+
+    RunError if there are some, unless the user gave up the promise or the run has none.
+    """
     if folder.document["promise"].startswith(NO_PROMISE):
         return ""
     found = "; ".join(map(str, differences(folder.document)))
@@ -194,7 +197,7 @@ def _changes_of_machine(folder: RunFolder, other_machine: bool) -> str:
 
 
 def _newest_state(folder: RunFolder, checkpoint: int | None) -> Checkpoint | None:
-    """Return the state to go on from; None for a run that was stopped before it had any."""
+    """Return the state to go on from; None for a run stopped before its first checkpoint."""
     began = checkpoint_numbers(folder) or folder.metrics_csv.exists()
     return read_checkpoint(folder, checkpoint) if began or checkpoint is not None else None
 

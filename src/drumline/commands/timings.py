@@ -1,4 +1,4 @@
-"""What single pieces of a method cost on this machine, each timed for a fraction of a second."""
+"""Times of a method's single pieces on this machine, each measured for a fraction of a second."""
 
 import dataclasses
 import time
@@ -10,14 +10,14 @@ import numpy as np
 from drumline.functional.layout_speed import StepCosts
 
 SECONDS = 0.3
-"""For which each piece is repeated."""
+"""Seconds for which each piece is repeated."""
 
 _REPLAY_ROWS = 10_000
 """Most transitions that a learner of its own is timed with; more would only take memory."""
 
 
 def seconds_each(piece: Callable[[], object], seconds: float = SECONDS) -> float:
-    """Return the mean time of a call, after one that is not counted."""
+    """Return the mean seconds of a call, after one call that is not counted."""
     piece()
     began, count = time.perf_counter(), 0
     while (passed := time.perf_counter() - began) < seconds or not count:
@@ -82,7 +82,7 @@ def searched_times(recipe: Any) -> dict[str, float]:
 
 
 def stream_times(recipe: Any) -> dict[str, float]:
-    """Return the seconds of an actor's and of the critics' gradient step."""
+    """Return the seconds of one gradient step of the actor, and of the critics."""
     from drumline.algorithms.first_critics import first_critics_state
     from drumline.algorithms.td3 import TD3Jobs, initial_actor, initial_critics
     from drumline.buffers.minibatches import Minibatches
@@ -90,7 +90,7 @@ def stream_times(recipe: Any) -> dict[str, float]:
     from drumline.recipes.td3_learner import settings_of
     from drumline.tasks import GradientJob
 
-    jobs_of = getattr(recipe, "jobs", None)  # where gradient steps are jobs of a pool
+    jobs_of = getattr(recipe, "jobs", None)  # where gradient steps are tasks of a pool
     settings = settings_of(recipe.config, recipe.policy) if jobs_of is None else jobs_of.made()
     rows = 2 * recipe.config.batch_size
     shape = dataclasses.replace(recipe.shape, capacity=rows, slack=1, truncations=2)
@@ -129,7 +129,7 @@ def learner_times(recipe: Any) -> dict[str, float]:
 
 
 def actor_critic_times(recipe: Any) -> dict[str, float]:
-    """Return the seconds of forward passes of 1, 8 and all rows, and of learning from a step."""
+    """Return the seconds of forward passes of 1, 8 and all rows, and of learning per env step."""
     from drumline.policies.actor_critic import initial_parameters
     from drumline.recipes.actor_critic import make_learner
 
@@ -162,7 +162,7 @@ def _update_times(recipe: Any) -> dict[str, float]:
 
 
 def _minibatch_times(parts: Any) -> dict[str, float]:
-    """Time one minibatch's gradient step and count how many an interval takes."""
+    """Return the seconds of one minibatch's gradient step, and the steps per interval."""
     from drumline.recipes.learners import make_learner
 
     config, steps = parts.config, 1
@@ -192,7 +192,7 @@ def _seconds_of_update(learner: Any, shape: Any) -> float:
 
 
 def step_costs(times: dict[str, float], rows: int) -> StepCosts:
-    """Return what an env step costs when `rows` environments share a forward pass."""
+    """Return the costs of an env step if `rows` environments share a forward pass."""
     return StepCosts(
         times["step_seconds"],
         times[f"forward_{rows}_seconds"] / rows,

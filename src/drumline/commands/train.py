@@ -9,20 +9,20 @@ from drumline.commands.command_line import CommandLine, WrongUse
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """Where the run goes and what is shown of it."""
+    """Flags about the run folder and the output."""
 
     out: str | None = None
-    """The run folder itself, empty or new; by default a dated name under runs/."""
+    """The run folder, empty or new; by default a dated name under runs/."""
     quiet: bool = False
-    """Show nothing but errors."""
+    """Print nothing but errors."""
     json: bool = False
-    """One JSON object per line on stdout and nothing else there."""
+    """Print one JSON object per line and nothing else on stdout."""
     print_config: bool = False
     """Print the resolved config as JSON and stop."""
 
 
 def command(line: CommandLine) -> int:
-    """Train a policy; ends with the next command to try."""
+    """Train a policy; the last line is the next command to try."""
     names = line.names
     if line.asks_for_help and not names:
         print(_methods_page(), end="")

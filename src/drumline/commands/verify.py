@@ -1,4 +1,4 @@
-"""`drumline verify`: does a run repeat on another layout, or do two runs agree?"""
+"""`drumline verify`: repeat a run on another layout, or compare two runs."""
 
 import json
 import tempfile
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VerifyFlags:
-    """How much is repeated, and on which layout."""
+    """Flags of `drumline verify`."""
 
     updates: str = ""
-    """How many updates to repeat: a number or all; by default the first minute's."""
+    """Updates to repeat: a number or all; by default those of the run's first minute."""
     workers: int = 3
-    """Workers of the repetition."""
+    """Number of workers of the repetition."""
     pool: Literal["process", "inline"] = "process"
-    """Run the repetition in worker processes, or in this one."""
+    """Run the repetition in worker processes, or in this process."""
     trust_code: bool = False
-    """Import the code that the run folder names (two runs are compared without any)."""
+    """Import the code that the run folder names (comparing two runs imports none)."""
     quiet: bool = False
-    """Print nothing: the exit code is the answer."""
+    """Print nothing; the exit code is the answer."""
     json: bool = False
     """Print one JSON object."""
 
 
 def command(line: CommandLine) -> int:
-    """Repeat a run on another layout, or compare two; exit code 1 if they differ."""
+    """Repeat a run on another layout, or compare two runs; exit code 1 if they differ."""
     flags = line.flags("RUN | A B", {"verification": VerifyFlags()})["verification"]
     if not 1 <= len(line.names) <= 2:
         raise WrongUse("give one run to repeat or two to compare, as in: drumline verify last")
@@ -59,7 +59,7 @@ def command(line: CommandLine) -> int:
 def layout_for(
     folder: "RunFolder", workers: int, pool: Literal["process", "inline"] = "process"
 ) -> "Layout":
-    """Return the layout of a repetition: never more executors than the run has environments."""
+    """Return the layout of a repetition, with at most one executor per environment."""
     from drumline.recipes.methods import find_method
     from drumline.training.layout import ExecutorLayout
 
@@ -72,7 +72,7 @@ def layout_for(
 def verify_again(
     folder: "RunFolder", updates: int | None, layout: "Layout"
 ) -> "tuple[int, Difference | None]":
-    """Train the first updates once more on `layout`; returns how many, and what differs first."""
+    """Train the first updates again on `layout`; return their number and the first difference."""
     from drumline.commands.run import Run, resume, train
     from drumline.commands.run_document import NO_PROMISE
     from drumline.runs.fingerprints import Chain, first_difference, read_chain
@@ -91,7 +91,7 @@ def verify_again(
         read_chain(folder.fingerprints_csv) if folder.fingerprints_csv.exists() else Chain((), {})
     )
     rows = run.metrics if folder.metrics_csv.exists() else []
-    rows = [row for row in rows if row["update"] in ours.rows]  # a full disk may part the two
+    rows = [row for row in rows if row["update"] in ours.rows]  # a full disk may cut one file only
     if logged:
         rows = _whose_events_are_logged(rows, Path(logged["replay_events"]))
     if not rows:
@@ -109,19 +109,19 @@ def verify_again(
                 if update < count:
                     second = resume(second.folder, layout, total_steps=total, last_update=end)
         except Stopped as stop:
-            stop.run = None  # the repetition is gone by the time that anyone could resume it
+            stop.run = None  # the repetition's folder is deleted, so it cannot be resumed
             raise
         return count, first_difference(ours, read_chain(second.folder.fingerprints_csv))
 
 
 def _event_log(config: Any, folder: "RunFolder") -> dict[str, str]:
-    """Return how a run by the wall clock is done again: in the order of its events."""
+    """Return the flag that repeats a run of `--clock wall` in the order of its event log."""
     log = folder.path / "events.jsonl"
     return {"replay_events": str(log)} if getattr(config, "clock", "") == "wall" else {}
 
 
 def _whose_events_are_logged(rows: list[dict[str, float]], log: Path) -> list[dict[str, float]]:
-    """Return the updates that can be done again: a full disk may have cost the last events."""
+    """Return the updates that can be repeated: a full disk may have cost the last events."""
     from drumline.runs.event_log import logged_workers
 
     events = len(logged_workers(log)) if log.exists() else 0
@@ -129,7 +129,7 @@ def _whose_events_are_logged(rows: list[dict[str, float]], log: Path) -> list[di
 
 
 def updates_within(rows: list[dict[str, float]], seconds: float) -> int:
-    """Return how many updates a run made in its first `seconds`, at least one."""
+    """Return the number of updates in a run's first `seconds`, at least 1."""
     return max(1, sum(row["wall_seconds"] <= seconds for row in rows))
 
 

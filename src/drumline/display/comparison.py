@@ -1,4 +1,4 @@
-"""Runs grouped by what they share but the seed: scores with intervals, and a picture."""
+"""Groups of runs that differ only in the seed: scores with intervals, and a picture."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _POINTS = 60
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one config, each with another seed."""
+    """Runs of one config with different seeds."""
 
     label: str
     runs: tuple[RunCurve, ...]
@@ -40,10 +40,10 @@ class Score(NamedTuple):
 
 
 class Steadiness(NamedTuple):
-    """How alike the runs of a group ended, and how far they fell on the way."""
+    """Spread of the runs of a group at their end, and their falls on the way."""
 
     std: float
-    """Of the final scores."""
+    """Standard deviation of the final scores."""
     worst: float
     """The lowest final score."""
     worst_run: str
@@ -68,7 +68,7 @@ def grouped(runs: Sequence[tuple[Mapping[str, Any], RunCurve]]) -> list[Group]:
 
 
 def quantity(groups: Sequence[Group]) -> str:
-    """Return what is compared: evaluations, if every run has two or more, else training."""
+    """Return the compared quantity: evaluations, if every run has two or more, else training."""
     runs = [run for group in groups for run in group.runs]
     return "evaluation" if all(run.evaluation_mean.size > 1 for run in runs) else "training"
 
@@ -92,7 +92,7 @@ def equal_budget(groups: Sequence[Group], what: str, clock: Clock) -> float:
 
 
 def score_at(group: Group, what: str, clock: Clock, budget: float) -> Score | None:
-    """Return the score of the newest values that were known at `budget`; None before any."""
+    """Return the score over the runs' newest values known at `budget`; None before any."""
     values = np.array([_known_at(*curve_of(run, what, clock), budget) for run in group.runs])
     values = values[np.isfinite(values)]
     if not values.size:
@@ -102,7 +102,7 @@ def score_at(group: Group, what: str, clock: Clock, budget: float) -> Score | No
 
 
 def steadiness(group: Group, what: str) -> Steadiness | None:
-    """Return how steady a group is; None where no run has a score."""
+    """Return the steadiness of a group; None if no run has a score."""
     curves = [(run.label, curve_of(run, what, "env_steps")[1]) for run in group.runs]
     curves = [(label, scores) for label, scores in curves if scores.size]
     if not curves:
@@ -145,7 +145,7 @@ def comparison_figure(groups: Sequence[Group]) -> "Figure":
         axes.set_xlabel(label)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-        if clock == "env_steps":  # seconds as they are: "600m" would be taken for minutes
+        if clock == "env_steps":  # seconds in full, because "600m" could be read as minutes
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     left.set_ylabel(f"episode return ({what})")
     figure.suptitle("interquartile mean over runs, 95 % bootstrap interval", fontweight="bold")
@@ -180,9 +180,9 @@ def _draw_group(axes: Any, group: Group, what: str, clock: Clock, color: str) ->
 
 
 def _grid(begins: Sequence[float], ends: Sequence[float]) -> list[float]:
-    """Return where a group is drawn: from its first run's begin to its last one's end.
+    """Return the x values of a group: from its first run's begin to its last run's end.
 
-    Where all runs are there at once has its ends on the grid, and its share of the points.
+    The part in which all runs exist has its ends on the grid, and its share of the points.
     """
     marks = sorted({min(begins), *begins, *ends})
     whole = (max(begins), min(ends))
@@ -193,7 +193,7 @@ def _grid(begins: Sequence[float], ends: Sequence[float]) -> list[float]:
 
 
 def _known_at(x: np.ndarray, y: np.ndarray, budget: float) -> float:
-    """Return the newest value: one in between would know the future."""
+    """Return the newest known value; interpolation would use the future."""
     place = int(np.searchsorted(x, budget, side="right")) - 1
     return float(y[place]) if place >= 0 else np.nan
 

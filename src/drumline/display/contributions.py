@@ -1,4 +1,4 @@
-"""What each kind of individual did for the mean: the sampled (ES) and the refined (RL)."""
+"""Contribution of each kind of individual to the mean: the sampled (ES) and the refined (RL)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Individuals:
 
 
 class Contribution(NamedTuple):
-    """What one kind of individual did in a run; means are over its individuals."""
+    """Contribution of one kind of individual in a run; means are over its individuals."""
 
     individuals: int
     fitness: float
@@ -51,17 +51,17 @@ class Contribution(NamedTuple):
     step_size: float
     accepted: float
     path_share: float
-    """Σ ‖Δμ‖ of this kind over that of all."""
+    """Σ ‖Δμ‖ of this kind over that of both kinds."""
     gain_share: float
-    """Σ p · max(f_z − f_μ, 0) of this kind over that of all; nan where nothing was gained."""
+    """Σ p · max(f_z − f_μ, 0) of this kind over that of both kinds; nan without any gain."""
     distance_moved: float
     staleness_tells: float
     idle_after: float
-    """Virtual seconds that its logical worker then waited."""
+    """Virtual seconds that its logical worker waited afterwards."""
 
 
 def read_individuals(folder: Path, label: str | None = None) -> Individuals:
-    """Read the individuals of a run; those of a warm-up are left out."""
+    """Read the individuals of a run, without those of the warm-up."""
     try:
         columns = read_columns(folder / "metrics.csv", _COLUMNS)
     except ValueError as error:
@@ -74,7 +74,7 @@ def read_individuals(folder: Path, label: str | None = None) -> Individuals:
 
 
 def contribution(individuals: Individuals, kind: str) -> Contribution:
-    """Return what the individuals of a kind did; means of none are nan."""
+    """Return the contribution of a kind; a mean over no individuals is nan."""
     columns = individuals.columns
     mine = columns["kind"] == KINDS[kind]
     gains = columns["step_size"] * np.maximum(columns["improvement_over_mean"], 0.0)
@@ -139,14 +139,14 @@ def contributions_figure(
     name = (
         runs[0].label if len(runs) == 1 else f"{len(runs)} runs; thin: one run, thick: their mean"
     )
-    words = title or f"What ES and RL individuals do for the mean: {name}"
+    words = title or f"Contribution of ES and RL individuals to the mean: {name}"
     figure.suptitle(words, fontweight="bold")
     figure.legend(handles, labels, loc="outside lower center", ncols=1, frameon=False)
     return figure
 
 
 def _idle_after(columns: dict[str, np.ndarray]) -> np.ndarray:
-    """Return how long a worker waited after each individual: what it says before its next one."""
+    """Return the wait after each individual, which its logical worker reports with the next one."""
     after = np.full(columns["kind"].size, np.nan)
     for worker in np.unique(columns["logical_worker"]):
         (rows,) = np.nonzero(columns["logical_worker"] == worker)
@@ -182,7 +182,7 @@ def _draw_mean(axes: "Axes", runs: Sequence[Individuals], x: Clock, edges: np.nd
 
 
 def _drawn(axes: "Axes") -> bool:
-    """Whether anything drawn is above 0."""
+    """Whether any drawn value is above 0."""
     return any(np.any(np.asarray(line.get_ydata()) > 0.0) for line in axes.lines)
 
 
@@ -193,7 +193,7 @@ def _draw_line(axes: "Axes", x: np.ndarray, y: np.ndarray, **style: object) -> N
 
 
 def _binned(x: np.ndarray, y: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the mean of y in each bin of x; nan where there is none."""
+    """Return the mean of y in each bin of x; nan for an empty bin."""
     known = np.isfinite(y)
     place = np.searchsorted(edges, x[known], side="right") - 1
     count = np.bincount(place, minlength=edges.size - 1)

@@ -1,4 +1,4 @@
-"""Which display a run gets."""
+"""The choice of a run's display."""
 
 from collections.abc import Mapping
 from typing import TextIO
@@ -13,7 +13,7 @@ Display = LiveDashboard | PlainLines | JsonLines | Silent
 def choose_display(
     stream: TextIO, *, quiet: bool, json: bool, environ: Mapping[str, str]
 ) -> Display:
-    """Return JSON lines or nothing where asked for, else what the stream can show.
+    """Return JSON lines or no display if asked for, else the best that the stream can show.
 
     NO_COLOR (no-color.org: set and not empty) and TERM=dumb mean plain lines.
     """

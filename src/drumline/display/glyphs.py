@@ -1,4 +1,4 @@
-"""Numbers as few characters: sparklines, bars, counts and durations."""
+"""Numbers in few characters: sparklines, bars, counts and durations."""
 
 import math
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ def duration(seconds: float | None) -> str:
 
 
 def score(value: float | None) -> str:
-    """Return a return with as many digits as its size needs.
+    """Return an episode return with digits according to its size.
 
     >>> score(2412.34), score(-0.51234), score(12345.6), score(None)
     ('2412.3', '-0.512', '12346', '-')

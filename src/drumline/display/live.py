@@ -13,10 +13,10 @@ _COST_SHARE = 0.02  # the driver shares its cores with the workers
 
 
 class LiveDashboard:
-    """Redraws in place at most four times a second; messages scroll away above it."""
+    """Dashboard that is redrawn at most four times a second; messages scroll away above it."""
 
     def __init__(self, stream: TextIO, *, unicode: bool = True):
-        # rich costs 0.1 s, which only a terminal has to pay.
+        # Importing rich costs 0.1 s, which only a terminal needs.
         from rich.console import Console
         from rich.live import Live
 
@@ -28,7 +28,7 @@ class LiveDashboard:
         self._next_draw = -math.inf
 
     def start(self, title: RunTitle) -> None:
-        """Hide the cursor and begin to draw; `close` must follow, whatever happens."""
+        """Hide the cursor and begin to draw; `close` must follow, even after an exception."""
         self._title = title
         self._console.print(
             f"run folder: {title.folder}", style="dim", markup=False, soft_wrap=True
@@ -36,7 +36,7 @@ class LiveDashboard:
         self._live.start()
 
     def due(self) -> bool:
-        """Return whether `update` would draw now; the state need not be built before."""
+        """Return whether `update` would draw now, so that the state is built only then."""
         return time.perf_counter() >= self._next_draw
 
     def update(self, state: DisplayState) -> None:
@@ -50,7 +50,7 @@ class LiveDashboard:
         self._console.print(text, style="yellow", markup=False)
 
     def close(self, summary: Sequence[str] = ()) -> None:
-        """Draw the last state, give the cursor back and print the summary below; may come twice."""
+        """Draw the last state, restore the cursor, print the summary; may be called twice."""
         try:
             if self._pending is not None and self._live.is_started:
                 self._draw(self._pending)
@@ -88,7 +88,7 @@ class LiveDashboard:
             subtitle_align="right",
             border_style="dim",
         )
-        # The cursor waits on a line of its own: the ^C that a terminal echoes there wraps nothing.
+        # The cursor waits on a line of its own, so that a ^C echoed there wraps no line.
         return Group(panel, "")
 
     def _subtitle(self) -> str:

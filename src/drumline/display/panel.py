@@ -1,4 +1,4 @@
-"""The rows of the live dashboard: a state and a size in, labelled lines out."""
+"""The rows of the live dashboard: labelled lines from a state and a size."""
 
 import math
 import statistics
@@ -14,7 +14,7 @@ _MOST_WORKER_LINES = 6
 
 
 class Row(NamedTuple):
-    """One line: a dim label, what is drawn in colour, and the words after it."""
+    """One line: a dim label, a coloured drawing, and words."""
 
     label: str
     drawing: str
@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
 
 def rows(state: DisplayState, width: int, height: int, *, unicode: bool = True) -> list[Row]:
-    """Return the lines of one moment; nothing is wider than `width` (labels excluded)."""
+    """Return the lines of one state, each at most `width` wide (labels excluded)."""
     lines = [
         *_returns(state, width, unicode),
         *_progress(state, width, unicode),

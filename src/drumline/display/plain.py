@@ -12,7 +12,7 @@ from drumline.display.state import DisplayState, RunTitle
 
 
 class ReaderGone(BrokenPipeError):
-    """Nobody reads what is printed any more, as behind `| head`."""
+    """The reader of the output has closed the pipe, as `| head` does."""
 
 
 class PlainLines:
@@ -25,12 +25,12 @@ class PlainLines:
         self._pending: DisplayState | None = None
 
     def start(self, title: RunTitle) -> None:
-        """Say what runs, and where its folder is."""
+        """Print the run's title and its folder."""
         self._print(f"{title.method} on {title.env_id}, seed {title.seed}, {title.layout}")
         self._print(f"run folder: {title.folder}")
 
     def due(self) -> bool:
-        """Return whether `update` would print now; the state need not be built before."""
+        """Return whether `update` would print now, so that the state is built only then."""
         return time.perf_counter() >= self._next_line
 
     def update(self, state: DisplayState) -> None:
@@ -40,11 +40,11 @@ class PlainLines:
             self._line(state)
 
     def message(self, text: str) -> None:
-        """Print a line that must not be missed."""
+        """Print a message at once."""
         self._print(text)
 
     def close(self, summary: Sequence[str] = ()) -> None:
-        """Print the last state, if it is not out yet, and the summary."""
+        """Print the last state, unless it was printed, and the summary."""
         if self._pending is not None:
             self._line(self._pending)
         for line in summary:
@@ -61,7 +61,7 @@ class PlainLines:
 
 
 class JsonLines:
-    """One JSON object per update and per evaluation; what is not finite is null."""
+    """One JSON object per update and per evaluation; a number that is not finite is null."""
 
     def __init__(self, stream: TextIO, others: TextIO | None = None):
         self._stream = stream
@@ -69,14 +69,14 @@ class JsonLines:
         self._printed: tuple[int, float | None] | None = None
 
     def start(self, title: RunTitle) -> None:
-        """Print nothing: every object stands for an update."""
+        """Print nothing: every object is an update or an evaluation."""
 
     def due(self) -> bool:
-        """Return True: a reader gets every update."""
+        """Return True: the reader gets every update."""
         return True
 
     def update(self, state: DisplayState) -> None:
-        """Print one object if there is news; of the return curve only its newest value."""
+        """Print one object per new update, with the newest value of the return curve."""
         news = (state.update, state.evaluation_mean)
         if news == self._printed:
             return
@@ -96,13 +96,13 @@ class JsonLines:
 
 
 class Silent:
-    """Shows nothing; errors reach the caller as exceptions."""
+    """No output; errors reach the caller as exceptions."""
 
     def start(self, title: RunTitle) -> None:
         """Do nothing."""
 
     def due(self) -> bool:
-        """Return False: no state need ever be built."""
+        """Return False: no state need be built."""
         return False
 
     def update(self, state: DisplayState) -> None:
@@ -123,7 +123,7 @@ def _print_line(text: str, stream: TextIO) -> None:
 
 
 def plain_line(state: DisplayState) -> str:
-    """Return one moment of a run as one line."""
+    """Return the state of a run as one line."""
     steps = count(state.env_steps)
     if state.total_steps:
         share = min(1.0, state.env_steps / state.total_steps)
@@ -146,5 +146,5 @@ def _finite(value: Any) -> Any:
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_finite(item) for item in value]
-    value = value.item() if hasattr(value, "item") else value  # NumPy's scalars are no JSON
+    value = value.item() if hasattr(value, "item") else value  # JSON does not take NumPy's scalars
     return None if isinstance(value, float) and not math.isfinite(value) else value

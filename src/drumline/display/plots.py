@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with every kind of colour blindness; its yellow is too pale.
+# Okabe and Ito's palette, for every kind of colour blindness; their yellow is too pale.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GRAY = "#555555"
@@ -22,7 +22,7 @@ Clock = Literal["env_steps", "wall_seconds"]
 
 @dataclass(frozen=True)
 class Reference:
-    """A published score to compare with; with `env_steps` a point, without a line."""
+    """A published score for comparison; with `env_steps` a point, else a line."""
 
     label: str
     score: float
@@ -88,7 +88,7 @@ def _draw_run(axes: "Axes", run: RunCurve, x: Clock, color: str, marker: str) ->
     points = run.evaluation_env_steps if x == "env_steps" else run.evaluation_wall_seconds
     mean, error = run.evaluation_mean, np.nan_to_num(run.evaluation_standard_error)
     axes.fill_between(points, mean - error, mean + error, color=color, alpha=0.2, linewidth=0)
-    # Above the training of every run, drawn before it or after.
+    # Above the training curves of all runs, whatever the order of drawing.
     axes.plot(
         points,
         mean,
@@ -117,7 +117,7 @@ def _draw_reference(axes: "Axes", reference: Reference, x: Clock) -> None:
 
 
 def _legend(figure: "Figure", axes: "Axes", evaluated: bool) -> None:
-    """One entry a run, and what the two kinds of line mean; below the axes, never on the data."""
+    """Draw one entry per run and the meaning of both kinds of line, below the axes."""
     from matplotlib.lines import Line2D
 
     handles, labels = axes.get_legend_handles_labels()
@@ -139,7 +139,7 @@ def _dress(axes: "Axes", x: Clock, title: str) -> None:
     axes.set_ylabel("episode return")
     axes.set_title(title, loc="left", fontweight="bold")
     if x == "env_steps":
-        # "2.5M", not "2.5" with "1e6" in a corner.
+        # "2.5M", instead of "2.5" with "1e6" in a corner.
         formatter: Any = EngFormatter(sep="")
         axes.xaxis.set_major_formatter(formatter)
     axes.grid(alpha=0.25)

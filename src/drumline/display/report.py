@@ -1,4 +1,4 @@
-"""One HTML page about one or several runs: no script, nothing from elsewhere."""
+"""One HTML page about one or several runs, without scripts and without other files."""
 
 import base64
 import io
@@ -48,7 +48,7 @@ font-weight:700}.open::before{content:"– ";color:#777;font-weight:700}
 
 
 class Check(NamedTuple):
-    """One fact about the promise of a run; `holds` is None where nothing was checked."""
+    """One fact about the promise of a run; `holds` is None if it was not checked."""
 
     holds: bool | None
     words: str
@@ -56,16 +56,16 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """A run with what was checked about it."""
+    """A run with the facts that were checked about it."""
 
     folder: RunFolder
     document: Mapping[str, Any]
-    """Its config.json, with settings that came after it was made."""
+    """Its config.json, with defaults for settings that are newer than the run."""
     checks: tuple[Check, ...]
 
 
 def report_page(runs: Sequence[ReportedRun], command: str) -> str:
-    """Return the page; `command` is what made it."""
+    """Return the page; `command` is the command that makes it."""
     if not runs:
         raise ValueError("no runs to report")
     curves = [read_run(run.folder.path) for run in runs]
@@ -80,7 +80,7 @@ def report_page(runs: Sequence[ReportedRun], command: str) -> str:
         _section("Outcome", _outcome(runs, curves)),
         _section("Curves", _curves(curves, groups)),
         _section("Groups", _groups(groups) if len(runs) > 1 else ""),
-        _section("What either kind of individual did", _contributions(runs)),
+        _section("Contribution of either kind of individual", _contributions(runs)),
         _section("The promise", "".join(_promise(run) for run in runs)),
         _section("Settings", _settings([d["config"] for d in documents], runs)),
         _section("Machine", _machine(documents, runs)),
@@ -170,15 +170,17 @@ def _contributions(runs: Sequence[ReportedRun]) -> str:
     for run in runs:
         try:
             found.append(read_individuals(run.folder.path))
-        except ValueError:  # another method's, or still warming up
+        except ValueError:  # another method's column, or a run in its warm-up
             continue
     if not found:
         return ""
-    return _picture(contributions_figure(found), "what ES and RL individuals did for the mean")
+    return _picture(
+        contributions_figure(found), "contribution of ES and RL individuals to the mean"
+    )
 
 
 def _promise(run: ReportedRun) -> str:
-    promise = str(run.document.get("promise", "nothing is known of a promise"))
+    promise = str(run.document.get("promise", "the run folder states no promise"))
     checks = "".join(
         f'<li class="{"open" if check.holds is None else "yes" if check.holds else "no"}">'
         f"{escape(check.words)}</li>"
@@ -189,7 +191,7 @@ def _promise(run: ReportedRun) -> str:
 
 
 def _settings(configs: Sequence[Mapping[str, Any]], runs: Sequence[ReportedRun]) -> str:
-    """What all runs share, once; what differs, run by run."""
+    """Return the table of settings: the common ones once, the others per run."""
     names = list(dict.fromkeys(name for config in configs for name in config))
     shared = [n for n in names if all(n in c and c[n] == configs[0].get(n) for c in configs)]
     differing = [name for name in names if name not in shared]
@@ -244,7 +246,7 @@ def _value(value: Any) -> str:
 
 
 def _picture(figure: "Figure", words: str) -> str:
-    """Return a figure as an image in the page: its names cannot meet those of another one."""
+    """Return a figure as an image in the page, so that names inside it cannot clash."""
     import matplotlib as mpl
 
     data = io.BytesIO()

@@ -15,7 +15,7 @@ _EVALUATIONS = ("env_steps", "mean", "standard_error")
 
 @dataclass(frozen=True)
 class RunCurve:
-    """One run as a plot sees it: training `[N]` and evaluation `[M]` against two clocks."""
+    """Data of one run's curves: training `[N]` and evaluation `[M]` against two clocks."""
 
     label: str
     env_steps: np.ndarray
@@ -28,9 +28,9 @@ class RunCurve:
 
 
 def read_run(folder: Path, label: str | None = None) -> RunCurve:
-    """Read metrics.csv and, if it is there, evaluations.csv; a torn last row is left out.
+    """Read metrics.csv and, if present, evaluations.csv; an incomplete last row is left out.
 
-    Evaluations carry no clock of their own: theirs is the training's at the same env steps.
+    Evaluations have no clock of their own: theirs is the training's at the same env steps.
     """
     metrics = read_columns(folder / "metrics.csv", _METRICS)
     env_steps, wall_seconds, returns = (metrics[name] for name in _METRICS)
@@ -52,7 +52,7 @@ def read_run(folder: Path, label: str | None = None) -> RunCurve:
 
 
 def last_evaluation(folder: Path) -> list[float]:
-    """Return the returns of the newest evaluation; none where there is no evaluation yet."""
+    """Return the returns of the newest evaluation; empty before the first one."""
     path = folder / "evaluations.csv"
     if not path.exists():
         return []
@@ -61,7 +61,7 @@ def last_evaluation(folder: Path) -> list[float]:
 
 
 def read_columns(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Read the named columns of a CSV file; an empty cell is nan, a torn last row is left out."""
+    """Read columns of a CSV file; an empty cell is nan, an incomplete last row is left out."""
     try:
         reader = csv.DictReader(whole_lines(path))
         rows, columns = list(reader), reader.fieldnames or ()

@@ -1,4 +1,4 @@
-"""What a display shows, and how speeds are computed from what was counted."""
+"""State of a display, and speeds from counts."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RunTitle:
-    """What stays the same while a run is shown."""
+    """Facts that stay constant while a run is shown."""
 
     method: str
     env_id: str
     seed: int
     layout: str
-    """Who works, in words: `2 workers`."""
+    """The processes that work, in words: `2 workers`."""
     folder: str
 
 
 @dataclass(frozen=True)
 class DisplayState:
-    """Everything that a display shows about one moment of a run.
+    """Facts about one moment of a run, for a display.
 
     Sequences may be the driver's own lists: a display reads them during `update` only.
     """
@@ -45,11 +45,11 @@ class DisplayState:
     update_share: float
     """Share of a generation's time spent in the update, 0 to 1."""
     update_skipped: int
-    """Updates that took no step because all returns were equal."""
+    """Updates without a step, because all returns were equal."""
 
 
 class Throughput:
-    """Speeds and remaining time from samples of (env_steps, perf_counter).
+    """Speeds and remaining time from samples of (env_steps, perf_counter seconds).
 
     The first sample is the start, so a resumed run counts only the steps of its own process.
     """
@@ -60,7 +60,7 @@ class Throughput:
         self._first: tuple[float, int] | None = None
 
     def add(self, env_steps: int, seconds: float) -> None:
-        """Take a sample; one just outside the window is kept, so that long updates have a rate."""
+        """Add a sample; one just outside the window is kept, so that long updates have a rate."""
         if self._first is None:
             self._first = (seconds, env_steps)
         samples = self._samples
@@ -77,7 +77,7 @@ class Throughput:
         return _rate(self._first, self._samples[-1]) if self._first else 0.0
 
     def eta_seconds(self, total_steps: int | None) -> float | None:
-        """Return the seconds to `total_steps` at the whole run's speed, which jumps about less."""
+        """Return the seconds to `total_steps` at the whole run's speed, which varies less."""
         rate = self.whole_run()
         if total_steps is None or rate <= 0:
             return None

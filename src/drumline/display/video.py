@@ -1,4 +1,4 @@
-"""Episodes to look at: in a window, or as a film, also on a machine without a display."""
+"""Episodes to watch: in a window, or as a film, also on a machine without a display."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ _PACKAGES = "Debian and Ubuntu: apt install libegl1 for egl, libosmesa6 for osme
 
 
 class VideoError(RuntimeError):
-    """Frames could not be drawn or written: one sentence that says what to set or install."""
+    """Frames could not be drawn or written: one sentence with the cure."""
 
 
 class Shown(NamedTuple):
@@ -27,25 +27,25 @@ class Shown(NamedTuple):
     lengths: tuple[int, ...]
     """Agent decisions."""
     closed: bool = False
-    """Whether the window was closed before the last episode's end; it is not counted."""
+    """Whether the user closed the window before an episode's end; that episode is not counted."""
 
 
 def display_available(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
-    """Return whether a window can be opened here, as far as the environment tells."""
+    """Return whether a window can be opened here, according to the environment variables."""
     if platform.startswith(("win", "darwin")):
         return True
     return bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
 
 
 def choose_offscreen_backend(environ: MutableMapping[str, str]) -> str | None:
-    """Set MUJOCO_GL to a backend that works and return it; to be called before MuJoCo is imported.
+    """Set MUJOCO_GL to a backend that works and return it; call it before importing MuJoCo.
 
-    None where there is a display, the user has chosen, or none works. Each backend is tried in a
-    process of its own: the first one that is imported bars the way to the next, even if it fails.
+    None if there is a display, the user has chosen a backend, or none works. Each backend is tried
+    in a process of its own, because the first one imported prevents all others, even if it fails.
     """
     if display_available(environ):
         return None
-    environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame complains about the missing display
+    environ.setdefault("SDL_VIDEODRIVER", "dummy")  # silences pygame about the missing display
     environ.setdefault("SDL_AUDIODRIVER", "dummy")
     if environ.get("MUJOCO_GL"):
         return None
@@ -67,7 +67,7 @@ def record_episodes(
 ) -> Shown:
     """Write episodes of a Gymnasium environment with `render_mode="rgb_array"` as one mp4.
 
-    A frame for every observation; `begin(number, seed)` is called before each episode's reset.
+    There is one frame per observation. `begin(number, seed)` is called before each episode's reset.
     """
     if env.render_mode != "rgb_array":
         raise VideoError(f'the environment must be made with render_mode="rgb_array": {env}')
@@ -77,11 +77,11 @@ def record_episodes(
 
         def draw() -> bool:
             frame = _frame(env)
-            if not writers:  # only now: without a first frame there is to be no file
+            if not writers:  # only now, so that there is no file without a first frame
                 writers.append(stack.enter_context(_writer(out, env)))
             try:
                 writers[0].append_data(frame)
-            except OSError as error:  # imageio's has no errno, and ffmpeg's whole output in it
+            except OSError as error:  # imageio's OSError has no errno, but all of ffmpeg's output
                 problem = f"cannot write {out}: ffmpeg gave up (is the disk full?)"
                 raise VideoError(problem) from error
             return False
@@ -145,17 +145,17 @@ def _writer(out: Path, env: Any) -> Any:
     from imageio import v2 as imageio
 
     fps = env.metadata.get("render_fps", 30)
-    # Frames are made even below; blocks of 16, imageio's default, would rescale them and warn.
+    # Frames already have even sides; imageio's default, blocks of 16, would rescale them and warn.
     return imageio.get_writer(
         out, format="FFMPEG", mode="I", fps=fps, codec="libx264", quality=8, macro_block_size=1
     )
 
 
 def _frame(env: Any) -> np.ndarray:
-    """Draw one frame, with even sides, which the codec needs."""
+    """Draw one frame and make its sides even, as the codec needs them."""
     try:
         frame = env.render()
-    except Exception as error:  # OpenGL fails with whatever type its binding has
+    except Exception as error:  # the type of an OpenGL error depends on its binding
         reason = " ".join(str(error).split()) or type(error).__name__
         raise VideoError(
             f"{env.unwrapped.__class__.__name__} cannot draw ({reason}); without a display set "
@@ -169,7 +169,7 @@ def _frame(env: Any) -> np.ndarray:
 
 
 def _backend_works(backend: str, environ: Mapping[str, str]) -> bool:
-    # What Gymnasium does, too: MuJoCo's context, made current and drawn into.
+    # As Gymnasium does: MuJoCo's context is made current and drawn into.
     code = (
         f"from mujoco.{backend} import GLContext; import mujoco as m; "
         "context = GLContext(64, 64); context.make_current(); "

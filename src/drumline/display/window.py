@@ -1,7 +1,7 @@
-"""Whether the window that an environment draws itself was closed: by its button, by q, by Esc.
+"""Window: whether the user has closed an environment's window, by its button, q or Esc.
 
-Gymnasium's pygame windows ignore all three, and its MuJoCo window draws on after it has been
-destroyed, which ends the process. pygame and glfw are found where the environment imported them.
+Gymnasium's pygame windows ignore all three. Its MuJoCo window draws on after it has been destroyed,
+which ends the process. pygame and glfw are taken from the modules that the environment imported.
 """
 
 import sys
@@ -17,7 +17,7 @@ class Window:
         self._closed = False
 
     def closed(self) -> bool:
-        """Return whether it was closed; to be asked after every reset and step."""
+        """Return whether it was closed; call it after every reset and step."""
         self._closed = self._closed or _closed_by_pygame()
         viewer = getattr(
             getattr(self._environment.unwrapped, "mujoco_renderer", None), "viewer", None
@@ -38,10 +38,10 @@ class Window:
                 keys_of_viewer(window, key, scancode, action, mods)
 
         def close(window: Any) -> None:
-            # The viewer must not see it: it would destroy the window and then draw into it.
+            # The viewer must not see the key: it would destroy the window and then draw into it.
             glfw.set_window_should_close(window, False)
             self._closed = True
-            viewer._paused = False  # or `step` would not return
+            viewer._paused = False  # else `step` would not return
 
         glfw.set_key_callback(viewer.window, key)
         glfw.set_window_close_callback(viewer.window, close)

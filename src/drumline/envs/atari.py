@@ -1,7 +1,8 @@
-"""Atari through Gymnasium: the usual preprocessing, as EnvPool has it built in.
+"""Atari through Gymnasium, with the same preprocessing as EnvPool.
 
 84 × 84 grey frames, the brighter of the last two of four, up to 30 no-ops at the start, stacks of
-four. Nothing presses fire, and actions stick with the probability that the id itself names (0.25).
+four. Fire is never pressed automatically. Actions are repeated with the probability that the id
+itself names (0.25).
 """
 
 import importlib
@@ -14,7 +15,7 @@ _FRAMES = 4
 
 
 def register(env_id: str) -> None:
-    """Tell Gymnasium the ids that `ale-py` brings."""
+    """Register the ids of `ale-py` with Gymnasium."""
     import gymnasium
 
     try:
@@ -31,7 +32,7 @@ def register(env_id: str) -> None:
 
 
 def make(known: Any, options: dict[str, Any]) -> Environment:
-    """Return the environment of a registered id with its frames chosen, shrunk and stacked."""
+    """Return the environment of a registered id with its frames selected, resized and stacked."""
     import gymnasium
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 

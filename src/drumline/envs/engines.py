@@ -1,7 +1,8 @@
-"""EnvPool behind Gymnasium's single-environment calls: one pool per episode, seeded at creation.
+"""EnvPool behind Gymnasium's single-environment interface: one pool per episode.
 
 EnvPool ignores `reset(seed=…)`: its seed is fixed when a pool is made. An episode that is a
-function of its seed is therefore a new pool; benchmarks/results/envpool_creation.csv has its price.
+function of its seed is therefore a new pool; its cost is in
+benchmarks/results/envpool_creation.csv.
 """
 
 import warnings
@@ -46,7 +47,7 @@ class EnvPoolEnvironment:
         )
         self._pool = self._held.pool
         with warnings.catch_warnings():
-            # It builds its spaces when first asked, with float64 bounds for float32: Gymnasium
+            # EnvPool builds its spaces at first use, with float64 bounds for float32: Gymnasium
             # would warn in every episode.
             warnings.filterwarnings("ignore", message=".*precision lowered by casting")
             _ = self._pool.observation_space, self._pool.action_space

@@ -1,7 +1,7 @@
-"""One EnvPool as lanes: next-step autoreset hidden, ends told apart, restored by replay.
+"""One EnvPool as lanes: its autoreset steps are hidden, and lanes are restored by replay.
 
-A pool's seeds are fixed when it is made, one per environment; an environment's stream does not
-depend on which others share its pool. Arrays that the pool returns are never written by it again.
+A pool's seeds are fixed when it is made, one per environment. An environment's stream does not
+depend on the other environments of its pool. A pool never writes again to arrays that it returned.
 """
 
 import warnings
@@ -25,8 +25,11 @@ from drumline.envs.lanes import (
 from drumline.envs.make import EnvironmentProblem, EnvironmentSpec
 
 _LIMIT_COUNTED_HERE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
-"""Families that know no other time limit than the pool's. The pool calls a termination at the
-limit a truncation; with a limit one later and the count here the two can be told apart."""
+"""Families without a time limit besides the pool's.
+
+Such a pool calls a termination at the limit a truncation. With the pool's limit one step later, and
+the true limit counted here, the two can be told apart.
+"""
 
 
 class EnvPoolLanes:
@@ -82,7 +85,7 @@ class EnvPoolLanes:
         fields: list[str] = list(known._state_keys)
         seen = [name for name in fields if name == "obs" or name.startswith("obs:")]
         self._fields = [fields.index(name) for name in (*seen, "reward", "done", "trunc")]
-        # an Atari pool calls a life lost or a game over at the time limit a truncation
+        # an Atari pool marks a lost life or a game over at the time limit as a truncation
         self._tells_lives = "info:lives" in fields
         if self._tells_lives:
             self._life_fields = fields.index("info:lives"), fields.index("info:terminated")
@@ -105,7 +108,7 @@ class EnvPoolLanes:
         return self._anew(renewal)
 
     def step(self, lanes: np.ndarray | None, actions: np.ndarray) -> Steps:
-        """Step these lanes; those whose episode ended get their next one by a second call."""
+        """Step these lanes; after an episode's end a second call starts the lane's next episode."""
         ids = self._all if lanes is None else lanes.astype(np.int32)
         formed = self._form(actions, len(ids))
         state = self._call(ids, formed)
@@ -141,7 +144,7 @@ class EnvPoolLanes:
         return self._anew(renewal)
 
     def restore(self, histories: Sequence[LaneHistory]) -> np.ndarray:
-        """Make the histories' pool and replay them; shorter ones stop earlier."""
+        """Make the pool of the histories and replay them; shorter histories stop earlier."""
         if len(histories) != self.count:
             raise ValueError(f"{self.count} lanes take as many histories, got {len(histories)}")
         renewals = {history.renewal for history in histories}
@@ -168,7 +171,7 @@ class EnvPoolLanes:
         return observations
 
     def _skipped(self, observations: np.ndarray, lane: int, history: LaneHistory) -> LaneHistory:
-        """Go to a lane's running episode by resets alone; returns what is left to replay.
+        """Move to a lane's running episode by resets alone; return the actions left to replay.
 
         A football episode is a function of its pool's seed and its number (measured).
         """
@@ -208,7 +211,7 @@ class EnvPoolLanes:
         self._pool = self._held.pool
 
     def _call(self, ids: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
-        # what `step` does without its dictionaries, which cost as much as 16 steps of CartPole
+        # the pool's `step` without its dictionaries, which cost as much as 16 steps of CartPole
         self._pool._send([ids, ids, actions])
         return self._pool._recv()
 
@@ -226,7 +229,7 @@ class EnvPoolLanes:
         return observations if self._football is None else self._football.start(ids, observations)
 
     def _next_episode(self, ids: np.ndarray, actions: np.ndarray, done: np.ndarray) -> np.ndarray:
-        """Return first observations: the pool resets who is done, and the others when told."""
+        """Return first observations. The pool resets ended lanes itself; a call resets others."""
         self.episode[ids] += 1
         if done.all():
             return self._started(ids, self._call(ids, actions))
@@ -239,7 +242,7 @@ class EnvPoolLanes:
         return first
 
     def _lost(self, ids: np.ndarray, state: list[np.ndarray]) -> np.ndarray:
-        """Return whose game is over or, where a life is an episode, whose life was lost."""
+        """Return the lanes whose game is over or, if a life is an episode, whose life was lost."""
         lives, game_over = (state[field] for field in self._life_fields)
         lost = game_over.astype(bool)
         if self._life_ends:
@@ -249,7 +252,7 @@ class EnvPoolLanes:
 
 
 def _limit_counted_here(known: Any) -> int:
-    """Return the time limit of this pool if it is counted here, 0 if the pool's flag is used."""
+    """Return the time limit of this pool if it is counted here; 0 if the pool's flag is used."""
     family = type(known).__mro__[1].__module__
     if not any(name in family for name in _LIMIT_COUNTED_HERE):
         return 0

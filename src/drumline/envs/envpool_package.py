@@ -1,4 +1,4 @@
-"""EnvPool, which not every machine has and which does not make every id."""
+"""The EnvPool package, which may be missing, and its list of environments."""
 
 import difflib
 import importlib
@@ -7,11 +7,11 @@ from typing import Any
 from drumline.envs.make import INSTALL_ENVPOOL, EnvironmentProblem
 
 _NO_LIMIT = 2**31 - 1
-"""What EnvPool writes where episodes have no limit; it takes nothing greater."""
+"""EnvPool's number for episodes without a limit; the greatest that it accepts."""
 
 
 def envpool_with(env_id: str) -> Any:
-    """Return the package, untyped because it has no stubs; raises if it cannot make `env_id`."""
+    """Return the package, untyped for want of stubs; raises if it cannot make `env_id`."""
     try:
         envpool = importlib.import_module("envpool")
     except ImportError as error:
@@ -30,7 +30,7 @@ def envpool_with(env_id: str) -> Any:
 
 
 def known_spec(envpool: Any, env_id: str, options: dict[str, Any]) -> Any:
-    """Return what EnvPool says of an environment; raises if it refuses an option or has players."""
+    """Return EnvPool's spec of an environment; raises for a refused option or several players."""
     try:
         known = envpool.make_spec(env_id, **options)
     except Exception as error:
@@ -44,11 +44,11 @@ def known_spec(envpool: Any, env_id: str, options: dict[str, Any]) -> Any:
 
 
 def time_limit(known: Any) -> int:
-    """Return after how many steps EnvPool cuts an episode; 0: never."""
+    """Return the number of steps after which EnvPool cuts an episode; 0: never."""
     limit = int(getattr(known.config, "max_episode_steps", 0) or 0)
     return 0 if limit >= _NO_LIMIT else limit
 
 
 def cannot_make(env_id: str, error: Exception) -> EnvironmentProblem:
-    """Return in one sentence what EnvPool said of an environment or of its options."""
+    """Return one sentence with EnvPool's error about an environment or its options."""
     return EnvironmentProblem(f"EnvPool cannot make {env_id!r}: {type(error).__name__}: {error}")

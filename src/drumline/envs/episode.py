@@ -1,4 +1,4 @@
-"""One episode: the hot loop of every method that evaluates whole episodes."""
+"""One episode: the inner loop of every method that evaluates whole episodes."""
 
 import hashlib
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from drumline.envs.make import Environment
 from drumline.protocols import Policy
 
 NOISE_BLOCK = 128
-"""Steps of action noise drawn at once: short episodes must not pay for long ones."""
+"""Steps of action noise drawn at once; a small block keeps short episodes cheap."""
 WITHDRAWN_EVERY = 64
 
 
@@ -19,11 +19,11 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class NonFinite(RuntimeError):
-    """An environment or policy put out NaN or ±∞; says where, so that it can be repeated alone."""
+    """An environment or policy returned NaN or ±∞; the message names episode and step."""
 
 
 def storable(reward: float) -> bool:
-    """Return whether float32 holds a reward as a finite number: a replay keeps it so.
+    """Return whether a reward is finite in float32, the replay's dtype.
 
     >>> storable(-3.5), storable(1e39), storable(float("nan"))
     (True, False, False)
@@ -32,7 +32,7 @@ def storable(reward: float) -> bool:
 
 
 class Episode(NamedTuple):
-    """What an episode returned; `length` counts agent decisions."""
+    """Result of an episode; `length` counts agent decisions."""
 
     episode_return: float
     sign_return: float
@@ -67,7 +67,7 @@ class EpisodeLoop:
     ) -> Episode:
         """Run from `reset(seed)` to the end, to `limit` decisions, or until withdrawn.
 
-        `noise` draws a block `[128, A]` of action noise, a row a step.
+        `noise` draws a block `[128, A]` of action noise, one row per step.
         """
         step, output, to_action = self._environment.step, self._output, self._to_action
         observation, _ = self._environment.reset(seed=seed)

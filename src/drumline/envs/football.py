@@ -1,10 +1,12 @@
-"""Google Research Football's checkpoint reward, rebuilt from what EnvPool shows (goals only).
+"""Google Research Football's checkpoint reward, computed from EnvPool's minimaps.
 
-The game pays 0.1 for each of ten distances to the opponent's goal that the ball first comes
-within while the own team owns it, and what is left of the ten when a goal is scored (Kurach et
-al. 2020, "scoring, checkpoints"). The ball is read from the 72 × 96 minimap: its place is the
-centre of a pixel, within ±0.0105 in length and ±0.0062 in width of the pitch's own units.
-EnvPool does not say which player is active, so any owner of the own team counts.
+EnvPool itself rewards goals only. The checkpoint reward pays 0.1 for each of ten distances to the
+opponent's goal that the ball first comes within while the own team owns it. A goal pays the rest of
+the ten (Kurach et al. 2020, "scoring, checkpoints").
+
+The ball is read from the 72 × 96 minimap: its place is the centre of a pixel, within ±0.0105 in
+length and ±0.0062 in width of the pitch's own units. EnvPool does not say which player is active,
+so any owner of the own team counts.
 """
 
 import numpy as np
@@ -32,7 +34,7 @@ def checkpoints_within(distance: np.ndarray) -> np.ndarray:
 
 
 def no_checkpoints(env_id: str) -> str:
-    """Return what is said of environments that have none."""
+    """Return the message for environments without checkpoints."""
     return (
         f"--reward scoring-checkpoints is for EnvPool's gfootball/… ids, not for {env_id!r}; "
         "leave the flag away"
@@ -40,19 +42,19 @@ def no_checkpoints(env_id: str) -> str:
 
 
 class Checkpoints:
-    """How many checkpoints each lane's running episode has collected."""
+    """Number of checkpoints that each lane's running episode has collected."""
 
     def __init__(self, count: int):
         self._collected = np.zeros(count, np.int64)
 
     def start(self, lanes: np.ndarray) -> None:
-        """Forget these lanes' ended episodes."""
+        """Reset the counts of these lanes, whose episodes have ended."""
         self._collected[lanes] = 0
 
     def rewards(
         self, lanes: np.ndarray, observations: np.ndarray, owner: np.ndarray, goals: np.ndarray
     ) -> np.ndarray:
-        """Return goals plus checkpoints; `owner` is the team with the ball, 0 the own one."""
+        """Return goals plus checkpoints; `owner` is the team with the ball, 0 the own team."""
         before = self._collected[lanes]
         reached = np.where(owner == 0, checkpoints_within(goal_distance(observations)), 0)
         after = np.maximum(before, np.where(goals == 1, CHECKPOINTS, reached))

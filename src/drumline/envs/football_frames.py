@@ -1,8 +1,4 @@
-"""What football networks are shown: four minimaps, as the game's own stacked observation.
-
-EnvPool returns the newest minimap alone, `[72, 96, 4]`. A stack has `[16, 72, 96]`: four frames,
-oldest first, of four planes each. An episode begins with its first frame four times.
-"""
+"""Input of football networks: stacks of four minimaps, as the game's own stacked observation."""
 
 from typing import Any
 
@@ -14,7 +10,7 @@ STACK = 4
 
 
 def is_football(env_id: str) -> bool:
-    """Return whether an EnvPool id is Google Research Football's."""
+    """Return whether an EnvPool id is one of Google Research Football's."""
     return env_id.startswith("gfootball/")
 
 
@@ -24,7 +20,7 @@ def never_freed(spec: EnvironmentSpec) -> bool:
 
 
 def stacked_space(space: Any) -> Any:
-    """Return the space of stacks of a space of minimaps."""
+    """Return the space of stacks, given the space of minimaps."""
     import gymnasium
 
     height, width, planes = space.shape

@@ -1,4 +1,4 @@
-"""Repeating each action: rewards add up, and the last observation is the one that is seen."""
+"""Repeating each action: rewards add up, and the last observation is returned."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from typing import Any
 class FrameSkip:
     """Repeat each action `count` times, or until the episode ends or `limit` frames are made.
 
-    A time limit that `count` does not divide makes the last decision a shorter one.
+    If `count` does not divide the time limit, the last decision has fewer frames.
     """
 
     def __init__(self, environment: Any, count: int, limit: int):

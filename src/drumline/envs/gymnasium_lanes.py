@@ -1,4 +1,4 @@
-"""A list of Gymnasium environments as lanes: every episode starts from a seed of its own."""
+"""A list of Gymnasium environments as lanes: every episode starts from its own seed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from drumline.envs.make import EnvironmentSpec, make_environment
 
 
 class GymnasiumLanes:
-    """Steps its environments one after the other; the time limit is counted here."""
+    """Steps its environments one after the other, and counts the time limit."""
 
     needs_renewal = False
     scores: np.ndarray | None = None
@@ -51,11 +51,11 @@ class GymnasiumLanes:
         return self._observations
 
     def step(self, lanes: np.ndarray | None, actions: np.ndarray) -> Steps:
-        """Step these lanes; where an episode ends, its lane starts the next one at once."""
+        """Step these lanes; a lane whose episode ends starts the next one at once."""
         chosen: Sequence[int] = self._all if lanes is None else lanes.tolist()
         count = len(chosen)
         formed = self._form(actions, count)
-        # Discrete environments expect an int, and index faster with it than with an array scalar
+        # Discrete environments expect an int, and index faster with it than with an array scalar.
         rows: Any = formed.tolist() if formed.ndim == 1 and formed.dtype.kind == "i" else formed
         observations = self._observations[:count]
         rewards: list[Any] = [0.0] * count
@@ -90,7 +90,7 @@ class GymnasiumLanes:
         )
 
     def renew(self, renewal: int) -> np.ndarray:
-        """Refuse: a Gymnasium episode restarts from its seed."""
+        """Raise RuntimeError: a Gymnasium episode restarts from its seed."""
         raise RuntimeError("Gymnasium lanes need no renewal (needs_renewal is False)")
 
     def restore(self, histories: Sequence[LaneHistory]) -> np.ndarray:

@@ -1,10 +1,10 @@
-"""A pool that is let go when that is safe: EnvPool's destructor may wait for a thread that left.
+"""HeldPool: a pool that is released only when its destructor cannot deadlock.
 
-One thread of each pool fills a stock of buffers: it puts one in, then looks whether it is to quit.
-The destructor tells it to and takes a buffer out. If the last steps have emptied the stock while
-that thread stood between the two, it quits, nothing is put in again, and the destructor waits for
-ever with the GIL held (EnvPool 1.2.5, seen on a machine with more to do than cores). While the
-thread sleeps, its stock is full.
+One thread of each pool fills a stock of buffers: it adds a buffer, then checks whether it must
+quit. The destructor asks it to quit and takes a buffer out. If the last steps have emptied the
+stock while that thread is between the two, the thread quits without adding a buffer. The destructor
+then waits for ever, with the GIL held (EnvPool 1.2.5, seen on a machine with more busy processes
+than cores). While the thread sleeps, its stock is full.
 """
 
 import os
@@ -15,11 +15,11 @@ from typing import Any
 
 _TASKS = Path("/proc/self/task")
 _LOOK_EVERY = 0.0005
-_PATIENCE = 60.0  # a machine that gives a thread no turn for so long: going on is the lesser risk
+_PATIENCE = 60.0  # a machine that runs a thread so rarely: going on is the smaller risk
 
 
 class HeldPool:
-    """An EnvPool and the threads that came with it; the last to hold it must be this."""
+    """An EnvPool and its threads; it must hold the last reference to the pool."""
 
     def __init__(self, make: Callable[[], Any]):
         before = own_threads()
@@ -34,18 +34,18 @@ class HeldPool:
             self.pool = None
 
     def __del__(self) -> None:
-        """Close what nobody closed."""
+        """Close the pool if it is still open."""
         if hasattr(self, "threads"):  # or no pool was made
             self.close()
 
 
 def own_threads() -> frozenset[int]:
-    """Return the numbers of this process's threads, those that Python does not know included."""
+    """Return the ids of this process's threads, native ones included."""
     return frozenset(map(int, os.listdir(_TASKS)))
 
 
 def wait_until_asleep(threads: Set[int], seconds: float = _PATIENCE) -> bool:
-    """Return as soon as all of these threads sleep or are gone; False if they did not in time."""
+    """Wait until all of these threads sleep or have ended; False after `timeout` seconds."""
     deadline = time.monotonic() + seconds
     while any(_awake(thread) for thread in threads):
         if time.monotonic() > deadline:
@@ -59,4 +59,4 @@ def _awake(thread: int) -> bool:
         fields = (_TASKS / str(thread) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return fields.rpartition(")")[2].split()[0] != "S"  # the name before it may hold anything
+    return fields.rpartition(")")[2].split()[0] != "S"  # the name before it may hold any character

@@ -1,8 +1,8 @@
-"""The action journal: how an environment came to where it stands, for exact restore (DESIGN §8).
+"""The action journal: the actions that brought an environment to its state, for exact restore.
 
-The driver keeps it: it folds each interval before the interval's storage is released for writing,
-and what has not been folded yet is still in the storages, which outlive every executor. So nothing
-is written twice, and no executor has to write a journal of its own.
+The driver keeps it: it folds each interval before the interval's storage is released for writing.
+Intervals that are not folded yet are still in the storages, which outlive every executor. So no
+data is written twice, and no executor needs a journal of its own.
 """
 
 from collections import deque
@@ -23,8 +23,8 @@ class _Block(NamedTuple):
 class Journal:
     """Actions and ends since each environment's episode (or renewal) began.
 
-    Without renewals an episode starts from its own seed, so rows before the running episode are
-    dropped; with renewals rows go back to the renewal, which counts as an end of its own.
+    Without renewals, an episode starts from its own seed, so rows before the running episode are
+    dropped. With renewals, rows go back to the latest renewal, which counts as an end.
     """
 
     def __init__(self, environments: int, alpha: int, *, renewed: bool, renew_intervals: int):
@@ -38,11 +38,11 @@ class Journal:
 
     @property
     def intervals(self) -> int:
-        """Return how many intervals have been folded."""
+        """Return the number of folded intervals."""
         return self._first_interval + len(self._blocks)
 
     def fold(self, rollout: Rollout) -> None:
-        """Take over an interval; its storage may be written afterwards."""
+        """Fold an interval, whose storage may be written afterwards; ValueError out of order."""
         if rollout.interval != self.intervals:
             raise ValueError(f"interval {self.intervals} is next, got {rollout.interval}")
         ended = rollout.terminated | rollout.truncated
@@ -63,7 +63,7 @@ class Journal:
     def history(
         self, environment: int, steps: int, unfolded: Callable[[int], Rollout]
     ) -> LaneHistory:
-        """Return how one environment came to `steps`; `unfolded` reads intervals not folded yet."""
+        """Return one environment's history up to `steps`; `unfolded` reads later intervals."""
         alpha = self._alpha
         start, episode, renewal = int(self._began[environment]), int(self._episode[environment]), 0
         if self._renewed:
@@ -89,7 +89,7 @@ class Journal:
         )
 
     def state(self) -> State:
-        """Return everything that `load` needs, as of the last folded interval."""
+        """Return the state for `load`, as of the last folded interval."""
         tensors = {name: own.copy() for name, own in self._words().items()}
         if self._blocks:
             tensors["journal_actions"] = np.concatenate([b.actions for b in self._blocks])
@@ -101,7 +101,7 @@ class Journal:
         return State(tensors, counters)
 
     def load(self, state: State) -> None:
-        """Take over a state; one that lacks something changes nothing."""
+        """Load a state; ValueError, without a change, for an incomplete one."""
         words = self._words()
         saved = {name: state.tensor(name, like=own) for name, own in words.items()}
         first = int(state.counter("journal_first_interval"))
@@ -119,7 +119,7 @@ class Journal:
             self._blocks.append(_Block(*(array[part] for array in rows)))
 
     def _words(self) -> dict[str, np.ndarray]:
-        """Return what is kept per environment; where an episode began matters to no renewed one."""
+        """Return the arrays kept per environment; with renewals, without the episodes' starts."""
         began = {} if self._renewed else {"journal_began": self._began}
         return {"journal_episode": self._episode, **began}
 
@@ -127,7 +127,7 @@ class Journal:
         return interval // self._renew_intervals if self._renew_intervals else 0
 
     def _needed_interval(self) -> int:
-        """Return the first interval of which a history could still need a row."""
+        """Return the first interval from which a history could still need a row."""
         if self._renewed:
             return self._renewal(self.intervals) * (self._renew_intervals or 0)
         return min(int(self._began.min()) // self._alpha, self.intervals)

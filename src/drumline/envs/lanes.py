@@ -1,4 +1,4 @@
-"""Many environments of one process as one transition stream, the same for every engine."""
+"""Lanes: many environments of one process as one transition stream, alike for every engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from drumline.envs.timing import StepTimeLaw, StepTimes
 
 
 class Steps(NamedTuple):
-    """One step of `m` lanes; the arrays are the lanes' own until their next call."""
+    """One step of `m` lanes; the lanes may overwrite the arrays at their next call."""
 
     observations: np.ndarray
-    """`[m, ...]`: what the policy sees next; after an end the new episode's first observation."""
+    """`[m, ...]`: the policy's next input; after an end the new episode's first observation."""
     rewards: np.ndarray
     """`[m]` float32, raw."""
     terminated: np.ndarray
     """`[m]` bool."""
     truncated: np.ndarray
-    """`[m]` bool; never together with `terminated`, which wins."""
+    """`[m]` bool; never together with `terminated`, which has priority."""
     final_observations: np.ndarray
     """`[j, ...]`: last observations of the episodes in `np.flatnonzero(truncated)`, in order."""
 
 
 class LaneHistory(NamedTuple):
-    """What brings one lane back to where it stood."""
+    """A lane's history: replaying it brings the lane to its present state."""
 
     renewal: int
-    """EnvPool: which pool; Gymnasium: 0."""
+    """EnvPool: number of the renewal that made the pool; Gymnasium: 0."""
     episode: int
     """Number of the running episode at the first row."""
     actions: np.ndarray
@@ -49,20 +49,20 @@ class Lanes(Protocol):
     observation_space: Any
     action_space: Any
     stack: int
-    """Observations are stacks of so many frames along their first axis, oldest first; 1: none."""
+    """Frames stacked along the first axis of an observation, oldest first; 1: no stack."""
     episode: np.ndarray
     """`[count]` int64: number of each lane's running episode since `begin`."""
     scores: np.ndarray | None
-    """`[count]` float32: the engine's reward at each lane's last step, where ours is another."""
+    """`[count]` float32: the engine's reward at each lane's last step, if ours differs."""
 
     def begin(self, renewal: int) -> np.ndarray:
-        """Start episode 0 of every lane; returns the first observations `[count, ...]`."""
+        """Start episode 0 of every lane; return the first observations `[count, ...]`."""
         ...
 
     def step(self, lanes: np.ndarray | None, actions: np.ndarray) -> Steps:
         """Step these lanes (sorted, unique; None: all) with one action each, in that order.
 
-        Discrete actions count from 0, whatever the space's own start; continuous ones are clipped.
+        Discrete actions count from 0, whatever the start of the space; continuous ones are clipped.
         """
         ...
 
@@ -71,31 +71,31 @@ class Lanes(Protocol):
         ...
 
     def restore(self, histories: Sequence[LaneHistory]) -> np.ndarray:
-        """Bring every lane to the end of its history; returns the observations it stands at."""
+        """Bring every lane to the end of its history; return its observations there."""
         ...
 
     def close(self) -> None:
-        """Free the environments."""
+        """Close the environments."""
         ...
 
 
 @dataclass(frozen=True)
 class LanesSpec:
-    """What is needed to make the same lanes in any process: call it."""
+    """Picklable description of lanes; a call makes the same lanes in any process."""
 
     environment: EnvironmentSpec
     root_seed: int
     first: int
     count: int
     step_time: StepTimeLaw | None = None
-    """Makes the environments slow; the lanes do not sleep, `step_times` says when they are due."""
+    """Law of artificial slowness. The lanes do not sleep; `step_times` gives the due times."""
     checkpoints: bool = False
-    """Football: pay for the way to the goal too; `Lanes.scores` keeps the goals."""
+    """Football: reward the way to the goal too; `Lanes.scores` keeps the goals."""
     threads: int = 1
-    """EnvPool's own threads, which change no bit."""
+    """EnvPool's own threads, whose number changes no bit."""
 
     def __call__(self) -> Lanes:
-        """Make the lanes; nothing is simulated before `begin` or `restore`."""
+        """Make the lanes; no environment is stepped before `begin` or `restore`."""
         if self.count < 1:
             raise ValueError(f"lanes need at least one environment, got {self.count}")
         if self.environment.engine == "envpool":
@@ -118,18 +118,18 @@ class LanesSpec:
         return lanes
 
     def step_times(self) -> StepTimes | None:
-        """Return the due times of these lanes' steps, if a law makes them slow."""
+        """Return the step times of these lanes, or None without a law of slowness."""
         if self.step_time is None:
             return None
         return StepTimes(self.step_time, self.root_seed, self.first, self.count)
 
 
 class NotReproducible(RuntimeError):
-    """An environment that, replayed from its seed, did something else than before."""
+    """An environment that behaved differently when it was replayed from its seed."""
 
 
 class ActionForm:
-    """How action rows reach an environment: checked shape, its dtype, clipped to its bounds."""
+    """Conversion of action rows for an environment: shape checked, its dtype, clipped to bounds."""
 
     def __init__(self, space: Any, env_id: str, dtype: Any = None):
         kind = type(space).__name__
@@ -147,7 +147,7 @@ class ActionForm:
             self._low, self._high = space.low, space.high
 
     def __call__(self, actions: np.ndarray, count: int) -> np.ndarray:
-        """Return a new array of `count` actions as the environment wants them."""
+        """Return a new array of `count` actions in the environment's form."""
         if actions.shape != (count, *self.shape):
             raise ValueError(
                 f"{count} lanes take actions of shape {(count, *self.shape)}, got {actions.shape}"
@@ -158,7 +158,7 @@ class ActionForm:
 
 
 def check_observations(space: Any, env_id: str) -> None:
-    """Refuse observations that are not one array."""
+    """Raise EnvironmentProblem for observations that are not one array."""
     if type(space).__name__ != "Box":
         raise EnvironmentProblem(
             f"{env_id} has {type(space).__name__} observations and lanes take Box: wrap it "
@@ -168,10 +168,10 @@ def check_observations(space: Any, env_id: str) -> None:
 
 
 def episode_seed(root_seed: int, environment: int, episode: int) -> int:
-    """Return the seed of one episode of one environment, wherever it runs (DESIGN §8)."""
+    """Return the seed of one episode of one environment, the same in every layout."""
     return seeding.seeds(root_seed, 1, "episode", environment, episode)[0]
 
 
 def renewal_seed(root_seed: int, environment: int, renewal: int) -> int:
-    """Return the seed that one environment is made with at a renewal (DESIGN §8)."""
+    """Return the seed with which one environment is made at a renewal."""
     return seeding.seeds(root_seed, 1, "renewal", environment, renewal)[0]

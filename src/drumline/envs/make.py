@@ -1,4 +1,4 @@
-"""The only place where environments are made and wrappers are chosen and ordered."""
+"""Making environments: the only place where wrappers are chosen and ordered."""
 
 import dataclasses
 import difflib
@@ -20,18 +20,18 @@ class EnvironmentProblem(ValueError):
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """What is needed to make the same environment in any process."""
+    """Picklable description of an environment, the same in any process."""
 
     id: str
     engine: Literal["gymnasium", "envpool"] = "gymnasium"
     frame_skip: int = 1
-    """How often each action is repeated; rewards add up, `env_steps` counts decisions."""
+    """Repetitions of each action; rewards add up, and `env_steps` counts decisions."""
     options: dict[str, Any] = field(default_factory=dict)
-    """For the constructor; `max_episode_steps` replaces the environment's own time limit."""
+    """Arguments of the constructor; `max_episode_steps` replaces the environment's time limit."""
 
 
 class Environment(Protocol):
-    """What the episode loop needs: Gymnasium's single environment, without its time limit."""
+    """Interface of the episode loop: Gymnasium's single environment, without its time limit."""
 
     observation_space: Any
     action_space: Any
@@ -45,7 +45,7 @@ class Environment(Protocol):
         ...
 
     def close(self) -> None:
-        """Free what the environment holds."""
+        """Close the environment."""
         ...
 
 
@@ -56,12 +56,12 @@ class MadeEnvironment:
     environment: Environment
     limit: int
     stack: int = 1
-    """Observations are stacks of so many frames along their first axis, oldest first."""
+    """Frames stacked along an observation's first axis, oldest first; 1: no stack."""
     wrapped_limit: int = 0
-    """The limit that a TimeLimit of a user's factory counts itself (0: there is none)."""
+    """Limit that a TimeLimit of the user's factory counts itself; 0: there is none."""
 
     def close(self) -> None:
-        """Free what the environment holds; its work is done, so an error is a line in the log."""
+        """Close the environment; its work is done, so an exception is only logged."""
         try:
             self.environment.close()
         except Exception as error:  # noqa: BLE001 - a simulator may raise anything
@@ -69,7 +69,7 @@ class MadeEnvironment:
 
 
 def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:
-    """Make the environment; time limits are counted by the episode loop, which saves a wrapper."""
+    """Make the environment, without its TimeLimit wrapper: the episode loop counts the limit."""
     if spec.engine == "envpool":
         from drumline.envs.engines import EnvPoolEnvironment
 
@@ -87,7 +87,7 @@ def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> M
 
 
 def _stack(environment: Environment) -> int:
-    """Return how many frames of bytes the outermost wrapper stacks."""
+    """Return the number of byte frames that the outermost wrapper stacks; 1 if it stacks none."""
     from gymnasium.wrappers import FrameStackObservation
 
     if isinstance(environment, FrameStackObservation) and environment.padding_type == "reset":
@@ -96,7 +96,7 @@ def _stack(environment: Environment) -> int:
 
 
 def check_spaces(environment: Environment, env_id: str) -> None:
-    """Refuse spaces that no policy of ours can serve, and say what would help."""
+    """Raise EnvironmentProblem for spaces that no policy serves, with a way to convert them."""
     import gymnasium
 
     spaces = gymnasium.spaces
@@ -122,7 +122,7 @@ Engine = Literal["gymnasium", "envpool"]
 
 
 def resolve_engine(env_id: str, engine: str, prefer: Engine = "gymnasium") -> Engine:
-    """Return the engine: the preferred one if it has the id, else the other (DESIGN §2)."""
+    """Return the engine: the preferred one if it has the id, else the other."""
     if engine in ("gymnasium", "envpool"):
         return engine  # pyright: ignore[reportReturnType]
     import gymnasium
@@ -137,7 +137,7 @@ def resolve_engine(env_id: str, engine: str, prefer: Engine = "gymnasium") -> En
 
 
 def load_factory(path: str) -> Any:
-    """Return what `module:name` names, or None if the module has no such attribute."""
+    """Return the object named `module:name`; None if the module has no such attribute."""
     module_name, _, name = path.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -189,7 +189,7 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
 def _call_factory(
     path: str, factory: Any, options: dict[str, Any], limit: int | None
 ) -> tuple[Environment, int]:
-    """Call a user's factory; a TimeLimit that it puts on stays unless another limit is given."""
+    """Call a user's factory; a TimeLimit of its own stays unless another limit is given."""
     import gymnasium
 
     try:
@@ -206,7 +206,7 @@ def _call_factory(
 
 
 def _without_time_limits(made: Any) -> Any:
-    """Take every TimeLimit out of a chain of wrappers: a longer limit must be reached."""
+    """Remove every TimeLimit from a chain of wrappers, so that a longer limit can be reached."""
     from gymnasium.wrappers import TimeLimit
 
     while isinstance(made, TimeLimit):
@@ -221,7 +221,7 @@ def _without_time_limits(made: Any) -> Any:
 
 
 def _wrapped_limit(environment: Any) -> int:
-    """Return the smallest limit that a TimeLimit in a chain of wrappers counts, 0 without one."""
+    """Return the smallest limit that a TimeLimit in a chain of wrappers counts; 0 without one."""
     from gymnasium.wrappers import TimeLimit
 
     limits: list[int] = []
@@ -247,7 +247,7 @@ def _unknown(env_id: str, reason: str) -> str:
     said = f"unknown environment {env_id!r} ({first})"
     known, others = list(gymnasium.registry), _envpool_ids()
     if others is None:
-        near = _nearest(env_id, known, cutoff=0.75)  # what is farther may well be EnvPool's
+        near = _nearest(env_id, known, cutoff=0.75)  # others may be EnvPool's
         return (
             f"{said}; EnvPool, which has Atari, gfootball/… and more ids, is not installed: "
             f"{INSTALL_ENVPOOL}{near}"
@@ -258,7 +258,7 @@ def _unknown(env_id: str, reason: str) -> str:
 
 
 def _nearest(env_id: str, known: list[str], cutoff: float) -> str:
-    """Return a hint at the ids most like `env_id`, empty if none is."""
+    """Return a hint with the ids most like `env_id`; empty if there are none."""
     close = difflib.get_close_matches(env_id, known, n=3, cutoff=cutoff)
     if not close:
         lowered = {name.lower(): name for name in known}

@@ -1,4 +1,4 @@
-"""Which installed packages compute an environment's steps."""
+"""Installed packages that compute an environment's steps."""
 
 import sys
 
@@ -7,20 +7,21 @@ _ENGINES = {
     "Box2D": ("box2d", "box2d-py"),
     "ale_py": ("ale-py", "opencv-python-headless", "opencv-python"),
 }
-"""Module → the names under which it may be installed."""
+"""Module → names under which it may be installed."""
 
 _GYMNASIUM = {"gymnasium.envs.mujoco": "mujoco", "gymnasium.envs.box2d": "Box2D"}
 
 
 def environment_packages(env_id: str, engine: str) -> tuple[str, ...]:
-    """Return the packages besides Gymnasium whose versions an environment's bits depend on.
+    """Return the packages besides Gymnasium whose versions influence an environment's bits.
 
-    The environment has been made in this process, so that it is registered and imported.
+    The environment must have been made in this process before, so that it is registered and
+    imported.
     """
     if engine == "envpool":
         return ("envpool",)
     if ":" in env_id:
-        # What a factory uses is known only by what importing it and calling it has loaded.
+        # The packages of a factory are known only from the modules that its call has loaded.
         loaded = [name for module in _ENGINES if module in sys.modules for name in _ENGINES[module]]
         return (top_package(env_id), *loaded)
     import gymnasium

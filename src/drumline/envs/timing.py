@@ -1,7 +1,7 @@
-"""Programmable step times: how long each step of an environment takes, without sleeping.
+"""Programmable step times: laws of how long an environment's steps take, without sleeping.
 
-Every environment has a stream of its own, drawn in blocks, so its times are the same wherever it
-runs and whoever steps beside it. The executor turns them into due times.
+Every environment has its own stream, drawn in blocks, so its times do not depend on its place or on
+other environments. The executor turns step times into due times.
 """
 
 import math
@@ -18,17 +18,17 @@ BLOCK = 512
 
 
 class StepTimeLaw(Protocol):
-    """A law of the seconds that the steps of one environment take; frozen and picklable."""
+    """Law of the seconds of one environment's steps; frozen and picklable."""
 
     def block(
         self, rng: np.random.Generator, environment: int, carried: Any
     ) -> tuple[np.ndarray, Any]:
-        """Return the next `[BLOCK]` seconds and what the block after it must know."""
+        """Return the next `[BLOCK]` seconds and the state for the block after it."""
         ...
 
 
 class BadStepTime(ValueError):
-    """A step-time law that cannot be read."""
+    """A step-time law that cannot be parsed."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Gamma:
 
 @dataclass(frozen=True)
 class Bursts:
-    """A Markov chain of two states; slow runs last `length` steps on average."""
+    """A Markov chain of two states; a slow run lasts `length` steps on average."""
 
     fast: float
     slow: float
@@ -70,7 +70,7 @@ class Bursts:
     def block(
         self, rng: np.random.Generator, environment: int, carried: Any
     ) -> tuple[np.ndarray, Any]:
-        """Go on in the carried state; the first block starts in the stationary law."""
+        """Continue in the carried state; the first block starts in the stationary law."""
         to_fast = 1.0 / self.length
         to_slow = to_fast * self.slow_share / (1.0 - self.slow_share)
         is_slow = bool(rng.random() < self.slow_share) if carried is None else carried
@@ -84,7 +84,7 @@ class Bursts:
 
 @dataclass(frozen=True)
 class Straggler:
-    """Constant times, and one environment that is `factor` times slower for ever."""
+    """Constant times; one environment is permanently slower, by `factor`."""
 
     seconds: float
     factor: float
@@ -100,21 +100,21 @@ class Straggler:
 
 @dataclass(frozen=True)
 class Trace:
-    """Recorded times, in order and round and round, each environment from a place of its own."""
+    """Recorded times, repeated in order; each environment starts at its own position."""
 
     seconds: tuple[float, ...]
 
     def block(
         self, rng: np.random.Generator, environment: int, carried: Any
     ) -> tuple[np.ndarray, Any]:
-        """Read on from the carried place."""
+        """Continue at the carried position."""
         place = int(rng.integers(len(self.seconds))) if carried is None else carried
         places = (place + np.arange(BLOCK)) % len(self.seconds)
         return np.array(self.seconds)[places], (place + BLOCK) % len(self.seconds)
 
 
 class StepTimes:
-    """The step times of environments `first … first + count - 1`, in each one's own order."""
+    """Step times of environments `first … first + count - 1`, in each one's own order."""
 
     def __init__(self, law: StepTimeLaw, root_seed: int, first: int, count: int):
         self._law = law
@@ -127,7 +127,7 @@ class StepTimes:
         self._all = np.arange(count)
 
     def next(self, lanes: np.ndarray | None = None) -> np.ndarray:
-        """Return the seconds that the next step of each of these lanes takes."""
+        """Return the seconds of the next step of each of these lanes."""
         chosen = self._all if lanes is None else lanes
         for lane in chosen[self._cursor[chosen] == BLOCK].tolist():
             self._draw(lane)
@@ -155,7 +155,7 @@ FORMS = {
 
 
 def parse_step_time(text: str) -> StepTimeLaw:
-    """Read a law from text such as `exponential:5ms`.
+    """Parse a law from text such as `exponential:5ms`; raises BadStepTime.
 
     >>> parse_step_time("gamma:5ms,4")
     Gamma(mean=0.005, shape=4.0)

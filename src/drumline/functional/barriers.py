@@ -1,8 +1,8 @@
-"""Who starts an interval when, under HTS-RL's barrier and the sliding one, as recurrences.
+"""Recurrences for the start times of intervals, under HTS-RL's barrier and the sliding one.
 
-Environment i fills its part of storage D_k between start and finish of its interval k; the learner
-turns D_{k−1} into version k+1, which interval k+1 needs. Versions 0 and 1 are out at time 0.
-Arrays are `[intervals, environments, replications]`; replications never meet.
+Environment i fills its part of storage D_k between start and finish of its interval k. The learner
+turns D_{k−1} into version k+1, which interval k+1 needs. Versions 0 and 1 are published at time 0.
+Arrays are `[intervals, environments, replications]`; replications are independent.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Intervals = Float64[np.ndarray, "intervals environments replications"]
 
 
 class Timeline(NamedTuple):
-    """When each environment started and finished each interval, and version k was published."""
+    """Start and finish of each environment's intervals, and publication of versions, in seconds."""
 
     starts: Intervals
     finishes: Intervals
@@ -27,7 +27,7 @@ def interval_seconds(
     alpha: int,
     inference_seconds: float = 0.0,
 ) -> Intervals:
-    """Time for each `alpha` steps, every one of them after `inference_seconds` of waiting."""
+    """Seconds of each `alpha` steps, every step with `inference_seconds` of waiting before it."""
     steps, environments, replications = step_seconds.shape
     if steps % alpha:
         raise ValueError(f"{steps} steps are not a whole number of intervals of {alpha}")
@@ -38,7 +38,7 @@ def interval_seconds(
 def hard_barrier(
     seconds: Intervals, update_seconds: float = 0.0, handover_seconds: float = 0.0
 ) -> Timeline:
-    """All start interval k+1 together: when all have finished k and version k+1 is out."""
+    """All environments start interval k+1 together, when all finished k and k+1 is published."""
 
     def ready(finishes: np.ndarray) -> np.ndarray:
         return finishes.max(axis=0) + handover_seconds
@@ -49,17 +49,17 @@ def hard_barrier(
 def sliding_barrier(
     seconds: Intervals, update_seconds: float = 0.0, handover_seconds: float = 0.0
 ) -> Timeline:
-    """Each starts interval k+1 when it has itself finished k and version k+1 is out.
+    """An environment starts interval k+1 when it finished k and version k+1 is published.
 
-    Version k+1 is out one update after D_{k−1} is complete and version k is out, as under the hard
-    barrier: only the waits differ. Who waits for a version, or for the others, goes on
-    `handover_seconds` after it is there.
+    Version k+1 is published one update after D_{k−1} is complete and version k is published, as
+    under the hard barrier: only the waits differ. An environment that waited goes on
+    `handover_seconds` after the end of its wait.
     """
     return _timeline(seconds, update_seconds, handover_seconds, ready=lambda finishes: finishes)
 
 
 def free_running(seconds: Intervals) -> Timeline:
-    """The asynchronous baseline: nobody waits for anybody, so that the lag has no bound."""
+    """The asynchronous baseline: environments never wait, so the lag has no bound."""
     finishes = np.cumsum(seconds, axis=0)
     starts = np.concatenate([np.zeros_like(finishes[:1]), finishes[:-1]])
     return Timeline(starts, finishes, np.zeros((len(seconds), seconds.shape[2])))
@@ -87,7 +87,7 @@ def lock_step(
     update_seconds: float = 0.0,
     inference_seconds: float = 0.0,
 ) -> Timeline:
-    """The synchronous baseline: all wait for all at every step, then for the update."""
+    """The synchronous baseline: all environments wait at every step, then for the update."""
     slowest = np.repeat(step_seconds.max(axis=1, keepdims=True), step_seconds.shape[1], axis=1)
     return without_overlap(interval_seconds(slowest, alpha, inference_seconds), update_seconds)
 
@@ -98,7 +98,7 @@ def slowdown(
     """Time per interval over the ideal, between the last finish of interval `skip` and the end.
 
     The ideal is alpha × the mean step time over all environments. Skip the first intervals for the
-    long-run rate: where environments drift apart, the early ones wait less.
+    long-run rate: environments that drift apart wait less in the early intervals.
     """
     last = timeline.finishes.max(axis=1)
     return (last[-1] - last[skip]) / (len(last) - 1 - skip) / ideal_interval_seconds

@@ -1,4 +1,4 @@
-"""Values to learn from in TD3 (Fujimoto et al. 2018): clipped double Q and target smoothing."""
+"""Critic targets of TD3 (Fujimoto et al. 2018): clipped double Q and target smoothing."""
 
 import torch
 from jaxtyping import Bool, Float, Float32
@@ -11,7 +11,7 @@ def smoothed_actions(
     low: Float32[Tensor, " A"],
     high: Float32[Tensor, " A"],
 ) -> Float32[Tensor, "*B A"]:
-    """ã = clip(π(s′) + ε, low, high) (eq. 14); ε is clipped already."""
+    """ã = clip(π(s′) + ε, low, high) (eq. 14); ε must be clipped before."""
     return torch.clamp(actions + noise, low, high)
 
 
@@ -33,7 +33,7 @@ def one_step_targets(
     next_values: Float32[Tensor, " B"],
     discount: float,
 ) -> Float32[Tensor, " B"]:
-    """y = r + γ V(s′), and r alone where the episode terminated: never where it was only cut."""
+    """y = r + γ V(s′), and y = r after a termination (not after a truncation)."""
     return rewards + discount * next_values.masked_fill(terminated, 0.0)
 
 

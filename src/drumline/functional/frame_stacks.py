@@ -1,11 +1,11 @@
-"""Frame stacks stored once per frame and stacked when they are read.
+"""Frame stacks: frames stored once and stacked when they are read.
 
-An environment's frames lie on a tape in the order in which the engine saw them. A step of an
-episode adds one frame. An episode's first observation adds one too; where its stack still holds
-older frames (EnvPool after a lost life: measured; after a real reset it repeats the first frame
-instead) it adds two, because the last frame of the ended episode is in the stack and is no row of
-the stream. A truncated episode adds it as well: its value is bootstrapped. Each row stores its
-position on the tape and its reach: how many earlier frames its stack may hold.
+An environment's frames are on a tape in the order in which the engine returned them. A step of an
+episode adds one frame. An episode's first observation adds one frame too. It adds two if its stack
+still holds older frames (EnvPool after a lost life: measured; after a real reset the stack repeats
+the first frame instead), because the last frame of the ended episode is in the stack but in no row.
+A truncated episode adds its last frame as well, because its value is bootstrapped. Each row stores
+its position on the tape and its reach: the number of earlier frames that its stack may hold.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from drumline.types import StackedFrames
 
 
 class Row(NamedTuple):
-    """Where one row of the stream lies on its environment's tape; arrays `[m]`."""
+    """Position of rows on their environments' tapes; arrays `[m]`."""
 
     position: np.ndarray
     reach: np.ndarray
@@ -33,7 +33,7 @@ def follow(
 ) -> Row:
     """Return the rows after `before`; `started` and `kept` `[m]`: a new episode, its old frames.
 
-    Where old frames are kept or the episode was truncated, its last frame is at `position - 1`.
+    If old frames are kept or the episode was truncated, its last frame is at `position - 1`.
     """
     added = 1 + (started & (kept | truncated))
     fresh = started & ~kept
@@ -44,7 +44,7 @@ def follow(
 def stack_indices(position: np.ndarray, reach: np.ndarray, depth: int) -> np.ndarray:
     """Return the tape positions `[..., depth]` of each row's stack, oldest first.
 
-    What lies beyond the reach is the oldest frame within it: position − min(age, reach).
+    Frames beyond the reach are replaced by the oldest within it: position − min(age, reach).
     """
     age = np.arange(depth - 1, -1, -1)
     return position[..., None] - np.minimum(age, reach[..., None])
@@ -65,5 +65,5 @@ def stacked(frames: StackedFrames) -> np.ndarray:
 
 
 def whole(observations: np.ndarray | StackedFrames) -> np.ndarray:
-    """Return observations in one piece each, however they are stored."""
+    """Return whole observations from either form of storage."""
     return stacked(observations) if isinstance(observations, StackedFrames) else observations

@@ -1,4 +1,4 @@
-"""How long a generation with a barrier behind it takes, in mean episode durations."""
+"""Mean duration of a generation that ends with a barrier, in mean episode durations."""
 
 import heapq
 import math
@@ -13,10 +13,11 @@ def generation_seconds(
     rng: np.random.Generator,
     replications: int = 10_000,
 ) -> float:
-    """E[time until all have ended], each begun as a process falls idle (Graham 1969).
+    """E[time until all episodes have ended], each begun by an idle process (Graham 1969).
 
-    Durations are Gamma(shape) of mean 1, infinity: constant. For exponential ones (shape 1) it is
-    N/c + H_c − 1, the time until all c are first short of work and then the largest of c.
+    Durations are Gamma(shape) of mean 1; an infinite shape means constant. For exponential ones
+    (shape 1) it is N/c + H_c − 1: the time until one of the c processes first finds no episode
+    left, then the longest of the last c episodes.
     """
     if not math.isfinite(shape):
         return float(-(-individuals // processes))

@@ -1,7 +1,7 @@
 """The genetic algorithm of ERL (Khadka & Tumer 2018, arXiv 1805.07917) on flat parameters.
 
 A vector is cut into the policy's tensors by their shapes: `(rows, columns)` for a matrix, `(rows,)`
-for a bias. A row is what a neuron is made of.
+for a bias. A row holds the weights of one neuron.
 """
 
 import math
@@ -39,7 +39,7 @@ def layer_tensors(sizes: Sequence[int]) -> Shapes:
 
 @dataclass(frozen=True)
 class Mutation:
-    """How ERL mutates a matrix."""
+    """Settings of ERL's mutation of a matrix."""
 
     strength: float = 0.1
     """Std of a change, relative to the weight."""
@@ -48,14 +48,14 @@ class Mutation:
     super_probability: float = 0.05
     """Share of the mutations that have the strength `super_strength`."""
     super_strength: float = 10.0
-    """Std of those, relative to the weight."""
+    """Std of a super mutation's change, relative to the weight."""
     reset_probability: float = 0.05
     """Share of the mutations that draw the weight anew from N(0, 1)."""
 
 
 @dataclass(frozen=True)
 class Breeding:
-    """How ERL makes one population from another."""
+    """Settings of the step from one population of ERL to the next."""
 
     elite_fraction: float = 0.1
     """Share of members that are copied unchanged, at least one."""
@@ -65,14 +65,14 @@ class Breeding:
     mutation: Mutation = Mutation()
 
     def elites(self, population_size: int) -> int:
-        """Return how many members are copied unchanged."""
+        """Return the number of members that are copied unchanged."""
         return max(1, int(self.elite_fraction * population_size))
 
 
 def tournament_winners(
     ranked: Sequence[int], rng: np.random.Generator, *, count: int, size: int
 ) -> list[int]:
-    """Return who won at least one of `count` tournaments of `size` members; `ranked` best first."""
+    """Return the winners of `count` tournaments of `size` members; `ranked` best first."""
     best = rng.integers(len(ranked), size=(count, size)).min(axis=1)
     return [ranked[place] for place in np.unique(best).tolist()]
 
@@ -86,10 +86,9 @@ def next_population(
 ) -> tuple[Float32[np.ndarray, "N P"], list[int]]:
     """Return the next population, and the places of the elites' unchanged copies in it.
 
-    Tournament winners and elites stay and may mutate. Of the rest, each elite's copy takes a
-    place, and pairs of a random elite and a random winner are crossed in the others. Where fewer
-    are left over than there are elites, the weakest winners give way; in ERL's code it can be an
-    elite.
+    Tournament winners and elites stay and may mutate. Each elite's copy takes one of the remaining
+    places; the others get crossings of a random elite and a random winner. If fewer places remain
+    than there are elites, the weakest winners are replaced; in ERL's code an elite can be replaced.
     """
     size = len(population)
     ranked = np.argsort(-fitness, kind="stable").tolist()
@@ -140,10 +139,10 @@ def crossed(
 def mutated(
     vector: Float32[np.ndarray, " P"], shapes: Shapes, rng: np.random.Generator, mutation: Mutation
 ) -> Float32[np.ndarray, " P"]:
-    """Change some weights w of some matrices: w + N(0, (strength w)²), or drawn anew.
+    """Change some weights w of some matrices: w + N(0, (strength w)²), or a new draw.
 
-    A matrix is mutated with a probability drawn from U(0, 2), a bias never, as in ERL; no weight
-    is mutated twice.
+    A matrix is mutated with a probability drawn from U(0, 2), a bias never, as in ERL. No weight is
+    mutated twice.
     """
     changed = vector.copy()
     super_or_reset = mutation.super_probability + mutation.reset_probability
@@ -163,7 +162,7 @@ def mutated(
 
 
 def _tensors(vector: Float32[np.ndarray, " P"], shapes: Shapes) -> Iterator[np.ndarray]:
-    """Views of the tensors of a flat vector."""
+    """Return views of the tensors of a flat vector."""
     start = 0
     for shape in shapes:
         stop = start + math.prod(shape)

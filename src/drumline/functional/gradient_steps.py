@@ -29,7 +29,8 @@ def adam_step(
 ) -> AdamStep:
     """Adam (Kingma & Ba 2015) on −g + λθ: coupled L2, not AdamW; `count` is 1 at the first step.
 
-    Bias correction is folded into the step size, ε is added to √v (spec §1.6).
+    Bias correction is part of the step size; ε is added to √v, as in the reference code of
+    OpenAI-ES.
     """
     descent = np.float32(weight_decay) * parameters - ascent
     first = np.float32(beta1) * first + np.float32(1.0 - beta1) * descent
@@ -55,7 +56,7 @@ def momentum_step(
     weight_decay: float,
     momentum: float = 0.9,
 ) -> MomentumStep:
-    """v ← μv + (1 − μ)(−g + λθ); θ ← θ − αv (the reference's SGD, spec §1.6)."""
+    """v ← μv + (1 − μ)(−g + λθ); θ ← θ − αv, the SGD of OpenAI-ES's reference code."""
     descent = np.float32(weight_decay) * parameters - ascent
     velocity = np.float32(momentum) * velocity + np.float32(1.0 - momentum) * descent
     return MomentumStep(parameters - np.float32(learning_rate) * velocity, velocity)

@@ -1,19 +1,19 @@
-"""How many env steps per second a layout can make at most, from what single pieces cost."""
+"""Upper bounds for the env steps per second of a layout, from the costs of single pieces."""
 
 from typing import NamedTuple
 
 
 class StepCosts(NamedTuple):
-    """Core seconds that one env step takes."""
+    """Core seconds of one env step, by piece."""
 
     environment: float
     forward: float
     learner: float
-    """Share of an update; 0 where it is not measured."""
+    """Share of an update; 0 if it was not measured."""
 
 
 class Prediction(NamedTuple):
-    """An upper bound for one layout, and what it is bound by."""
+    """Upper bound for one layout, and the piece that bounds it."""
 
     workers: int
     env_steps_per_second: float
@@ -21,14 +21,16 @@ class Prediction(NamedTuple):
 
 
 def pool_speed(costs: StepCosts, workers: int, cores: int) -> Prediction:
-    """min(w, cores) / (environment + forward): episodes in a pool, updates between them aside."""
+    """min(w, cores) / (environment + forward): episodes in a pool, without the updates between."""
     acting = costs.environment + costs.forward
     return Prediction(workers, min(workers, cores) / acting, _acting_bound(costs))
 
 
 def overlapped_speed(costs: StepCosts, executors: int, cores: int) -> Prediction:
-    """1 / max(acting / executors, learning, (acting + learning) / cores): rolled out and learned at
-    the same time."""
+    """1 / max(acting / executors, learning, (acting + learning) / cores): overlapped schedule.
+
+    Rollout and learning run at the same time.
+    """
     acting, learning = costs.environment + costs.forward, costs.learner
     bounds = {
         _acting_bound(costs): acting / min(executors, cores),
@@ -40,7 +42,7 @@ def overlapped_speed(costs: StepCosts, executors: int, cores: int) -> Prediction
 
 
 def sequential_speed(costs: StepCosts, executors: int, cores: int) -> Prediction:
-    """1 / (environment / executors + forward + learner): in turn, only the environments spread."""
+    """1 / (environment / executors + forward + learner): in turn; only environments are spread."""
     parts = {
         "environment": costs.environment / min(executors, cores),
         "forward": costs.forward,

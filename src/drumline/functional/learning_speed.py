@@ -1,11 +1,11 @@
-"""How long one counted env step takes at least where gradient steps come with it, per layout.
+"""Least time per counted env step of methods with a replay, by layout.
 
-    work     what comes with one counted env step: env steps, critic steps, actor steps
+    work     steps that come with one counted env step: env steps, critic steps, actor steps
     costs    core seconds of that work
-    seconds  what passes until it is done by so many processes on so many cores
+    seconds  wall-clock time of that work on a number of processes and cores
 
-A counted env step is one of training: `--total-steps` means it. Episodes are taken to be equally
-long and the warm-up to be over; what is handed from process to process is not counted.
+A counted env step is one of training, as in `--total-steps`. The formulas assume episodes of equal
+length and a finished warm-up, and leave out hand-overs between processes.
 """
 
 import math
@@ -16,10 +16,10 @@ from drumline.functional.layout_speed import Prediction
 
 
 class StepWork(NamedTuple):
-    """What comes with one counted env step."""
+    """Steps of each kind that come with one counted env step."""
 
     env_steps: float
-    """Itself, and those of evaluations that belong to training."""
+    """The counted step itself, and steps of evaluations that belong to training."""
     critic_steps: float
     actor_steps: float
 
@@ -34,19 +34,19 @@ class LearningCosts(NamedTuple):
 
     @property
     def acting(self) -> float:
-        """Return the share of episodes."""
+        """Return the core seconds of episodes."""
         return self.environment + self.forward
 
     @property
     def learner(self) -> float:
-        """Return the share of gradient steps."""
+        """Return the core seconds of gradient steps."""
         return self.critic_steps + self.actor_steps
 
 
 def learning_costs(
     work: StepWork, environment: float, forward: float, critic_step: float, actor_step: float
 ) -> LearningCosts:
-    """Each kind of step times what one of it costs."""
+    """Return the number of each kind of step times its cost."""
     return LearningCosts(
         work.env_steps * environment,
         work.env_steps * forward,
@@ -56,7 +56,7 @@ def learning_costs(
 
 
 def td3_work(policy_delay: int) -> StepWork:
-    """TD3 on line: a critic step for each env step, an actor step every `policy_delay`."""
+    """TD3 online: a critic step for each env step, an actor step every `policy_delay`."""
     return StepWork(1.0, 1.0, 1.0 / policy_delay)
 
 
@@ -65,8 +65,8 @@ def aes_work(
 ) -> StepWork:
     """AES-RL: M episodes of the mean beside each individual, one critic step, p s R actor steps.
 
-    A share p of individuals of L env steps takes s R L actor steps, R recent episodes being as
-    long; without such individuals no critic learns.
+    A share p of individuals of L env steps takes s R L actor steps, if the R recent episodes have
+    the same length. Without such individuals the critic does not learn.
     """
     critic_steps = 1.0 if refined_share > 0.0 else 0.0
     return StepWork(
@@ -83,8 +83,11 @@ def cem_rl_work(
     actor_steps_scale: float,
     critic_steps_scale: float,
 ) -> StepWork:
-    """CEM-RL: per env step of the last generation s_c critic steps, and s_a actor steps for each
-    of R refined members; M episodes of the mean beside N."""
+    """CEM-RL: s_c critic steps and s_a actor steps, per env step of the last generation.
+
+    The s_a actor steps are taken for each of R refined members; M episodes of the mean come beside
+    N.
+    """
     return StepWork(
         1.0 + mean_evaluations / population_size,
         critic_steps_scale if refined_members else 0.0,
@@ -93,8 +96,10 @@ def cem_rl_work(
 
 
 def erl_work(episodes: int, mean_evaluations: int, gradient_steps_scale: float) -> StepWork:
-    """ERL: s critic steps and as many actor steps; M episodes of the champion beside a generation's
-    episodes."""
+    """ERL: s critic steps and as many actor steps per env step of training.
+
+    M episodes of the champion come beside a generation's episodes.
+    """
     scale = gradient_steps_scale
     return StepWork(1.0 + mean_evaluations / episodes, scale, scale)
 
@@ -123,11 +128,11 @@ def cem_rl_seconds(
     concurrency: int,
     critic_first: bool,
 ) -> float:
-    """A generation of N members of which R are refined, then the mean's M episodes, by its steps.
+    """A generation of N members, R of them refined, then M episodes of the mean, per env step.
 
-    A refined member's actor steps and episode are one process's, so ⌈R/P⌉ of them come one after
-    another. `critic_first` (P-CEM-RL): all wait for the critics' R turns; else
-    (CEM-RL) member i waits for the turns up to its own, and the last one for all of them.
+    A refined member's actor steps and episode run in one process, so ⌈R/P⌉ of them come one after
+    another. With `critic_first` (P-CEM-RL) all members wait for the critics' R turns. Otherwise
+    (CEM-RL) member i waits for the turns up to its own, and the last member for all of them.
     """
     processes = min(processes, concurrency if critic_first else concurrency + 1)
     cores = min(processes, cores)
@@ -154,7 +159,7 @@ def erl_seconds(
     mean_evaluations: int,
     concurrency: int,
 ) -> float:
-    """acting / min(processes, cores) + learner + champion: all live, then the RL actor learns."""
+    """acting / min(processes, cores) + learner + champion: episodes, then learning."""
     episode = costs.acting / (episodes + mean_evaluations)
     spread = episode * episodes / min(processes, cores, concurrency)
     return spread + costs.learner + mean_evaluations * episode
@@ -171,7 +176,7 @@ def fastest(
     processes: int,
     cores: int,
 ) -> Prediction:
-    """1 / seconds on this layout, bound by what would save the most if it cost nothing."""
+    """1 / seconds on this layout, bound by the piece that would save the most at zero cost."""
     without = {
         name: seconds(costs._replace(**{name: 0.0}), processes, cores)
         for name in LearningCosts._fields

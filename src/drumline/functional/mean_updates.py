@@ -1,6 +1,6 @@
-"""How far the mean moves: μ ← (1 − p) μ + p z, with p a function of both fitnesses.
+"""Step sizes p of the mean, μ ← (1 − p) μ + p z, as functions of both fitnesses.
 
-Lee et al. 2020 (arXiv 2012.05417). `fitness` is the individual's, `mean_fitness` that of μ; fix a
+Lee et al. 2020 (arXiv 2012.05417). `fitness` is the individual's, `mean_fitness` that of μ. Fix a
 rule's numbers with `functools.partial`. The rank rules move μ to the best of an archive instead.
 """
 
@@ -34,7 +34,7 @@ def fixed_sigmoid(fitness: float, mean_fitness: float, *, fitness_range: float) 
     """p = 1 / (1 + exp(−d / r)): ½ at equal fitness, never below 0."""
     _refuse_range(fitness_range)
     scaled = (fitness - mean_fitness) / fitness_range
-    smaller = math.exp(-abs(scaled))  # the exponential that cannot overflow
+    smaller = math.exp(-abs(scaled))  # this form of the exponential cannot overflow
     return (1.0 if scaled >= 0.0 else smaller) / (1.0 + smaller)
 
 
@@ -73,7 +73,7 @@ def cem_weights(elites: int) -> Float64[np.ndarray, " K"]:
 
 
 def best_first(fitness: Float64[np.ndarray, " N"], count: int) -> Int[np.ndarray, " K"]:
-    """Places of the `count` fittest, best first; ties keep the lower place first."""
+    """Return the places of the `count` fittest, best first; ties keep the lower place first."""
     if not 1 <= count <= fitness.size:
         raise ValueError(f"elites must be 1 to {fitness.size}, got {count}")
     return np.argsort(-fitness, kind="stable")[:count]

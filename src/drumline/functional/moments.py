@@ -9,11 +9,11 @@ from jaxtyping import Float, Float64
 from drumline.types import Moments
 
 FOLD_BLOCK = 256
-"""Parts that are pooled at a time: enough to pay for NumPy's calls; a part of the answer's bits."""
+"""Parts pooled at a time, enough to outweigh NumPy's calls; it influences the bits."""
 
 
 def initial_moments(size: int, pseudo_count: float = 1e-2) -> Moments:
-    """Mean 0 and variance 1 with the weight of `pseudo_count` observations (spec §1.8)."""
+    """Mean 0 and variance 1 with the weight of `pseudo_count` observations."""
     return Moments(pseudo_count, np.zeros(size), np.full(size, pseudo_count))
 
 
@@ -51,7 +51,7 @@ def pooled(parts: Sequence[Moments]) -> Moments:
 
 
 def fold(start: Moments, parts: Iterable[Moments]) -> Moments:
-    """Merge `parts` into `start` in the order given: the caller's index order, never arrival's."""
+    """Merge `parts` into `start` in the order given: by index, never by arrival."""
     waiting = iter(parts)
     while block := list(islice(waiting, FOLD_BLOCK)):
         start = merge(start, pooled(block))
@@ -66,9 +66,9 @@ def inverse_std(moments: Moments, variance_floor: float = 1e-2) -> Float64[np.nd
 def inverse_std_unless_constant(
     moments: Moments, least_std: float = 1e-7
 ) -> Float64[np.ndarray, " D"]:
-    """1 / std, and 0 where std < 1e-7: ARS blanks out what never varies (its reference code).
+    """1 / std, and 0 where std < 1e-7: ARS's reference code removes constant features.
 
-    1 before anything was observed.
+    1 before the first observation.
     """
     if moments.count == 0:
         return np.ones_like(moments.mean)

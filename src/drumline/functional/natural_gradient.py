@@ -24,7 +24,7 @@ def snes_learning_rate(parameter_count: int) -> float:
 
 
 def longest_deviation(parameter_count: int) -> float:
-    """√d + 2d / (d + 2): where an injected ‖(z − μ)/σ‖ is cut (Hansen 2011, arXiv 1110.4181)."""
+    """√d + 2d / (d + 2): bound of an injected ‖(z − μ)/σ‖ (Hansen 2011, arXiv 1110.4181)."""
     return math.sqrt(parameter_count) + 2.0 * parameter_count / (parameter_count + 2.0)
 
 
@@ -54,7 +54,7 @@ def snes_step(
 ) -> tuple[Float32[np.ndarray, " P"], Float32[np.ndarray, " P"]]:
     """μ + η_μ σ Σ u s and σ exp(η_σ/2 Σ u (s² − 1)) (Wierstra et al. 2014, Algorithm 6).
 
-    ln σ moves by at most 1: a refined individual can lie far out in a few coordinates.
+    ln σ moves by at most 1, because a refined individual can lie far out in a few coordinates.
     """
     shift, growth = np.zeros_like(mean), np.zeros_like(mean)
     for deviation, utility in zip(deviations, utilities.tolist(), strict=True):

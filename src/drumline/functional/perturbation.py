@@ -1,7 +1,7 @@
-"""Noise that is named, not sent: two sources behind one interface, and the sums over it.
+"""Noise named by keys instead of sent: two sources behind one interface, and sums over it.
 
-A perturbation ε of P parameters is named by an integer key. Whoever knows the key reads any slice
-of ε: from a table that every process of a machine shares, or from a counter-based generator.
+A perturbation ε of P parameters is named by an integer key. A process with the key reads any slice
+of ε: from a table that all processes of a machine share, or from a counter-based generator.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +17,11 @@ TILE = 65_536
 """Parameters per tile of counter noise, which restarts its stream at every tile."""
 
 _LONG_SPAN = 2 * TILE
-"""Parameters that a thread sums at a time where there are enough for all threads: NumPy's calls
-then cost little, and sum and product still stay in the caches. Never a part of the answer."""
+"""Parameters that a thread sums at a time, if there are enough for all threads.
+
+NumPy's calls then cost little, and sum and product still stay in the caches. It never changes a
+bit.
+"""
 
 TABLE_BLOCK = 1 << 20
 ALIGNMENT = 16
@@ -30,7 +33,7 @@ ReadNoise = Callable[[int, int, int, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Noise:
-    """A noise source: how to read a perturbation, and the keys of each generation's pairs."""
+    """A noise source: the reader of a perturbation, and the keys of each generation's pairs."""
 
     read: ReadNoise
     keys: Callable[[int, int, int], list[int]]
@@ -38,7 +41,7 @@ class Noise:
 
 
 def fill_table(table: Float32[np.ndarray, " L"], seed: int, threads: int = 1) -> None:
-    """Fill with standard normals in fixed blocks, so that content does not depend on who fills."""
+    """Fill with standard normals in fixed blocks, so that no thread count changes the content."""
     stream = seeding.key(seed, "noise-table")
 
     def fill(block: int) -> None:
@@ -49,7 +52,7 @@ def fill_table(table: Float32[np.ndarray, " L"], seed: int, threads: int = 1) ->
 
 
 def table_noise(table: Float32[np.ndarray, " L"], parameter_count: int, seed: int) -> Noise:
-    """Noise from slices of a shared table at aligned offsets (the reference's table, spec §1.3)."""
+    """Noise from slices of a shared table at aligned offsets (the reference's table)."""
     if table.size < parameter_count:
         raise ValueError(
             f"a noise table of {table.size} floats is smaller than the {parameter_count} "
@@ -83,7 +86,7 @@ def counter_noise(seed: int) -> Noise:
 
 
 def counter_reader(seed: int) -> ReadNoise:
-    """Draw whole tiles and cut them: start and stop need not lie on a tile's edge."""
+    """Draw whole tiles and cut them, so that start and stop need not be at a tile's edge."""
     stream = seeding.key(seed, "noise")
 
     def read(key: int, start: int, stop: int, scratch: np.ndarray) -> np.ndarray:
@@ -104,7 +107,7 @@ def counter_reader(seed: int) -> ReadNoise:
 def subset_range(key: int, parameter_count: int, fraction: float) -> tuple[int, int]:
     """Return the contiguous block of parameters that the pair named `key` perturbs or uses.
 
-    Spec §1.14: P is cut into blocks of `fraction`·P; the block follows from the key alone.
+    P is cut into blocks of `fraction`·P; the block is a function of the key alone.
     """
     size = max(1, round(fraction * parameter_count))
     blocks = -(-parameter_count // size)
@@ -145,8 +148,8 @@ def weighted_noise_sum(
     """Σᵢ wᵢ εᵢ in the order of the keys: the same bits on any number of threads.
 
     In that order neighbouring slices of a table overlap, so that most of the noise is read from a
-    cache. Copies of it are never stacked: one pass, one span of scratch per thread. BLAS's axpy
-    would need half as many passes, but its last elements are rounded otherwise than the others.
+    cache. The noise is never copied: one pass, one span of scratch memory per thread. BLAS's axpy
+    would need half as many passes, but rounds its last elements differently from the others.
     """
     total = np.zeros(parameter_count, dtype=np.float32)
     factors = np.asarray(weights, dtype=np.float32)
@@ -172,7 +175,7 @@ def weighted_noise_sum(
 
 
 def _spread(work: Callable[[int], None], items: range, threads: int) -> None:
-    """Run `work` on every item; which thread takes which item must not matter."""
+    """Run `work` on every item; the thread of an item must not matter."""
     if threads <= 1 or len(items) <= 1:
         for item in items:
             work(item)

@@ -1,4 +1,4 @@
-"""How likely the next individual is refined by gradient steps (an RL actor) before its episode."""
+"""Probability that the next individual is refined by gradient steps (RL) before its episode."""
 
 
 def controlled_probability(
@@ -6,7 +6,7 @@ def controlled_probability(
 ) -> float:
     """clip(−K (n_RL / (n_RL + n_ES) − p_desired) + ½, 0, 1), of AES-RL's released code.
 
-    A desired share of 0 or 1 means never or always, which the formula alone does not give.
+    A desired share of 0 or 1 gives exactly 0 or 1, which the formula alone does not.
     """
     refuse_improbable("desired_share", desired_share)
     if not slope > 0.0:
@@ -18,7 +18,7 @@ def controlled_probability(
 
 
 def fixed_probability(rl_count: int, es_count: int, *, desired_share: float) -> float:
-    """p_desired whatever the counts: the ablation without control."""
+    """p_desired, whatever the counts: the ablation without control."""
     refuse_improbable("desired_share", desired_share)
     return desired_share
 

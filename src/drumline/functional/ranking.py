@@ -7,15 +7,15 @@ from jaxtyping import Float
 def centered_ranks(fitness: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """u = rank / (N − 1) − ½, ranks joint over both signs; ties share the mean of their ranks.
 
-    Salimans et al. 2017, §2.1; the reference breaks ties arbitrarily, so that equal returns move
-    its parameters (docs/adr/0003). All weights are exactly 0 when all returns are equal.
+    Salimans et al. 2017, §2.1. The reference breaks ties arbitrarily, so that equal returns move
+    its parameters (docs/adr/0003). All weights are exactly 0 if all returns are equal.
     """
     count = fitness.size
     if count < 2:
         return np.zeros(count)
     _, inverse, sizes = np.unique(fitness, return_inverse=True, return_counts=True)
     first = np.cumsum(sizes) - sizes
-    # Twice the mean rank is an integer, so tied members get identical bits and constant fitness 0.
+    # Twice the mean rank is an integer, so tied members get equal bits and constant fitness 0.
     doubled = 2 * first + sizes - 1
     return (doubled[inverse] - (count - 1)) / (2.0 * (count - 1))
 

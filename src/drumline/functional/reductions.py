@@ -1,7 +1,7 @@
 """The norm of a vector in an order that does not depend on the number of threads.
 
 torch splits a sum over its threads from 32,768 elements on, so the last bits of `x.sum()` depend
-on how many there are (measured). Blocks below that size are added by one thread each.
+on the number of threads (measured). Blocks below that size are added by one thread each.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""What the learner regresses on and climbs: n-step returns, GAE and V-trace over `[T, B]`.
+"""Value targets and advantages over `[T, B]`: n-step returns, GAE and V-trace.
 
-One convention for all: `discounts` is γ, and 0 where the step terminated; `ended` is true where the
-episode ended by termination or truncation; `next_values` is the value of the state that follows
-the step *in the same episode*. Bootstrapping is thus right at a time limit, and no sum crosses
-into the next episode. Everything is element by element over `B`, in a loop over `T`.
+One convention holds for all. `discounts` is γ, and 0 if the step terminated. `ended` is true if the
+episode ended by termination or truncation. `next_values` is the value of the state after the step
+*in the same episode*. Values are therefore bootstrapped at a time limit, and no sum crosses into
+the next episode. All operations are element by element over `B`, in a loop over `T`.
 """
 
 from typing import NamedTuple
@@ -19,9 +19,10 @@ def next_values(
     final_values: Float[Tensor, "T B"],
     truncated: Bool[Tensor, "T B"],
 ) -> Float[Tensor, "T B"]:
-    """V of what follows each step: the next row, `tail_values` last, `final_values` where cut.
+    """V of the state after each step: next row, `tail_values` at the end, `final_values` if cut.
 
-    `final_values` is V(last observation of the episode), and is read where `truncated` alone.
+    `final_values` is V(last observation of the episode), and is read only where `truncated` is
+    true.
     """
     following = torch.cat([values[1:], tail_values[None]])
     return torch.where(truncated, final_values, following)
@@ -87,8 +88,8 @@ def vtrace(
 ) -> VTrace:
     """V-trace (Espeholt et al. 2018, eq. 1, by the recursion of remark 1; λ as in remark 2).
 
-    The advantages are those of section 4.2, with v_{s+1} replaced by `next_values` where the
-    episode or the rollout ends.
+    The advantages are those of section 4.2, with v_{s+1} replaced by `next_values` at the end of an
+    episode or of the rollout.
     """
     if c_bar > rho_bar:
         raise ValueError(f"V-trace needs c_bar ≤ rho_bar, got {c_bar} > {rho_bar}")

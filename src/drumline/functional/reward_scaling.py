@@ -1,4 +1,4 @@
-"""Rewards divided by the running spread of discounted returns, folded in a fixed order."""
+"""Reward scaling by the running std of discounted returns, folded in a fixed order."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,16 +11,16 @@ from drumline.types import Moments
 
 
 class RewardScaling(NamedTuple):
-    """What travels from one interval to the next, in float64."""
+    """Statistics carried from one interval to the next, in float64."""
 
     discounted_returns: Float64[np.ndarray, " B"]
-    """Each environment's own, 0 after an episode's end."""
+    """Discounted return of each environment's running episode."""
     moments: Moments
-    """Of all discounted returns seen; vectors of length 1."""
+    """Moments of all discounted returns so far; vectors of length 1."""
 
 
 def initial_scaling(environments: int) -> RewardScaling:
-    """No returns yet; variance 1 with the weight of 1e-4 observations, as OpenAI's baselines."""
+    """Statistics before the first return; variance 1 with weight 1e-4, as in OpenAI's baselines."""
     return RewardScaling(np.zeros(environments), moments.initial_moments(1, pseudo_count=1e-4))
 
 
@@ -59,9 +59,9 @@ def scaled(
 
 
 def _moments_of_columns(rows: Float64[np.ndarray, "T B"]) -> Iterator[Moments]:
-    """Moments of each column, added in the order of t whatever the memory layout.
+    """Moments of each column, added in the order of t, whatever the memory layout.
 
-    `rows.sum(axis=0)` would not do: NumPy adds pairwise where a column is contiguous.
+    `rows.sum(axis=0)` would not do: NumPy adds pairwise if a column is contiguous.
     """
     total = np.zeros(rows.shape[1])
     for row in rows:

@@ -1,4 +1,4 @@
-"""How steadily a score rose, and how alike its runs ended."""
+"""Steadiness of one run's scores, and spread of the last scores of several runs."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 
 class Stability(NamedTuple):
-    """Of one run's scores in their order: 0, 0 and 0 where it never fell."""
+    """Falls of one run's scores in their order; all 0 if they never fell."""
 
     largest_drawdown: float
     """max_t (max_{s ≤ t} f_s − f_t), in units of the score."""
@@ -18,7 +18,7 @@ class Stability(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Of several runs' scores."""
+    """Spread of the scores of several runs."""
 
     std: float
     """With N − 1; nan for one run."""
@@ -26,12 +26,12 @@ class Spread(NamedTuple):
 
 
 def drawdowns(scores: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
-    """max_{s ≤ t} f_s − f_t: how far each score is below the best so far."""
+    """max_{s ≤ t} f_s − f_t: distance of each score below the best so far."""
     return np.maximum.accumulate(scores) - scores
 
 
 def stability(scores: Float[np.ndarray, " N"]) -> Stability:
-    """Return how far and how often the scores of one run fell."""
+    """Return size and frequency of the falls of one run's scores."""
     _check(scores)
     below = drawdowns(scores)
     falling = float(np.mean(np.diff(scores) < 0)) if scores.size > 1 else 0.0
@@ -39,7 +39,7 @@ def stability(scores: Float[np.ndarray, " N"]) -> Stability:
 
 
 def spread(scores: Float[np.ndarray, " N"]) -> Spread:
-    """Return how far the scores of several runs lie apart, and the lowest of them."""
+    """Return the std and the lowest of the scores of several runs."""
     _check(scores)
     std = float(np.std(scores, ddof=1)) if scores.size > 1 else np.nan
     return Spread(std, float(scores.min()))

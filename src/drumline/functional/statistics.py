@@ -1,4 +1,4 @@
-"""Means of few and uneven numbers, with intervals: what an evaluation and a comparison report."""
+"""Means of small samples, with intervals, for evaluations and comparisons."""
 
 import importlib
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _ELEMENTS_AT_ONCE = 2_000_000
 
 
 class Interval(NamedTuple):
-    """A confidence interval; both ends are nan where one value says nothing about the spread."""
+    """A confidence interval; both ends are nan for one value, which has no spread."""
 
     low: float
     high: float
@@ -34,7 +34,7 @@ def bootstrap_interval(
 ) -> Interval:
     """Percentile bootstrap of `statistic(values, axis=…)` from 9,999 resamples.
 
-    Percentile, not BCa: that has no answer for some small samples (its jackknife degenerates).
+    Percentile, not BCa, which is undefined for some small samples (its jackknife degenerates).
     """
     _check(values, confidence)
     if values.size == 1:
@@ -77,7 +77,7 @@ def probability_of_improvement(
 ) -> float:
     """P(X > Y) + ½ P(X = Y) over all pairs of one task's runs (Agarwal et al. 2021, section 4.3).
 
-    It is Mann and Whitney's U over N·M; over several tasks it is the mean of the tasks'.
+    It is Mann and Whitney's U over N·M. Over several tasks it is the mean of the tasks' values.
     """
     _check(ours)
     _check(theirs)

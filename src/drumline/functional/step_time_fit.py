@@ -1,4 +1,4 @@
-"""How well recorded step times keep what claim 1 assumes: exponential, independent."""
+"""Test of recorded step times against the assumptions of claim 1: exponential, independent."""
 
 import importlib
 import math
@@ -37,7 +37,7 @@ def fit(trace: Trace) -> StepTimeFit:
 
 
 def autocorrelation(trace: Trace, lag: int) -> float:
-    """ρ(lag) of consecutive times, 0 where they are independent; 0 for constant ones too."""
+    """ρ(lag) of consecutive times: 0 for independent ones, and 0 for constant ones."""
     deviations = trace - trace.mean()
     variance = float(deviations @ deviations)
     return float(deviations[lag:] @ deviations[:-lag]) / variance if variance else 0.0
@@ -46,7 +46,7 @@ def autocorrelation(trace: Trace, lag: int) -> float:
 def variance_growth(trace: Trace, alpha: int) -> float:
     """Var(time of α steps) / (α Var(time of one)) = 1 + 2 Σ (1 − j/α) ρ(j): 1 if independent.
 
-    Batch synchronisation helps while it is far below α; it is α where nothing averages out.
+    Batch synchronisation helps while it is far below α. It is α if fluctuations never average out.
     """
     sums = np.convolve(trace - trace.mean(), np.ones(alpha), "valid")
     variance = float(trace.var())
@@ -54,7 +54,7 @@ def variance_growth(trace: Trace, alpha: int) -> float:
 
 
 def _distance(trace: Trace, order: float, mean: float) -> float:
-    special: Any = importlib.import_module("scipy.special")  # late: SciPy is slow to import
+    special: Any = importlib.import_module("scipy.special")  # SciPy is slow to import
     model = special.gammainc(order, np.sort(trace) * (order / mean))
     steps = np.arange(len(trace) + 1) / len(trace)
     return float(max((steps[1:] - model).max(), (model - steps[:-1]).max()))

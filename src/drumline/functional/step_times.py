@@ -1,6 +1,6 @@
-"""Laws of how long an environment step takes, sampled as `[steps, environments, replications]`.
+"""Laws of an environment's step times, sampled as `[steps, environments, replications]`.
 
-Fix a law's numbers with `functools.partial` and hand it over: `partial(gamma, order=4)`.
+Fix a law's numbers with `functools.partial`: `partial(gamma, order=4)`.
 """
 
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def burst_probabilities(burst_steps: float, slow_share: float) -> tuple[float, f
 def straggler(
     rng: np.random.Generator, shape: Shape, *, law: StepTimeLaw = constant, factor: float = 10.0
 ) -> StepTimes:
-    """`law`, but environment 0 is always `factor` times as slow."""
+    """`law`, with environment 0 permanently `factor` times as slow."""
     times = law(rng, shape)
     times[:, 0] *= factor
     return times
@@ -71,7 +71,7 @@ def straggler(
 def recorded(
     rng: np.random.Generator, shape: Shape, *, trace: Float[np.ndarray, " S"]
 ) -> StepTimes:
-    """A measured trace in its own order, from a random place of it on, round and round."""
+    """A measured trace in its own order, from a random place, repeated."""
     starts = rng.integers(len(trace), size=shape[1:])
     places = np.arange(shape[0])[:, None, None] + starts
     return trace.astype(np.float64)[places % len(trace)]

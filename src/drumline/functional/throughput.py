@@ -1,6 +1,6 @@
-"""What queueing theory and order statistics predict for HTS-RL and its rivals.
+"""Predictions of queueing theory and order statistics for HTS-RL and its rivals.
 
-"Slowdown" is time over the ideal one, in which no environment ever waits: 1 is perfect.
+"Slowdown" is time over the ideal time, in which no environment ever waits: 1 is perfect.
 """
 
 import importlib
@@ -55,7 +55,7 @@ def run_seconds(
     *,
     inference_seconds: float = 0.0,
 ) -> float:
-    """Claim 1: K / (nα) · E[max] + Kc / n, for K steps in all and a constant c a step."""
+    """Claim 1: K / (nα) · E[max] + Kc / n, for K steps in total and a constant c per step."""
     return env_steps / environments * (barrier_seconds / alpha + inference_seconds)
 
 
@@ -95,20 +95,20 @@ def burst_barrier_slowdown(
 
 
 def straggler_barrier_slowdown(environments: int, factor: float) -> float:
-    """One environment `factor` times as slow for ever: no alpha helps, and no sliding either."""
+    """One environment permanently `factor` times as slow: neither alpha nor sliding helps."""
     return factor * environments / (environments - 1 + factor)
 
 
 def queue_lag(utilization: float, capacity: int | None = None) -> float:
     """Mean policy lag of an asynchronous learner in updates (HTS-RL's claim 2): E[N] of M/M/1.
 
-    ρ / (1 − ρ), infinite from ρ = nλ₀/μ = 1 on; with a queue bounded at `capacity` items in all
-    M/M/1/C, where what arrives at a full queue is lost. HTS-RL's own lag is 1.
+    ρ / (1 − ρ), infinite from ρ = nλ₀/μ = 1 on. With a queue of `capacity` items in total it is
+    M/M/1/C, where items that arrive at a full queue are lost. HTS-RL's own lag is 1.
     """
     if capacity is None:
         return utilization / (1 - utilization) if utilization < 1 else math.inf
     counts = np.arange(capacity + 1)
-    # From the likelier end, so that no power overflows.
+    # summed from the likelier end, so that no power overflows
     weights = utilization**counts if utilization <= 1 else (1 / utilization) ** counts[::-1]
     return float(counts @ weights / weights.sum())
 

@@ -1,7 +1,7 @@
-"""Optimiser steps that descend on one flat vector, in place: what the learner calls.
+"""Optimiser steps that descend on one flat vector, in place; for learners.
 
-Both run torch's fused Adam kernel: one pass over memory, 3 to 8 times faster than a step made of
-separate operations at 1.7 million parameters, and the same bits for any thread count (tested).
+Both run torch's fused Adam kernel: one pass over memory, 3 to 8 times faster than separate
+operations at 1.7 million parameters, with the same bits for any thread count (tested).
 """
 
 import math
@@ -50,18 +50,18 @@ def rmsprop_step_(
 ) -> None:
     """RMSProp: v ← αv + (1 − α)g²; θ ← θ − ηg / (√v + ε), ε outside the root as in torch's.
 
-    (TensorFlow's has it inside, and starts v at 1.)
+    (TensorFlow has ε inside, and starts v at 1.)
     """
-    # RMSProp is Adam with β1 = 0, so that the gradient is its own first moment, once the bias
-    # correction has worn off: after infinitely many steps.
+    # RMSProp is Adam with β1 = 0, so that the gradient is its own first moment, after infinitely
+    # many steps, when the bias correction is 1.
     _fused(parameters, gradient, gradient, second, math.inf, learning_rate, 0.0, alpha, epsilon)
 
 
 def clip_by_global_norm_(gradient: Float32[Tensor, " P"], max_norm: float) -> float:
-    """Scale the gradient to `max_norm` where it is longer; return its norm before.
+    """Scale the gradient to `max_norm` if it is longer; return its norm before.
 
-    A norm that is not finite makes every element nan: check what is returned before stepping.
-    The norm is added up in fixed blocks, so its bits do not depend on the thread count.
+    A norm that is not finite makes every element nan: check the returned norm before the step. The
+    norm is added up in fixed blocks, so its bits do not depend on the thread count.
     """
     norm = euclidean_norm(gradient)
     if not norm <= max_norm:
@@ -81,7 +81,7 @@ def _fused(
     epsilon: float,
 ) -> None:
     with torch.no_grad():
-        # The kernel itself: torch's wrapper around it costs 30 µs a step, as much as 64 rows.
+        # Calls the kernel directly: torch's wrapper costs 30 µs a step, as much as 64 rows.
         _fused_adam(
             [parameters],
             [gradient],

@@ -36,7 +36,7 @@ def step_within_kl(
     high, high_kl = 1.0, _divergence(1.0, shift, growth)
     if high_kl <= bound:
         return 1.0
-    # KL is at least the mean's part, ½ t² Σ Δμ² / v, which often is nearly all of it.
+    # KL is at least the mean's part, ½ t² Σ Δμ² / v, which is often nearly all of it.
     nearer = math.sqrt(2.0 * bound / shift) if shift > 2.0 * bound else 1.0
     nearer_kl = _divergence(nearer, shift, growth)
     if nearer_kl <= bound:
@@ -45,9 +45,9 @@ def step_within_kl(
         high, high_kl = nearer, nearer_kl
     for _ in range(60):
         chord = low + (bound - low_kl) * (high - low) / (high_kl - low_kl)
-        if chord <= low:  # as near as float64 can say
+        if chord <= low:  # float64 comes no closer
             break
-        # Convexity keeps it within the bound; what is over is rounding, and no reason to stay at 0.
+        # Convexity keeps t within the bound; an excess is rounding, and no reason to return 0.
         low, low_kl = chord, min(_divergence(chord, shift, growth), bound)
         newton = high - (high_kl - bound) / _slope(high, shift, growth)
         newton_kl = _divergence(newton, shift, growth)

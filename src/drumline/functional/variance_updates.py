@@ -1,4 +1,4 @@
-"""How the diagonal variance v of the search distribution follows the individuals that are told."""
+"""Updates of the search distribution's diagonal variance v by told individuals."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from jaxtyping import Float32, Float64
 
 VARIANCE_FLOOR = 1e-5
 SMALLEST_STEP = 1e-3
-"""A step size p below this leaves the variance alone; the mean still moves."""
+"""A step size p below this leaves the variance unchanged; the mean still moves."""
 
 
 def release_sample_count(step_size: float) -> float:
@@ -16,7 +16,7 @@ def release_sample_count(step_size: float) -> float:
 
 
 def strict_sample_count(step_size: float) -> float:
-    """n = 1/p: what Welford's recurrence divides by when the mean moves by p."""
+    """n = 1/p: the divisor of Welford's recurrence when the mean moves by p."""
     return 1.0 / step_size
 
 
@@ -43,7 +43,7 @@ def welford_variance(
 def one_fifth_factor(
     successes: Sequence[bool], *, target: float = 0.2, factor: float = 0.99
 ) -> float:
-    """1/c where the success rate is above a fifth, else c (Rechenberg 1973), c on the variance."""
+    """1/c if the success rate is above a fifth, else c (Rechenberg 1973), c on the variance."""
     return 1.0 / factor if sum(successes) > target * len(successes) else factor
 
 

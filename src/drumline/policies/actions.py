@@ -1,7 +1,7 @@
-"""Stochastic actions in NumPy: from a network's outputs and given numbers to actions.
+"""Stochastic actions in NumPy, from a network's outputs and given random numbers.
 
-Everything here works row by row with elementwise operations and reductions along a row, so a row's
-bits do not depend on the batch that it is in.
+All operations are elementwise or reductions along a row, so a row's bits do not depend on its
+batch.
 """
 
 import math
@@ -17,24 +17,24 @@ _LARGEST_UNIFORM = np.float32(1.0) - np.float32(2.0**-24)
 
 @dataclass(frozen=True)
 class ActionHead:
-    """What a policy's outputs mean: `sizes` are choices per component, or numbers of an action."""
+    """Meaning of a policy's outputs: `sizes` are choices per component, or numbers of an action."""
 
     kind: Literal["categorical", "multi-discrete", "gaussian"]
     sizes: tuple[int, ...]
 
     @property
     def output_size(self) -> int:
-        """Return how many numbers the policy puts out: logits, or means and then log stds."""
+        """Return the number of outputs: logits, or means and then log stds."""
         return 2 * self.sizes[0] if self.kind == "gaussian" else sum(self.sizes)
 
     @property
     def noise_size(self) -> int:
-        """Return how many random numbers one action takes."""
+        """Return the number of random numbers per action."""
         return self.sizes[0] if self.kind == "gaussian" else len(self.sizes)
 
     @property
     def noise_kind(self) -> Literal["uniform", "normal"]:
-        """Return how they are distributed."""
+        """Return the distribution of these random numbers."""
         return "normal" if self.kind == "gaussian" else "uniform"
 
     @property
@@ -44,7 +44,7 @@ class ActionHead:
 
     @property
     def action_dtype(self) -> str:
-        """Return how actions are stored."""
+        """Return the dtype of stored actions."""
         return "<f4" if self.kind == "gaussian" else "<i8"
 
 
@@ -106,7 +106,7 @@ def _choose(logits: np.ndarray, uniform: np.ndarray) -> tuple[np.ndarray, np.nda
     cumulated = np.cumsum(np.exp(shifted), axis=1)
     total = cumulated[:, -1]
     threshold = np.minimum(uniform, _LARGEST_UNIFORM) * total
-    # Below the total also after rounding: (1 − 2⁻²⁴) · total lies half an ulp or more under it.
+    # Below the total after rounding too: (1 − 2⁻²⁴) · total is half an ulp or more under it.
     actions = (cumulated <= threshold[:, None]).sum(axis=1)
     chosen = shifted[np.arange(len(actions)), actions]
     return actions, chosen - np.log(total)

@@ -18,7 +18,7 @@ Gain = float
 
 
 def build_network(spec: NetworkSpec) -> nn.Module:
-    """Return the network, its parameters not yet initialised."""
+    """Return the network with uninitialised parameters."""
     builder = _BUILDERS.get(spec.network)
     if builder is not None:
         return builder(spec)
@@ -34,13 +34,13 @@ def initial_parameters(spec: NetworkSpec, seed: int) -> np.ndarray:
     """Return the initial parameter vector `[P]`: a function of the spec and the seed alone.
 
     Orthogonal weights (Saxe et al. 2014) with gain √2 in hidden layers, 0.01 for the action and 1
-    for the value; biases and log stds 0. A user's module keeps what its own constructor draws.
+    for the value; biases and log stds 0. A user's module keeps the values of its own constructor.
     """
     with torch.random.fork_rng(devices=[]):
         seeding.seed_torch(seeding.seeds(seed, 1, "network")[0])
         network = build_network(spec)
     if spec.network in _BUILDERS:
-        with threadpool_limits(1, "blas"):  # where cores are busy, two threads took 20 × as long
+        with threadpool_limits(1, "blas"):  # on busy cores, two threads took 20 × as long
             _initialize(network, seed)
     return np.concatenate([p.detach().numpy().ravel() for p in network.parameters()])
 
@@ -66,7 +66,7 @@ def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray
 
 
 class MLP(nn.Module):
-    """Two tanh trunks; what NumPy computes in `mlp_actor_critic`, with gradients."""
+    """Two tanh trunks: the network of `mlp_actor_critic`, with gradients."""
 
     def __init__(self, spec: NetworkSpec):
         super().__init__()
@@ -146,7 +146,7 @@ def _nature_cnn(spec: NetworkSpec) -> nn.Module:
 
 
 def _football_cnn(spec: NetworkSpec) -> nn.Module:
-    """The release's CNN for 72 × 96 images (specs: the same convolutions as Mnih et al. 2015)."""
+    """The CNN of HTS-RL's release for 72 × 96 images, with the convolutions of Mnih et al. 2015."""
     return SharedTrunk(spec, _convolutions(spec, _NATURE), 512, 1.0)
 
 
@@ -157,7 +157,7 @@ class _Residual(nn.Module):
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Add what two convolutions make of the images."""
+        """Add the result of two convolutions to the images."""
         return images + self.second(torch.relu(self.first(torch.relu(images))))
 
 
@@ -179,7 +179,7 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
     given = (spec.observation_shape, spec.head.output_size)
     try:
         made: Any = getattr(importlib.import_module(module), name)(*given)
-    except Exception as error:  # whatever the user's own code raises
+    except Exception as error:  # the user's own code may raise anything
         raise ValueError(
             f"{flag} cannot be imported and called with {given} ({_one_line(error)}): give "
             "package.module:Class; the current directory is importable"
@@ -193,12 +193,12 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
             f"{flag} has buffers (such as BatchNorm's statistics) that are no parameters: "
             "nothing here would carry them along; use a layer without them, such as LayerNorm"
         )
-    made.eval()  # dropout would draw from torch's global generator, whose place is layout
+    made.eval()  # dropout's draws would depend on the layout
     tried = f"two observations of zeros {[2, *spec.observation_shape]}"
     try:
         with torch.no_grad():
             result: Any = made(torch.zeros(2, *spec.observation_shape))
-    except Exception as error:  # whatever the user's own code raises
+    except Exception as error:  # the user's own code may raise anything
         raise ValueError(f"{flag} fails on {tried}: {_one_line(error)}") from error
     wanted = [[2, spec.head.output_size], [2]]
     shapes = (

@@ -13,14 +13,14 @@ from drumline.policies.network_spec import NetworkSpec
 
 @dataclass(frozen=True)
 class ActorCriticSpec:
-    """A network, and how its most likely action reaches the environment."""
+    """A network, and the conversion of its most likely action for the environment."""
 
     network: NetworkSpec
     head: Head | None
-    """None where an action is several choices."""
+    """None if an action is several choices."""
     parameter_count: int
     starts: tuple[int, ...] = ()
-    """Where an action is several choices: what the environment calls the first of each."""
+    """The environment's number for the first of each choice, if an action is several."""
 
 
 class ActorCriticPolicy:
@@ -45,12 +45,12 @@ class ActorCriticPolicy:
         self.to_action = to_action
 
     def load_vector(self, parameters: np.ndarray) -> None:
-        """Take the parameters `[P]`."""
+        """Copy the parameters `[P]`."""
         self.vector[:] = parameters
         self._loaded = False
 
     def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
-        """Take the observation moments `[D]`."""
+        """Set the observation moments `[D]`."""
         self._moments = {
             "observation_mean": np.array(mean),
             "observation_inverse_std": np.array(inverse_std),

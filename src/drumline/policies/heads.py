@@ -1,4 +1,4 @@
-"""Heads: from a policy's raw output to an action of the environment."""
+"""Heads: conversions from a policy's raw output to an action of the environment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 ToAction = Callable[[np.ndarray, np.ndarray | None], Any]
-"""(raw output, action noise or None) → action; may overwrite the output, a policy's own buffer."""
+"""(raw output, action noise or None) → action; may overwrite the output, a buffer of the policy."""
 
 LOG_STD_BOUNDS = (-20.0, 2.0)
 """Range that a squashed Gaussian's log-stds are clipped to, as in SAC (Haarnoja et al. 2018)."""
@@ -16,7 +16,7 @@ LOG_STD_BOUNDS = (-20.0, 2.0)
 
 @dataclass(frozen=True)
 class Head:
-    """How raw outputs become an action; plain tuples, so that it pickles small."""
+    """Conversion of raw outputs to an action; plain tuples, so that it pickles small."""
 
     kind: Literal["continuous", "squashed", "squashed-gaussian", "bins", "discrete"]
     """squashed: tanh of the output, scaled to [low, high]; continuous: the output, clipped;
@@ -32,7 +32,7 @@ class Head:
 
     @property
     def output_size(self) -> int:
-        """Return how many numbers the network must put out."""
+        """Return the number of outputs of the network."""
         if self.kind == "discrete":
             return self.choices
         components = len(self.low)
@@ -42,7 +42,7 @@ class Head:
 
     @property
     def action_size(self) -> int:
-        """Return how many numbers an action has."""
+        """Return the number of values in an action."""
         return 1 if self.kind == "discrete" else len(self.low)
 
     @property
@@ -62,7 +62,7 @@ class Head:
 
 
 def parse_bins(text: str) -> tuple[float, ...]:
-    """Parse `uniform:K` or `custom:v0,v1,…` (spec §1.10); empty for `continuous`.
+    """Parse `uniform:K` or `custom:v0,v1,…`; empty for `continuous`.
 
     >>> parse_bins("uniform:3")
     (-1.0, 0.0, 1.0)
@@ -90,7 +90,7 @@ def parse_bins(text: str) -> tuple[float, ...]:
 
 
 def stored_action_function(head: Head) -> Callable[[np.ndarray], Any]:
-    """Return the function from an action as a replay stores it, `[A]` float32, to a new action."""
+    """Return the function from a replay's action, `[A]` float32, to a new action."""
     if head.kind == "discrete":
         start = head.start
         return lambda stored: int(stored[0]) + start
@@ -98,7 +98,7 @@ def stored_action_function(head: Head) -> Callable[[np.ndarray], Any]:
 
 
 def _formed(head: Head) -> Callable[[np.ndarray], np.ndarray]:
-    """Return what brings a new `[A]` to a space's precision and shape, and not out of its bounds.
+    """Return the conversion of a new `[A]` to a space's dtype and shape, within its bounds.
 
     float32(0.1) is more than 0.1.
     """
@@ -139,7 +139,7 @@ def action_function(head: Head) -> ToAction:
         if not np.isfinite([low, high]).all():
             raise ValueError(f"tanh cannot be scaled to unbounded actions: {head.low} {head.high}")
         center, half = (low + high) * np.float32(0.5), (high - low) * np.float32(0.5)
-        # Bounds that are not symmetric may be overstepped by a rounding where tanh is ±1.
+        # With asymmetric bounds, rounding may overstep them where tanh is ±1.
         oversteps = bool(np.any(center + half > high) or np.any(center - half < low))
 
         components = len(head.low)
@@ -171,7 +171,7 @@ def action_function(head: Head) -> ToAction:
         if bounded:
             np.maximum(output, low, out=output)
             np.minimum(output, high, out=output)
-        # The environment may keep what it is given, so the buffer itself never leaves.
+        # The environment may keep the array, so the buffer itself is never returned.
         return output.copy() if plain else formed(output)
 
     return bound

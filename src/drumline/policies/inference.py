@@ -16,7 +16,7 @@ class Inference(Protocol):
     """
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take the published arrays of a version, which stay in place while it is in use."""
+        """Load the published arrays of a version, which stay unchanged while it is in use."""
         ...
 
     def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -26,15 +26,15 @@ class Inference(Protocol):
 
 @dataclass(frozen=True)
 class InferenceSpec:
-    """How a process that acts makes its forward pass; called to build it."""
+    """Description of a forward pass; a process that acts calls it to build one."""
 
     network: NetworkSpec
     precision: Literal["fp32", "bf16"] = "fp32"
     rows: int = 0
-    """0: any number of rows from 4 on; otherwise every call has exactly this many, padded."""
+    """0: any number of rows from 4 on; otherwise every call is padded to exactly this many."""
 
     def __call__(self) -> Inference:
-        """Build the forward pass; torch is imported only where the network needs it."""
+        """Build the forward pass; torch is imported only if the network needs it."""
         if self.network.is_mlp:
             from drumline.policies.mlp_actor_critic import MLPInference
 

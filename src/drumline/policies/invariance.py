@@ -1,7 +1,7 @@
-"""The start-up self-check: does a row's forward pass have the same bits in every batch?
+"""The start-up self-check that a row's forward pass has the same bits in every batch.
 
-Which processes share a forward pass is layout, so a row's output may depend neither on the size of
-the batch, nor on the row's place in it, nor on the other rows (DESIGN §2).
+The layout decides which processes share a forward pass. A row's output must therefore not depend on
+the size of the batch, on the row's place in it, or on the other rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,17 +12,17 @@ import numpy as np
 from drumline.policies.inference import Inference, InferenceSpec
 
 ANY = 0
-"""Batches may have any number of rows (torch's are padded to at least 4)."""
+"""Batches of any number of rows (torch's are padded to at least 4)."""
 
 PADDED = (8, 4)
-"""Where rows keep their bits in calls of one size alone, small sizes waste least (measured)."""
+"""Sizes to try if rows keep their bits at one size only; small ones waste least (measured)."""
 
 SINGLE = 1
 """Every row is computed alone."""
 
 
 class NotInvariant(RuntimeError):
-    """Not even single rows are repeated bit for bit."""
+    """Not even single rows give the same bits twice."""
 
 
 def choose_rows(
@@ -33,7 +33,7 @@ def choose_rows(
 ) -> int:
     """Return the first that keeps every row's bits: any number of rows, one size, single rows.
 
-    `observations` are as many rows as the largest batch will have.
+    `observations` has as many rows as the largest batch will have.
     """
     for rows in (ANY, *PADDED, len(observations), SINGLE):
         inference = build(replace(spec, rows=rows))
@@ -47,7 +47,7 @@ def choose_rows(
 
 
 def is_invariant(inference: Inference, observations: np.ndarray) -> bool:
-    """Return whether rows keep their bits over sizes, places and companions of a batch."""
+    """Return whether rows keep their bits over batch sizes, places and other rows."""
     whole = _bits(inference, observations)
     count = len(observations)
     sizes = sorted(
@@ -58,7 +58,7 @@ def is_invariant(inference: Inference, observations: np.ndarray) -> bool:
             rows = np.arange(first, first + size)
             if _bits(inference, observations[rows]) != [whole[row] for row in rows]:
                 return False
-            # The same rows elsewhere, in other company.
+            # the same rows at other places, with other rows
             turned = np.roll(rows, 1)
             if _bits(inference, observations[turned]) != [whole[row] for row in turned]:
                 return False

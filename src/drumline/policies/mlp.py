@@ -1,7 +1,7 @@
-"""Multilayer perceptrons in NumPy: torch's per-call overhead is what a worker cannot afford.
+"""Multilayer perceptrons in NumPy, without torch's overhead per call, for workers.
 
 Parameters are flat, layer by layer: weights `[inputs, outputs]` row by row, then biases, so that
-one layer is one contiguous matrix `[inputs + 1, outputs]` that takes the input with a 1 appended.
+one layer is one contiguous matrix `[inputs + 1, outputs]` for the input with a 1 appended.
 """
 
 from itertools import pairwise
@@ -23,7 +23,7 @@ def layer_shapes(spec: PolicySpec) -> list[tuple[int, int]]:
 
 
 def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
-    """Columns of norm 1 (hidden) and 0.01 (output), biases 0 (spec §1.11); or all zeros (ARS)."""
+    """Columns of norm 1 (hidden) and 0.01 (output), biases 0; or all zeros (ARS)."""
     layers: list[np.ndarray] = []
     shapes = layer_shapes(spec)
     for number, (rows, columns) in enumerate(shapes):
@@ -59,7 +59,7 @@ class MLPPolicy:
             piece = self.vector[start : start + rows * columns]
             self._matrices.append(piece.reshape(rows, columns))
             start += rows * columns
-        # Each layer's input has a constant 1 behind it, which multiplies the bias row.
+        # Each layer's input ends with a constant 1, which multiplies the bias row.
         self._inputs = [aligned_zeros(rows) for rows, _ in shapes]
         sizes = [rows - 1 if spec.bias else rows for rows, _ in shapes]
         if spec.bias:
@@ -80,11 +80,11 @@ class MLPPolicy:
         self.to_action = action_function(spec.head)
 
     def load_vector(self, parameters: np.ndarray) -> None:
-        """Take the parameters `[P]`."""
+        """Copy the parameters `[P]`."""
         self.vector[:] = parameters
 
     def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
-        """Take the observation moments `[D]` of a version."""
+        """Set the observation moments `[D]` of a version."""
         self._mean[:] = mean
         self._inverse_std[:] = inverse_std
 
@@ -114,7 +114,7 @@ class MLPPolicy:
 
 
 def aligned_zeros(size: int) -> np.ndarray:
-    """Return float32 zeros on a 64-byte boundary, so that every process computes alike."""
+    """Return float32 zeros on a 64-byte boundary, so that every process computes equal bits."""
     memory = np.zeros(size * 4 + 64, dtype=np.uint8)
     offset = -memory.ctypes.data % 64
     return memory[offset : offset + size * 4].view(np.float32)

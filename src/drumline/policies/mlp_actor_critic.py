@@ -19,7 +19,8 @@ _BYTE = np.float32(1.0 / 255.0)
 class MLPInference:
     """The forward pass of an `mlp` network; every matrix product is one row times a matrix.
 
-    Only that is the same in every batch: BLAS picks its kernels by the number of rows (measured).
+    Only this form is the same in every batch: BLAS picks its kernels by the number of rows
+    (measured).
     """
 
     def __init__(self, spec: NetworkSpec):
@@ -34,7 +35,7 @@ class MLPInference:
         self._inverse_std = np.ones(spec.observation_size)
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take the published arrays of a version."""
+        """Load the published arrays of a version."""
         vector, start = arrays["parameters"], 0
         if self._spec.head.kind == "gaussian":
             self._log_std = vector[: self._outputs]
@@ -60,7 +61,7 @@ class MLPInference:
 
     def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs `[B, O]` and values `[B]`."""
-        # In C order whatever the caller's strides: they choose the kernel of a matrix product.
+        # In C order whatever the caller's strides: strides choose the kernel of a matrix product.
         if observations.dtype == np.uint8:
             rows = observations.astype(np.float32, order="C") * _BYTE
         elif self._spec.normalize:

@@ -1,4 +1,4 @@
-"""What an actor-critic network is made of, as a picklable record without torch."""
+"""NetworkSpec: an actor-critic network as a picklable record without torch."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class NetworkSpec:
     normalize: bool = False
     """Whether observations are normalised by the published moments and clipped to ±10.
 
-    Bytes never are: a network sees them divided by 255.
+    Bytes never are: they are divided by 255.
     """
 
     @property
@@ -29,7 +29,7 @@ class NetworkSpec:
 
     @property
     def observation_size(self) -> int:
-        """Return how many numbers one observation has."""
+        """Return the number of values in one observation."""
         size = 1
         for length in self.observation_shape:
             size *= length

@@ -1,4 +1,4 @@
-"""What a network is given of the observations that an environment returned."""
+"""Preparation of an environment's observations for a network."""
 
 import numpy as np
 

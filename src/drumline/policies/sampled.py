@@ -1,4 +1,4 @@
-"""A policy whose actions are drawn instead of being the most likely ones."""
+"""A policy whose actions are drawn instead of the most likely ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ _TRAINED_WITH = "drawn from the distribution that the policy was trained with"
 
 
 class Deterministic(ValueError):
-    """There is nothing to draw an action from."""
+    """The policy has no distribution to draw from."""
 
 
 class SampledPolicy:
@@ -84,7 +84,7 @@ def _from_search(head: Head, std: float) -> tuple[DrawnAction, str]:
         noise = rng.random(choices.noise_size)[None].astype(np.float32)
         places = sample(choices, output[None], noise)[0][0]
         drawn = np.zeros(sum(sizes), np.float32)
-        drawn[np.arange(len(sizes)) * sizes[0] + places] = 1.0  # the head takes the largest
+        drawn[np.arange(len(sizes)) * sizes[0] + places] = 1.0  # the head takes the largest output
         return to_action(drawn, None)
 
     return chosen, "drawn from the softmax of the policy's outputs"

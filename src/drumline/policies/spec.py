@@ -1,4 +1,4 @@
-"""What a policy is made of, as picklable records; and the one place that builds one."""
+"""PolicySpec: a policy as a picklable record; the only place that builds one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class PolicySpec:
     """Whether observations are normalised with the published moments and clipped."""
     zero_init: bool = False
     activation: Literal["tanh", "relu"] = "tanh"
-    """Of the hidden layers."""
+    """Activation of the hidden layers."""
 
 
 def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
-    """Return the policy; torch is imported only when the policy needs it."""
+    """Return the policy; torch is imported only if the policy needs it."""
     if isinstance(spec, ActorCriticSpec):
         return ActorCriticPolicy(spec)
     if spec.module is not None:
@@ -54,7 +54,7 @@ def initial_parameters(spec: PolicySpec, rng: Any) -> Any:
 
 
 def spec_from(document: Mapping[str, Any]) -> "PolicySpec | ActorCriticSpec":
-    """Return the spec that a policy file's document describes."""
+    """Return the spec in a policy file's document."""
     fields = _with_tuples(document)
     head = None if fields.get("head") is None else Head(**_with_tuples(fields.pop("head")))
     fields.pop("head", None)
@@ -67,5 +67,5 @@ def spec_from(document: Mapping[str, Any]) -> "PolicySpec | ActorCriticSpec":
 
 
 def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy in which JSON's lists are tuples again."""
+    """Return a copy with tuples for JSON's lists."""
     return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}

@@ -14,7 +14,7 @@ LEAST_ROWS = 4  # in fp32 a row's bits are the same in every batch of at least t
 
 
 class TorchInference:
-    """A torch network at one version; a version's weights are cast once, not in every call."""
+    """A torch network at one version; its weights are cast once per version, not per call."""
 
     def __init__(self, spec: InferenceSpec):
         self._spec = spec
@@ -29,7 +29,7 @@ class TorchInference:
         self._inverse_std = np.ones(spec.network.observation_size)
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take the published arrays of a version."""
+        """Load the published arrays of a version."""
         vector, start = arrays["parameters"], 0
         size = sum(parameter.numel() for parameter in self._parameters)
         if vector.shape != (size,):
@@ -72,7 +72,7 @@ class TorchInference:
         if self._spec.network.normalize and observations.dtype != np.uint8:
             observations = normalized(observations, self._mean, self._inverse_std)
         given = torch.from_numpy(np.ascontiguousarray(observations))
-        if self._images:  # turned before they are widened: fewer bytes
+        if self._images:  # transposed before the cast to a wider dtype: fewer bytes
             given = given.contiguous(memory_format=torch.channels_last)
         inputs = given.to(self._kind)
         return inputs.mul_(1.0 / 255.0) if given.dtype == torch.uint8 else inputs

@@ -24,13 +24,13 @@ def load_object(path: str, flag: str = "--policy") -> Callable[..., object]:
 
 
 def build_module(spec: PolicySpec) -> torch.nn.Module:
-    """Call the user's class with (observation size, output size) and check what it returns."""
+    """Call the user's class with (observation size, output size) and check the result."""
     assert spec.module is not None
     inputs, outputs = spec.observation_size, spec.head.output_size
     make = load_object(spec.module)
     try:
         module = make(inputs, outputs)
-    except Exception as error:  # whatever the user's own code raises
+    except Exception as error:  # the user's own code may raise anything
         raise _refusal(
             spec, f"cannot be made with ({inputs}, {outputs}): {_one_line(error)}"
         ) from error
@@ -41,7 +41,7 @@ def build_module(spec: PolicySpec) -> torch.nn.Module:
     try:
         with torch.inference_mode():
             output = module(torch.zeros(1, inputs))
-    except Exception as error:  # whatever the user's own code raises
+    except Exception as error:  # the user's own code may raise anything
         raise _refusal(
             spec, f"fails on one observation [1, {inputs}]: {_one_line(error)}"
         ) from error
@@ -109,11 +109,11 @@ class TorchPolicy:
         self.to_action = action_function(spec.head)
 
     def load_vector(self, parameters: np.ndarray) -> None:
-        """Take the parameters `[P]`."""
+        """Copy the parameters `[P]`."""
         self.vector[:] = parameters
 
     def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
-        """Take the observation moments `[D]` of a version."""
+        """Set the observation moments `[D]` of a version."""
         self._mean[:] = mean
         self._inverse_std[:] = inverse_std
 

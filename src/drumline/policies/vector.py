@@ -8,7 +8,7 @@ from torch import Tensor, nn
 class FlatParameters:
     """A module whose parameters and gradients are views of two flat float32 vectors `[P]`.
 
-    With `values` it shares another's parameters; its gradient is its own.
+    With `values` it shares the parameters of another; its gradient is its own.
     """
 
     def __init__(self, module: nn.Module, values: Tensor | None = None):
@@ -29,7 +29,7 @@ class FlatParameters:
             start = end
 
     def load(self, vector: np.ndarray) -> None:
-        """Take the parameters `[P]`."""
+        """Copy the parameters `[P]`."""
         if vector.shape != (self.values.numel(),):
             raise ValueError(
                 f"this network has {self.values.numel()} parameters, got {list(vector.shape)}"

@@ -1,11 +1,11 @@
-"""A file that only grows, with its length known at every row."""
+"""AppendFile: a file that only grows, with its length in bytes known at every row."""
 
 import os
 from pathlib import Path
 
 
 class AppendFile:
-    """Rows wait in memory until `flush`; `length` counts them already."""
+    """A file that only grows. Rows wait in memory until `flush`; `length` already counts them."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -14,12 +14,12 @@ class AppendFile:
         self.length = path.stat().st_size
 
     def append(self, data: bytes) -> None:
-        """Add bytes behind all earlier ones."""
+        """Append bytes at the end."""
         self._waiting.append(data)
         self.length += len(data)
 
     def flush(self) -> None:
-        """Hand what waits to the system; a full disk raises here, with the file's name."""
+        """Hand waiting bytes to the operating system; an OSError (a full disk) names the file."""
         data = memoryview(b"".join(self._waiting))
         self._waiting.clear()
         try:
@@ -29,7 +29,7 @@ class AppendFile:
             raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def sync(self) -> None:
-        """Flush, and wait until the disk has it: a manifest must not count rows that can vanish."""
+        """Flush and wait for the disk: a manifest must not count rows that a power cut can lose."""
         self.flush()
         os.fsync(self._file.fileno())
 
@@ -39,6 +39,6 @@ class AppendFile:
 
 
 def whole_lines(path: Path) -> list[str]:
-    """Return a file's lines; half a last one, left by a kill or a full disk, does not count."""
+    """Return a file's complete lines; an incomplete last line (a kill, a full disk) is left out."""
     text = path.read_text(encoding="utf-8")
     return text[: text.rfind("\n") + 1].splitlines()

@@ -1,35 +1,35 @@
-"""Writing a whole file so that a reader, a kill or a full disk never sees half of it."""
+"""Whole-file writes of which neither a reader, a kill nor a full disk ever leaves a part."""
 
 import os
 from pathlib import Path
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write `data` and wait until the disk has it; a failure names the file."""
+    """Write `data` and wait until it is on the disk; an OSError names the file."""
     try:
         with path.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        # A failed write (unlike a failed open) carries no file name.
+        # An OSError of `write` carries no file name, unlike one of `open`.
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put `data` in the place of `path` in one step: written aside, synced, renamed."""
+    """Replace `path` in one step: write a temporary file, sync it, rename it."""
     aside = path.with_name(f".{path.name}.partial")
     try:
         write_synced(aside, data)
         aside.replace(path)
     except OSError:
-        aside.unlink(missing_ok=True)  # on a full disk every byte counts
+        aside.unlink(missing_ok=True)  # give back the room on a full disk
         raise
     sync_directory(path.parent)
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames inside `path` survive a power cut."""
+    """Sync the directory, so that renames inside `path` survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The run card: one page that says first what is promised, then what was run and what came out."""
+"""The run card: one page with the promise first, then the settings, then the outcome."""
 
 import json
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from drumline.types import EvaluationRow, Metrics
 
 @dataclass(frozen=True)
 class RunCard:
-    """Everything on the card."""
+    """Contents of the run card."""
 
     promise: str
-    """What is promised, or `no promise: …`."""
+    """The promise, or `no promise: …` with the reason."""
     method: str
     env_id: str
     seed: int
@@ -25,16 +25,16 @@ class RunCard:
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=dict)
-    """Of the last update."""
+    """Metrics of the last update."""
     best_evaluation: EvaluationRow | None = None
     largest_drawdown: float | None = None
-    """How far an evaluation's mean was below the best before it, at most."""
+    """Largest fall of an evaluation's mean below the best mean before it, in units of return."""
     fingerprint: str = ""
-    """Head of the hash chain: equal for equal runs."""
+    """Head of the hash chain: equal runs have equal heads."""
 
 
 def write_card(folder: RunFolder, card: RunCard) -> None:
-    """Write card.md, replacing an earlier one."""
+    """Write card.md; replaces an earlier one."""
     replace_file(folder.card_md, card_text(card).encode())
 
 

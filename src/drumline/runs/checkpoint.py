@@ -1,4 +1,4 @@
-"""Checkpoints: all learned state at one update, written in one step, read back only if whole."""
+"""Checkpoints: all learned state at one update, written in one step and verified when read."""
 
 import shutil
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from drumline.runs.next_commands import by_path
 from drumline.types import State
 
 KEPT = 3
-"""How many checkpoints stay: two can be damaged without losing the run."""
+"""Number of checkpoints kept: two can be damaged without losing the run."""
 
 STATE_FILE = "state.safetensors"
 COUNTERS_FILE = "counters.json"
@@ -34,7 +34,7 @@ MANIFEST_FILE = "manifest.json"
 
 
 class DamagedCheckpoint(RunError):
-    """A checkpoint that is not what was written; `previous` is the newest good older one."""
+    """A checkpoint that fails its hashes; `previous` is the newest intact older one."""
 
     def __init__(self, message: str, previous: int | None):
         super().__init__(message)
@@ -43,20 +43,20 @@ class DamagedCheckpoint(RunError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint as read, every hash verified."""
+    """A checkpoint as read, with every hash verified."""
 
     update: int
     state: State
     lengths: dict[str, int]
-    """Byte length of every append-only file when it was written."""
+    """Byte length of every append-only file at the time of the checkpoint."""
     extra: dict[str, Any]
     fingerprint: str
     chained: str
-    """Head of the hash chain; empty before the first row."""
+    """Head of the hash chain; empty before the chain's first row."""
 
 
 def checkpoint_numbers(folder: RunFolder) -> list[int]:
-    """Return the updates that have a checkpoint, oldest first; says nothing of their health."""
+    """Return the updates that have a checkpoint, oldest first; their contents are not verified."""
     names = [path.name for path in folder.checkpoints.glob("*")]
     replaced = [name[1 : -len(".replaced")] for name in names if name.endswith(".replaced")]
     return sorted({int(name) for name in (*names, *replaced) if name.isdecimal()})
@@ -72,7 +72,7 @@ def write_checkpoint(
     chained: str = "",
     probe: Callable[[str], None] = lambda point: None,
 ) -> str:
-    """Write checkpoints/<update>/ aside and rename it, keep the last 3; returns the fingerprint."""
+    """Write checkpoints/<update>/ in one step, keep the last 3; return the state's fingerprint."""
     folder.checkpoints.mkdir(exist_ok=True)
     clear_leftovers(folder)
     tensors = safetensors.numpy.save(storable(state.tensors))
@@ -90,7 +90,7 @@ def write_checkpoint(
         _put_in_place(aside, folder.checkpoints / str(update))
         probe("after-rename")
     except OSError:
-        shutil.rmtree(aside, ignore_errors=True)  # on a full disk every byte counts
+        shutil.rmtree(aside, ignore_errors=True)  # give back the room on a full disk
         raise
     for number in checkpoint_numbers(folder)[:-KEPT]:
         remove_checkpoint(folder, number)
@@ -124,26 +124,26 @@ def read_checkpoint(folder: RunFolder, number: int | None = None) -> Checkpoint:
 
 
 def kept_lengths(folder: RunFolder) -> set[str]:
-    """Return the append-only files that any kept checkpoint counts on."""
+    """Return the append-only files that any kept checkpoint counts on, with their lengths."""
     names: set[str] = set()
     for number in checkpoint_numbers(folder):
         try:
             raw = _bytes_of(_place(folder, number) / MANIFEST_FILE)
             names.update(read_manifest(raw, number)[0].lengths)
         except Damage:
-            continue  # nobody can go on from it
+            continue  # a checkpoint without a readable manifest cannot be resumed
     return names
 
 
 def remove_checkpoint(folder: RunFolder, number: int) -> None:
-    """Remove a checkpoint: renamed first, so that a kill never leaves half of one to be read."""
+    """Remove a checkpoint. It is renamed first, so that a kill never leaves half of one."""
     aside = folder.checkpoints / f".{number}.partial"
     _place(folder, number).replace(aside)
     shutil.rmtree(aside)
 
 
 def clear_leftovers(folder: RunFolder) -> None:
-    """Remove what a kill left between two steps of a write; only the run's one writer may."""
+    """Remove leftovers of writes that a kill interrupted. Only the run's one writer may call it."""
     for path in sorted(folder.checkpoints.glob(".*.partial")):
         shutil.rmtree(path)
     for path in sorted(folder.checkpoints.glob(".*.replaced")):
@@ -157,7 +157,7 @@ def clear_leftovers(folder: RunFolder) -> None:
 def _put_in_place(aside: Path, final: Path) -> None:
     replaced = final.with_name(f".{final.name}.replaced")
     if final.is_dir():
-        # A directory cannot be renamed over another; readers know this name as well.
+        # A directory cannot be renamed over another, so readers know this name too.
         final.replace(replaced)
     aside.replace(final)
     sync_directory(final.parent)

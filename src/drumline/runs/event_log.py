@@ -1,7 +1,7 @@
 """events.jsonl: the order in which an asynchronous run handled the ends of its jobs.
 
-With the log a run by the wall clock can be done again to the same bits; under the virtual clock it
-says what happened when.
+Under `--clock wall` the log allows the run to be repeated bit for bit. Under the virtual clock it
+records each event's virtual time.
 """
 
 from pathlib import Path

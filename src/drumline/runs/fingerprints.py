@@ -13,11 +13,11 @@ from drumline.runs.append_file import whole_lines
 from drumline.runs.folder import RunError
 
 MISSING = "missing"
-"""Stands for the column in a `Difference` where only one of the chains has the row or column."""
+"""Column of a `Difference` where only one of the chains has the row or column."""
 
 
 class ChainRow(NamedTuple):
-    """The hashes of one update, and the hash of everything up to it."""
+    """Hashes of one update's published arrays, chained to all rows before it."""
 
     update: int
     hashes: tuple[str, ...]
@@ -26,7 +26,7 @@ class ChainRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """A fingerprints.csv as read: the names of the published arrays, and the rows by update."""
+    """fingerprints.csv as read: the names of the published arrays, and the rows by update."""
 
     columns: tuple[str, ...]
     rows: dict[int, ChainRow]
@@ -37,16 +37,16 @@ class Difference(NamedTuple):
 
     update: int
     column: str
-    """The published array that differs; `MISSING` where one chain has no such row."""
+    """Name of the published array that differs, or `MISSING`."""
 
 
 def little_endian(array: np.ndarray) -> np.ndarray:
-    """Return the array contiguous and little-endian, as it lies on disk; often itself."""
+    """Return the array contiguous and little-endian, as on disk; without a copy where it is so."""
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
 def array_hash(array: np.ndarray) -> str:
-    """SHA-256 over dtype, shape and bytes: the same numbers in another shape are another array."""
+    """SHA-256 over dtype, shape and bytes: equal numbers in another shape have another hash."""
     stored = little_endian(array)
     digest = hashlib.sha256(f"{stored.dtype.str} {stored.shape}\n".encode())
     digest.update(stored.reshape(-1).view(np.uint8).data)
@@ -54,7 +54,7 @@ def array_hash(array: np.ndarray) -> str:
 
 
 def chain_columns(arrays: Mapping[str, np.ndarray]) -> tuple[str, ...]:
-    """Return the column names, sorted, so that the order of publishing does not matter."""
+    """Return the column names, sorted, so that the order of publishing has no influence."""
     return tuple(sorted(arrays))
 
 
@@ -64,7 +64,7 @@ def chain_header(columns: Sequence[str]) -> str:
 
 
 def chain_start(columns: Sequence[str]) -> str:
-    """Return what the first row is chained to: the header, so that names are covered too."""
+    """Return the hash before the first row: that of the header, which covers the names."""
     return hashlib.sha256(chain_header(columns).encode()).hexdigest()
 
 
@@ -81,14 +81,14 @@ def next_row(
 
 
 def row_line(row: ChainRow) -> str:
-    """Return the row as its line of fingerprints.csv."""
+    """Return the row as a line of fingerprints.csv."""
     return ",".join((str(row.update), *row.hashes, row.chained))
 
 
 def read_chain(path: Path) -> Chain:
-    """Read fingerprints.csv and check that every row follows from the one before it.
+    """Read fingerprints.csv; RunError unless every row follows from the one before it.
 
-    A last line without its end is what a killed run leaves, and does not count.
+    An incomplete last line, as a killed run leaves one, is left out.
     """
     try:
         lines = list(csv.reader(whole_lines(path)))
@@ -114,9 +114,9 @@ def read_chain(path: Path) -> Chain:
 
 
 def first_difference(first: Chain, second: Chain, *, whole: bool = False) -> Difference | None:
-    """Compare over the updates that both have; with `whole` a row that one lacks differs too.
+    """Compare the updates of both chains; with `whole`, a row in only one of them differs too.
 
-    Chains without a common update differ: nothing was compared, so nothing was shown.
+    Chains without a common update differ, because no update was compared.
     """
     common = sorted(first.rows.keys() & second.rows.keys())
     if not common:

@@ -1,4 +1,4 @@
-"""The run folder: where it is, what its files are called, and its config.json."""
+"""The run folder: its location, the names of its files, and its config.json."""
 
 import contextlib
 import difflib
@@ -13,10 +13,10 @@ from typing import Any
 from drumline.runs.atomic_files import replace_file
 
 FORMAT = 1
-"""Of config.json; raised when an older drumline could misread a newer folder."""
+"""Format of config.json; raised when an older drumline could misread a newer folder."""
 
 RUNS = Path("runs")
-"""Where runs go and where their names are looked up, below the current directory."""
+"""Directory of runs and of their names, below the current directory."""
 
 TENSORBOARD_FILE = "events.out.tfevents.drumline"
 """One file per run, so that a resume can cut it; TensorBoard wants `tfevents` in the name."""
@@ -36,11 +36,11 @@ REQUIRED_KEYS = ("method", "config")
 CODE_FIELDS = ("env", "policy", "network", "strategy")
 """Fields of a config that may name code to import, as module:name."""
 OWN_PREFIXES = ("nevergrad:",)
-"""What looks like it and is drumline's own."""
+"""Prefixes of names that have a colon but name drumline's own code."""
 
 
 class RunError(Exception):
-    """One sentence for the user: what is wrong, with its value, and which flag to change."""
+    """One sentence for the user: the fault, the wrong value, and the flag to change."""
 
 
 class RunFolder:
@@ -55,7 +55,7 @@ class RunFolder:
     def create(
         out: Path | None, *, method: str, env_id: str, seed: int, document: dict[str, Any]
     ) -> "RunFolder":
-        """Make a new folder at `out` (default: a dated name under runs/) with its config.json."""
+        """Create a folder at `out` (default: a dated name under runs/) with its config.json."""
         path = _make_dated(method, env_id, seed) if out is None else _make_at(out)
         heading = {
             "format": FORMAT,
@@ -74,49 +74,49 @@ class RunFolder:
 
     @staticmethod
     def open(name: str | Path) -> "RunFolder":
-        """Open a path, a name under runs/, or `last`, the run created most recently."""
+        """Open a path, a name under runs/, or `last` (the run created most recently)."""
         path = _find(str(name))
         return RunFolder(path, _read_document(path))
 
     @staticmethod
     def open_each(names: Sequence[str]) -> "list[RunFolder]":
-        """Open run folders, each once: one that is named twice is no second run."""
+        """Open run folders; a folder named twice is opened once."""
         once: dict[Path, RunFolder] = {}
         for folder in map(RunFolder.open, names):
             once.setdefault(folder.path.resolve(), folder)
         return list(once.values())
 
     def discard_unbegun(self) -> None:
-        """Remove the folder of a run that was refused before it wrote anything of its own."""
+        """Remove the folder of a run that was refused before it wrote any other file."""
         if {path.name for path in self.path.iterdir()} == {self.config_json.name}:
             self.config_json.unlink()
             self.path.rmdir()
 
     def update_document(self, **keys: Any) -> None:
-        """Set keys of config.json, atomically: a kill leaves the old document or the new one."""
+        """Set keys of config.json atomically: a kill leaves the old document or the new one."""
         document = {**self.document, **keys}
         replace_file(self.config_json, (json.dumps(document, indent=2) + "\n").encode())
         self.document = document
 
     def amend_when_claimed(self, **keys: Any) -> None:
-        """Set keys of config.json as soon as a run writes here: a refused one changes nothing."""
+        """Set keys of config.json later, in `claimed`: a refused run changes no file."""
         self._amendments.update(keys)
 
     def claimed(self) -> None:
-        """Set what waited for it; called by whoever now is the only one to write here."""
+        """Set the keys that `amend_when_claimed` collected; the folder's one writer calls it."""
         if self._amendments:
             self.update_document(**self._amendments)
             self._amendments = {}
 
     def named_code(self) -> list[str]:
-        """Return the names that config.json gives to code outside of drumline."""
+        """Return the names in config.json that refer to code outside of drumline."""
         named = [str(self.document["config"].get(field, "")) for field in CODE_FIELDS]
         named.append(str(self.document["method"]))
         return [name for name in named if ":" in name and not name.startswith(OWN_PREFIXES)]
 
     @property
     def config_json(self) -> Path:
-        """All settings as resolved, versions and machine."""
+        """All resolved settings, versions and the machine."""
         return self.path / "config.json"
 
     @property
@@ -141,22 +141,22 @@ class RunFolder:
 
     @property
     def tensorboard_file(self) -> Path:
-        """The metrics again, for TensorBoard."""
+        """The metrics in TensorBoard's format."""
         return self.path / TENSORBOARD_FILE
 
     @property
     def checkpoints(self) -> Path:
-        """The directory of the last checkpoints, each in a directory named by its update."""
+        """The directory of the kept checkpoints, each in a directory named by its update."""
         return self.path / "checkpoints"
 
     @property
     def timeline_json(self) -> Path:
-        """Who worked when, as a Chrome trace."""
+        """Work of every process over time, as a Chrome trace."""
         return self.path / "timeline.json"
 
     @property
     def processes_csv(self) -> Path:
-        """What every process of the layout has done."""
+        """One row per process: role, pid, work done, restarts."""
         return self.path / "processes.csv"
 
     @property
@@ -181,7 +181,7 @@ def _make_dated(method: str, env_id: str, seed: int) -> Path:
         count = 1
         while True:
             path = RUNS / (stem if count == 1 else f"{stem}-{count}")
-            # mkdir is the test and the claim in one, so two runs of one second cannot share.
+            # mkdir tests and claims in one step, so two runs of the same second get two folders.
             with contextlib.suppress(FileExistsError):
                 path.mkdir()
                 return path
@@ -231,7 +231,7 @@ def _find(name: str) -> Path:
 
 
 def newest_run() -> Path | None:
-    """Return the run under runs/ that was created most recently: what `last` means."""
+    """Return the run under runs/ that was created most recently, which the user calls `last`."""
     return max(_known_runs(), key=_created, default=None)
 
 
@@ -243,7 +243,7 @@ def _created(path: Path) -> tuple[datetime, str]:
     try:
         moment = datetime.fromisoformat(_read_document(path)["created"])
     except (RunError, KeyError, TypeError, ValueError):
-        # A damaged newest run stays the last one: opening it then says what is wrong.
+        # A damaged newest run stays `last`: opening it then names the damage.
         modified = (path / "config.json").stat().st_mtime
         moment = datetime.fromtimestamp(modified, UTC)
     return moment, path.name

@@ -1,17 +1,17 @@
-"""How many env steps a run was to make, and from which update on: what `--total-steps` changed.
+"""Horizons: the total env steps that a run aimed at, from which update on (`--total-steps`).
 
-Step sizes may fall towards the end of a run, so its updates depend on where that was when they were
-made.
+Step sizes may fall towards the end of a run, so an update depends on the total that held when it
+was made.
 """
 
 from drumline.runs.folder import RunFolder
 
 Horizons = list[list[int]]
-"""[update, total_steps], ascending: the updates after `update` were made towards `total_steps`."""
+"""[update, total_steps], ascending: updates after `update` aimed at `total_steps` env steps."""
 
 
 def horizons_of(folder: RunFolder) -> Horizons:
-    """Return what a run's updates were made towards."""
+    """Return a run's horizons."""
     return folder.document.get("horizons") or [[0, folder.document["config"]["total_steps"]]]
 
 

@@ -1,4 +1,4 @@
-"""What a checkpoint says about itself: hashes by name, so that damage can be named."""
+"""The manifest of a checkpoint: a hash for every name, so that damage can be located."""
 
 import hashlib
 import json
@@ -14,16 +14,16 @@ from drumline.types import State
 FORMAT = 1
 
 DTYPES = ["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
-"""What safetensors keeps bit for bit."""
+"""Dtypes that safetensors stores bit for bit."""
 
 
 class Damage(Exception):
-    """What is wrong in which file; the checkpoint's reader adds the way out."""
+    """A damaged file and its fault; `read_checkpoint` adds the next command."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The contents of manifest.json, less the hashes of files."""
+    """Contents of manifest.json, without the hashes of the files."""
 
     update: int
     tensors: dict[str, str]
@@ -39,19 +39,19 @@ class Manifest:
     def of(
         update: int, state: State, lengths: Mapping[str, int], extra: dict[str, Any], chained: str
     ) -> "Manifest":
-        """Hash the state."""
+        """Return the manifest of a state."""
         tensors, counters = _tensor_hashes(state), _counter_hashes(state)
         fingerprint = _overall(tensors, counters)
         return Manifest(update, tensors, counters, fingerprint, chained, dict(lengths), extra)
 
 
 def state_fingerprint(state: State) -> str:
-    """SHA-256 over all learned state: tensors by name, dtype, shape, bytes; counters exactly."""
+    """SHA-256 over all learned state: tensors (name, dtype, shape, bytes) and exact counters."""
     return _overall(_tensor_hashes(state), _counter_hashes(state))
 
 
 def storable(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the tensors as they lie on disk; ValueError for a dtype that would not come back."""
+    """Return the tensors as stored; ValueError for a dtype that safetensors would change."""
     stored = {name: little_endian(array) for name, array in tensors.items()}
     for name, array in stored.items():
         if array.dtype.str[1:] not in DTYPES:
@@ -60,12 +60,12 @@ def storable(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def render_counters(counters: Mapping[str, int | float]) -> bytes:
-    """Return counters.json: integers as decimals, floats by hex, so that no bit is lost."""
+    """Return counters.json: integers in decimal, floats in hexadecimal, so that no bit is lost."""
     return _render({name: _exact(name, value) for name, value in sorted(counters.items())})
 
 
 def read_counters(raw: bytes, manifest: Manifest) -> dict[str, int | float]:
-    """Parse counters.json and hold each counter against its hash."""
+    """Parse counters.json and compare each counter with its hash; raises Damage."""
     written = _parse(raw, "counters.json")
     _same_names("counters.json", "counter", set(written), set(manifest.counters))
     for name, value in written.items():
@@ -77,7 +77,7 @@ def read_counters(raw: bytes, manifest: Manifest) -> dict[str, int | float]:
 
 
 def render_manifest(manifest: Manifest, tensors_file: bytes) -> bytes:
-    """Return manifest.json: readable, with a hash of itself."""
+    """Return manifest.json, which ends with a hash of itself."""
     document = {
         "format": FORMAT,
         **asdict(manifest),
@@ -87,11 +87,11 @@ def render_manifest(manifest: Manifest, tensors_file: bytes) -> bytes:
 
 
 def read_manifest(raw: bytes, number: int) -> tuple[Manifest, str]:
-    """Return the manifest and the hash of the tensors file, once it agrees with its own hash."""
+    """Return the manifest and the hash of the tensors file; Damage if its own hash differs."""
     document = _parse(raw, "manifest.json")
     if document.get("format", FORMAT) != FORMAT:
         raise Damage(f"manifest.json has format {document['format']!r}, not {FORMAT}")
-    # Rendering again catches what parsing forgives: white space, repeated keys, escapes.
+    # Rendering again finds differences that parsing tolerates: white space, repeated keys, escapes.
     own_hash = document.pop("manifest_sha256", None)
     if own_hash != _text_hash(json.dumps(document)):
         raise Damage("manifest.json is not as it was written (its own SHA-256 differs)")
@@ -110,7 +110,7 @@ def read_manifest(raw: bytes, number: int) -> tuple[Manifest, str]:
 def verify_tensors(
     tensors: Mapping[str, np.ndarray], raw: bytes, manifest: Manifest, tensors_hash: str
 ) -> None:
-    """Hold each tensor against its hash (to name it), then the file's every byte."""
+    """Compare each tensor (to name it) and then the whole file with their hashes; raises Damage."""
     _same_names("state.safetensors", "tensor", set(tensors), set(manifest.tensors))
     for name, array in tensors.items():
         if array_hash(array) != manifest.tensors[name]:

@@ -1,4 +1,4 @@
-"""Numbers as CSV rows: floats by repr, so that reading one gives back the same bits."""
+"""Numbers as CSV rows: floats by `repr`, so that reading a row gives the same bits."""
 
 import csv
 import math
@@ -13,12 +13,12 @@ EVALUATIONS_HEADER = "update,env_steps,episodes,mean,standard_error,minimum,maxi
 
 
 def metrics_columns(metrics: Metrics) -> tuple[str, ...]:
-    """Return the columns of metrics.csv that the first record of a run settles."""
+    """Return the columns of metrics.csv; the first record of a run fixes them."""
     return ("update", *(name for name in metrics if name != "update"))
 
 
 def read_columns(path: Path) -> tuple[str, ...]:
-    """Return the columns that a CSV file has already; none if it is empty or not there."""
+    """Return the columns of an existing CSV file; none if it is empty or absent."""
     if not path.is_file():
         return ()
     with path.open(newline="") as file:
@@ -26,7 +26,7 @@ def read_columns(path: Path) -> tuple[str, ...]:
 
 
 def metrics_line(columns: Sequence[str], update: int, metrics: Metrics) -> str:
-    """Return one row; a metric that is absent is an empty cell, an unknown one a ValueError."""
+    """Return one row; an absent metric is an empty cell, an unknown one a ValueError."""
     cells = [str(update)]
     known = 0
     for name in columns[1:]:
@@ -43,7 +43,7 @@ def metrics_line(columns: Sequence[str], update: int, metrics: Metrics) -> str:
 
 
 def episode_lines(episodes: Iterable[EpisodeRow]) -> str:
-    """Return the rows of one update, each with its line end."""
+    """Return the rows of one update's training episodes."""
     return "".join(
         f"{update},{member},{sign},{_number(episode_return)},{length}"
         f"{'' if score is None else f',{_number(score)}'}\n"
@@ -57,12 +57,12 @@ def episodes_header(episodes: Sequence[EpisodeRow]) -> str:
 
 
 def evaluation_line(row: EvaluationRow) -> str:
-    """Return one row; the standard error is s/√n with n − 1 under s, and nan for one episode."""
+    """Return one row. The standard error is s/√n with n − 1 under s; nan for one episode."""
     returns = [float(value) for value in row.returns]
     if not returns:
         raise ValueError(f"the evaluation of update {row.update} has no episodes")
     count = len(returns)
-    # fsum rounds once, so that the same returns have the same mean on every machine.
+    # fsum rounds once, so that equal returns have equal means on every machine
     mean = math.fsum(returns) / count
     squares = math.fsum((value - mean) ** 2 for value in returns)
     error = math.sqrt(squares / (count - 1) / count) if count > 1 else math.nan
@@ -81,7 +81,7 @@ def evaluation_line(row: EvaluationRow) -> str:
 
 
 def read_evaluations(path: Path) -> list[EvaluationRow]:
-    """Return the rows of evaluations.csv, those before a resume included; none without a file."""
+    """Return the rows of evaluations.csv, earlier sessions included; none if there is no file."""
     if not path.is_file():
         return []
     return [
@@ -99,4 +99,4 @@ def _number(value: float) -> str:
     kind = type(value)
     if kind is float or kind is int:
         return repr(value)
-    return repr(float(value))  # NumPy's scalars write their type into repr
+    return repr(float(value))  # the repr of a NumPy scalar names its type

@@ -1,22 +1,22 @@
-"""Commands about a run, ready to be typed where the run was started."""
+"""Commands about a run, for the user to type in the directory where the run was started."""
 
 import shlex
 
 from drumline.runs.folder import RunFolder, newest_run
 
 WITHOUT_CODE = ("plot", "compare", "report")
-"""Commands that import nothing that a run folder names."""
+"""Commands that import no code that a run folder names."""
 
 
 def as_typed(folder: RunFolder, command: str, *words: str) -> str:
-    """Return a command to be typed now: the newest run under runs/ is called `last`."""
+    """Return a command to type now: the newest run under runs/ is called `last`."""
     newest = newest_run()
     is_last = newest is not None and newest.resolve() == folder.path.resolve()
     return _joined(folder, command, "last" if is_last else str(folder.path), words)
 
 
 def by_path(folder: RunFolder, command: str, *words: str) -> str:
-    """Return a command to be typed at any time: `last` may be another run by then."""
+    """Return a command to type at any time: it names the path, because `last` may change."""
     return _joined(folder, command, str(folder.path), words)
 
 

@@ -1,4 +1,4 @@
-"""policy-best and policy-last: one self-contained safetensors file each, and a copy to read."""
+"""policy-best and policy-last: one self-contained safetensors file each, and a JSON copy."""
 
 import hashlib
 import json
@@ -16,17 +16,17 @@ from drumline.runs.manifest import storable
 
 NAMES = ("best", "last")
 _BEFORE = "before-best"
-"""The best before the best: a run's last evaluation is no part of a longer run."""
+"""File of the previous best: a run's closing evaluation is no part of a longer run."""
 
 
 class StoredPolicy(NamedTuple):
-    """A policy as read: its tensors (observation moments among them) and its description."""
+    """A policy as read: its tensors (observation moments included) and its description."""
 
     tensors: dict[str, np.ndarray]
     document: dict[str, Any]
 
     def named_code(self) -> list[str]:
-        """Return the names that the description gives to code outside of drumline."""
+        """Return the names in the description that refer to code outside of drumline."""
         policy = self.document["policy"]
         network = policy.get("network") or {}
         named = (self.document["environment"]["id"], policy.get("module"), network.get("network"))
@@ -36,12 +36,12 @@ class StoredPolicy(NamedTuple):
 def write_policy(
     folder: RunFolder, name: str, tensors: Mapping[str, np.ndarray], document: dict[str, Any]
 ) -> None:
-    """Replace policy `name`; the description is in both files, so that they cannot disagree."""
+    """Replace policy `name`. The description is in both files, so that they cannot disagree."""
     if name not in NAMES:
         raise ValueError(f"a policy is 'best' or 'last', got {name!r}")
     stored = storable(tensors)
     text = json.dumps({**document, "sha256": _digest(stored, document)}, indent=2)
-    # One entry: safetensors writes several in an order of chance.
+    # One metadata entry: safetensors writes several in random order.
     data = safetensors.numpy.save(stored, metadata={"drumline": text})
     if name == "best":
         _copy(folder, "best", _BEFORE)
@@ -57,7 +57,7 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
             metadata = file.metadata() or {}
             document = json.loads(metadata["drumline"])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no dict
-        written = document.pop("sha256", None)  # files of the first days carry none
+        written = document.pop("sha256", None)  # files of the earliest versions have no digest
         if written is not None and written != _digest(tensors, document):
             raise ValueError("not the bytes that were written")
     except FileNotFoundError as error:
@@ -70,9 +70,9 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
 
 
 def put_back_best(folder: RunFolder, mean: float) -> None:
-    """Go back to the best policy that a checkpoint knows by its mean, where a later one is there.
+    """Restore the best policy as of a checkpoint, given its mean, where a later one is on disk.
 
-    What came in between and comes again is left: it will be the best again.
+    Another later best policy stays: the resumed run makes it again.
     """
     if _mean(folder, "best") in (mean, None):
         return
@@ -84,7 +84,7 @@ def put_back_best(folder: RunFolder, mean: float) -> None:
 
 
 def _mean(folder: RunFolder, name: str) -> float | None:
-    """Return the mean that a policy was found the best for; None where it says none."""
+    """Return the evaluation mean that made the policy the best; None if it has none."""
     try:
         return json.loads(folder.policy_json(name).read_bytes())["evaluation_mean"]
     except (OSError, ValueError, KeyError):
@@ -98,7 +98,7 @@ def _copy(folder: RunFolder, name: str, to: str) -> None:
 
 
 def _digest(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the description and, by name, of every tensor."""
+    """Return the digest of the description and of every tensor with its name."""
     digest = hashlib.sha256(json.dumps(document).encode())
     for name in sorted(tensors):
         tensor = np.ascontiguousarray(tensors[name])

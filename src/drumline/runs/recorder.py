@@ -1,4 +1,4 @@
-"""The recorder: writes a run down on a thread of its own, so that nobody waits for a disk."""
+"""The recorder: a thread that writes the run folder, so that training waits for no disk."""
 
 import errno
 import fcntl
@@ -20,20 +20,20 @@ from drumline.runs.run_files import RunFiles
 from drumline.types import EvaluationRow, State, UpdateRecord
 
 FLUSH_SECONDS = 0.5
-"""Longest time that a row waits in memory while more rows keep coming."""
+"""Longest time in seconds that a row waits in memory while more rows keep coming."""
 
 BACKLOG = 256
-"""Records in the queue after which the caller waits: a slow disk must not eat the memory."""
+"""Records in the queue from which on the caller waits: a slow disk must not fill the memory."""
 
 
 class RecordingFailed(RunError):
-    """The run could not be written down: the disk, not the user, is to blame."""
+    """The run folder could not be written; the cause is the disk, not the user's input."""
 
 
 class Recorder:
-    """Records in the order of the calls; what went wrong on the thread is raised by the next call.
+    """Records in the order of the calls; an error on the thread is raised by the next call.
 
-    Arrays and states handed over are the recorder's: the caller changes copies of its own.
+    The recorder owns the arrays and states given to it: the caller must not change them afterwards.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class Recorder:
         self._thread.start()
 
     def update(self, record: UpdateRecord) -> None:
-        """Write down one update."""
+        """Write one update."""
         self._put(lambda: self._files.update(record))
 
     def evaluation(self, row: EvaluationRow) -> None:
-        """Write down one scheduled evaluation."""
+        """Write one scheduled evaluation."""
         self._put(lambda: self._files.evaluation(row))
 
     def event(self, line: bytes) -> None:
-        """Append a line to the log of events."""
+        """Append a line to events.jsonl."""
         self._put(lambda: self._files.event(line))
 
     def segment(self, name: str, data: bytes) -> None:
-        """Append to a segment of the replay."""
+        """Append bytes to a segment of the replay."""
         self._put(lambda: self._files.segment(name, data))
 
     def checkpoint(
@@ -83,16 +83,16 @@ class Recorder:
     ) -> None:
         """Write a checkpoint that counts exactly the rows of the calls so far.
 
-        `segments` are those of the replay that it counts on.
+        `segments` are the replay segments that the checkpoint counts on.
         """
         self._put(lambda: self._files.checkpoint(update, state, extra, segments))
 
     def policy(self, name: str, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> None:
-        """Replace policy-best or policy-last (`name` is `best` or `last`)."""
+        """Replace a policy; `name` is `best` or `last`."""
         self._put(lambda: write_policy(self._folder, name, tensors, document))
 
     def flush(self) -> None:
-        """Return when everything so far is in its files."""
+        """Wait until every call so far is in its files."""
         reached = threading.Event()
         self._put(self._files.flush)
         self._room.acquire()
@@ -101,9 +101,9 @@ class Recorder:
         self._raise_error()
 
     def close(self) -> None:
-        """Write what waits, end the thread and raise what went wrong; may be called twice."""
+        """Write the waiting records, end the thread and raise its error; may be called twice."""
         if not self._closed:
-            self._queue.put(None)  # twice if the wait was interrupted: the thread takes the first
+            self._queue.put(None)  # the thread reads only the first end marker
             self._thread.join()
             self._closed = True
             self._files.close()
@@ -123,7 +123,7 @@ class Recorder:
         self._queue.put(job)
 
     def _run(self) -> None:
-        # After an error jobs are taken and dropped, so that no caller waits for ever.
+        # After an error, records are taken and dropped, so that no caller waits for ever.
         flushed_at = perf_counter()
         while True:
             try:
@@ -150,7 +150,7 @@ class Recorder:
             return
         try:
             job()
-        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._error = error
 
     def _raise_error(self) -> None:
@@ -158,7 +158,7 @@ class Recorder:
             raise self.failed(self._error) from self._error
 
     def failed(self, error: BaseException) -> RecordingFailed:
-        """Return what the caller sees of an error in writing: which file, and how to go on."""
+        """Return the error for the caller: the file, and the command to go on with."""
         last = self._files.last_checkpoint
         way_out = (
             f"the last good checkpoint is {last}: go on with {by_path(self._folder, 'resume')}"
@@ -182,11 +182,11 @@ def _start_from(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
     numbers = checkpoint_numbers(folder)
     if numbers:
         raise ValueError(f"{folder.path} has checkpoint {numbers[-1]}; resumed_from must be given")
-    cut_files(folder, {})  # rows that no checkpoint counts will be written again
+    cut_files(folder, {})  # without a checkpoint, all rows are written again
 
 
 def _claim(folder: RunFolder) -> int:
-    """Lock the folder for this process; the kernel lets go of it however the process ends."""
+    """Lock the folder for this process; the kernel unlocks it however the process ends."""
     descriptor = os.open(folder.path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,5 +196,5 @@ def _claim(folder: RunFolder) -> int:
             f"{folder.path} is being written by another process; wait for it, or give another RUN"
         ) from error
     except OSError:
-        pass  # a file system without locks; the run itself is not worse for it
+        pass  # a file system without locks: the run goes on unlocked
     return descriptor

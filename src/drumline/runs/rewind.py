@@ -1,4 +1,4 @@
-"""Going back to a checkpoint: everything written after it is cut off, and will be written again."""
+"""Rewinding to a checkpoint: everything written after it is cut off and will be written again."""
 
 import os
 
@@ -18,7 +18,7 @@ def rewind(folder: RunFolder, checkpoint: Checkpoint) -> None:
     _check_lengths(folder, checkpoint.lengths)
     if folder.checkpoints.is_dir():
         clear_leftovers(folder)
-        # Before the cut: a newer checkpoint counts on rows that the cut takes away.
+        # Before the cut, because a newer checkpoint counts on rows that the cut removes.
         for number in checkpoint_numbers(folder):
             if number > checkpoint.update:
                 remove_checkpoint(folder, number)
@@ -26,7 +26,7 @@ def rewind(folder: RunFolder, checkpoint: Checkpoint) -> None:
 
 
 def cut_files(folder: RunFolder, lengths: dict[str, int]) -> None:
-    """Cut every append-only file to its length in the manifest; one that is not there goes."""
+    """Cut every append-only file to its length in the manifest; remove files not named there."""
     _check_lengths(folder, lengths)
     needed = kept_lengths(folder)  # an older checkpoint counts on segments that this one does not
     for name in (*APPEND_ONLY, *segments_there(folder)):

@@ -1,4 +1,4 @@
-"""The files that grow while a run goes on, written in the order in which things happened."""
+"""The growing files of a run folder, written in the order of the calls."""
 
 from collections.abc import Callable, Collection
 from types import ModuleType
@@ -22,7 +22,7 @@ from drumline.types import EvaluationRow, Metrics, State, UpdateRecord
 
 
 class RunFiles:
-    """Rows into files; knows no thread. Everything goes on from `resumed_from` if there is one."""
+    """Writer of rows into files, without threads; goes on from `resumed_from` if given."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class RunFiles:
         self._folder = folder
         self._tensorboard = tensorboard
         self._probe = probe
-        # Of files that this session never opens, too: without TensorBoard its file must stay.
+        # Includes files that this session never opens: without TensorBoard its file must be kept.
         self._lengths = dict(resumed_from.lengths) if resumed_from else {}
         self._files: dict[str, AppendFile] = {}
         self._metrics_columns = read_columns(folder.metrics_csv)
@@ -64,18 +64,18 @@ class RunFiles:
         self._csv("evaluations.csv", EVALUATIONS_HEADER).append(f"{line}\n".encode())
 
     def event(self, line: bytes) -> None:
-        """Append to the log of events."""
+        """Append a line to events.jsonl."""
         self._open("events.jsonl").append(line)
 
     def segment(self, name: str, data: bytes) -> None:
-        """Append to a segment of the replay."""
+        """Append bytes to a segment of the replay."""
         (self._folder.path / name).parent.mkdir(exist_ok=True)
         self._open(name).append(data)
 
     def checkpoint(
         self, update: int, state: State, extra: dict[str, Any], segments: Collection[str]
     ) -> None:
-        """Write a checkpoint that counts exactly the rows so far, and on these segments."""
+        """Write a checkpoint that counts exactly the rows so far and these segments."""
         self._forget(segments)
         for file in self._files.values():
             file.sync()
@@ -92,12 +92,12 @@ class RunFiles:
         remove_unneeded(self._folder)
 
     def lengths(self) -> dict[str, int]:
-        """Return the byte length of every append-only file, rows that wait included."""
+        """Return the byte length of every append-only file, waiting rows included."""
         opened = {name: file.length for name, file in self._files.items()}
         return dict(sorted({**self._lengths, **opened}.items()))
 
     def flush(self) -> None:
-        """Hand all waiting rows to the system."""
+        """Hand all waiting rows to the operating system."""
         for file in self._files.values():
             file.flush()
 
@@ -107,7 +107,7 @@ class RunFiles:
             file.close()
 
     def _forget(self, segments: Collection[str]) -> None:
-        """Count no longer on segments that the replay has moved past."""
+        """Stop counting segments that the replay no longer needs."""
         for name in [name for name in self._files if is_segment(name) and name not in segments]:
             file = self._files.pop(name)
             file.flush()  # an older checkpoint may count on it
@@ -126,7 +126,8 @@ class RunFiles:
 
     def _scalars(self, update: int, metrics: Metrics) -> None:
         if self._events is None:
-            from drumline.runs import tensorboard_events  # imports TensorBoard: not at start-up
+            # Imported here, because TensorBoard slows the start-up.
+            from drumline.runs import tensorboard_events
 
             self._events = tensorboard_events
         file = self._open(self._folder.tensorboard_file.name)

@@ -18,13 +18,13 @@ def is_segment(name: str) -> bool:
 
 
 def segments_there(folder: RunFolder) -> list[str]:
-    """Return the segments that the folder has, oldest first."""
+    """Return the names of the folder's segments, oldest first."""
     names = [f"replay/{path.name}" for path in (folder.path / "replay").glob("*")]
     return sorted(name for name in names if is_segment(name))
 
 
 def read_segment(folder: RunFolder, checkpoint: Checkpoint, name: str) -> bytes:
-    """Return a segment as long as it was when the checkpoint was written."""
+    """Return a segment's bytes at its length of the checkpoint; RunError if it is shorter."""
     length = checkpoint.lengths.get(name)
     try:
         with (folder.path / name).open("rb") as file:
@@ -40,7 +40,7 @@ def read_segment(folder: RunFolder, checkpoint: Checkpoint, name: str) -> bytes:
 
 
 def remove_unneeded(folder: RunFolder) -> None:
-    """Remove every segment that no kept checkpoint counts on; called right after one is written."""
+    """Remove segments that no kept checkpoint counts on; called after a checkpoint is written."""
     there = segments_there(folder)
     needed = kept_lengths(folder) if there else set()
     for name in there:

@@ -1,4 +1,4 @@
-"""What the processes of a layout did: facts about a machine, never part of the promise."""
+"""Work of a layout's processes over time: facts about a machine, never part of the promise."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ PROCESSES_HEADER = ",".join(ProcessActivity._fields)
 def write_timeline(path: Path, spans: Sequence[Span]) -> None:
     """Write a session's spans as a Chrome trace (opens in Perfetto), one track per process.
 
-    Called once per session; after a resume the spans go behind those of the sessions before,
-    because the clock of another session need not be comparable; `origin_seconds` is where the
-    latest one's first span lies on it.
+    Called once per session. After a resume the spans are placed after those of earlier sessions,
+    because the clocks of two sessions need not be comparable; `origin_seconds` is where the latest
+    session's first span begins.
     """
     events = _earlier_events(path)
     begin = max((event["ts"] + event.get("dur", 0.0) for event in events), default=0.0)
@@ -50,7 +50,7 @@ def write_processes(path: Path, activity: Iterable[ProcessActivity]) -> None:
 
 
 def _event(span: Span, process: int, begin: float, origin: float) -> str:
-    """As JSON at once: there may be one per lease, and `json` takes ten times as long."""
+    """Return the event as JSON text: one per lease, and `json.dumps` takes ten times as long."""
     start, duration = begin + (span.start - origin) * 1e6, (span.end - span.start) * 1e6
     return (
         f'{{"name": "{span.tasks} tasks", "cat": "{span.role}", "ph": "X", "pid": {process}, '
@@ -64,7 +64,7 @@ def _earlier_events(path: Path) -> list[dict[str, Any]]:
         events = json.loads(path.read_bytes())["traceEvents"]
         return [event for event in events if event["ph"] == "X"]
     except (OSError, ValueError, KeyError, TypeError):
-        return []  # a damaged timeline is no reason to fail a run: it starts anew
+        return []  # a damaged timeline must not fail a run, so it starts anew
 
 
 def _named_roles(events: Sequence[dict[str, Any]]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The memory that a driver and its children share besides their pipes.
+"""Board: the memory that a driver and its child processes share besides their pipes.
 
 Every word has one writer: a row belongs to its child, the rest to the driver. So nothing needs a
 lock, and a process killed at any instruction leaves only whole words behind.
@@ -14,12 +14,12 @@ from drumline.runtime.published import PublishedSlots, slots_layout
 from drumline.runtime.shared_arrays import SharedArrays
 
 CREATING, IDLE, RUNNING, ANSWERING, LEAVING = range(5)
-"""What a child is doing; memory starts as zeros, so a child that has not begun is creating."""
+"""Phases of a child. Memory starts as zeros, so a child that has not begun is CREATING."""
 
 PHASE, SERIAL, PROGRESS, TASKS, BUSY_NS, BASE = range(6)
-"""The words of a row. SERIAL is the task that runs, or ran last: the one to blame for a death.
+"""The words of a row. SERIAL is the running (or last) task, which is to blame for a death.
 
-PROGRESS counts over the child's life; BASE, written before SERIAL, is where the task began.
+PROGRESS counts over the child's life. BASE is its value when the task began, written before SERIAL.
 """
 
 NEVER = sys.maxsize
@@ -29,7 +29,7 @@ _ROW_WORDS = 8  # one cache line per child
 
 
 class Status(NamedTuple):
-    """What a child has written about itself."""
+    """The words that a child has written about itself."""
 
     phase: int
     serial: int
@@ -57,7 +57,7 @@ class Board:
 
     @staticmethod
     def attach(fd: int, size: int, published: PublishedLayout, versions: int) -> "Board":
-        """Return the driver's board, in a child."""
+        """Return the driver's board, in a child process."""
         return Board(SharedArrays.attach(fd, _layout(size, published, versions)), published)
 
     def row(self, index: int) -> "memoryview[int]":
@@ -65,39 +65,39 @@ class Board:
         return self._rows[index].data
 
     def mark(self, index: int) -> "memoryview[int]":
-        """Return the word that says at which progress one child must wake the driver."""
+        """Return the word with the progress at which one child must wake the driver."""
         return self._marks[index].data
 
     def wake_at(self, index: int, amount: int) -> None:
-        """Have a child send a word once the task that it runs has progressed by `amount`."""
+        """Have a child send a word once its running task has progressed by `amount`."""
         self._marks[index, 0] = amount
 
     def reached(self, index: int) -> tuple[int, int]:
-        """Return the serial of the task that a child runs and how far it is."""
+        """Return the serial and the progress of the task that a child runs."""
         row = self._rows[index]
         serial, progress, base = int(row[SERIAL]), int(row[PROGRESS]), int(row[BASE])
-        # Another serial by now: the words may be the next task's, so they tell nothing.
+        # Another serial by now: the words may be those of the next task.
         return (serial, progress - base) if serial == int(row[SERIAL]) else (serial, 0)
 
     def status(self, index: int) -> Status:
-        """Return what a child has written about itself."""
+        """Return the words that a child has written about itself."""
         phase, serial, progress, tasks, busy_ns = self._rows[index, :5].tolist()
         return Status(phase, serial, progress, tasks, busy_ns * 1e-9)
 
     def reset(self, index: int) -> None:
-        """Make a dead child's row ready for the next one."""
+        """Reset a dead child's row for the next child."""
         self._rows[index] = 0
 
     def withdraw(self, below: int) -> None:
-        """Call back every task whose serial is below the mark."""
+        """Withdraw every task whose serial is below the mark."""
         self._withdrawn[0] = below
 
     def is_withdrawn(self, serial: int) -> bool:
-        """Return whether a task was called back."""
+        """Return whether a task was withdrawn."""
         return serial < self._withdrawn[0]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._withdrawn.release()
         del self.slots, self._rows, self._marks
         self.memory.close()

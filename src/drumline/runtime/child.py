@@ -1,10 +1,10 @@
-"""The far side of a process pool: `python -m drumline.runtime.child`, started by `WorkerProcess`.
+"""A worker process: `python -m drumline.runtime.child`, started by `WorkerProcess`.
 
     child-started → build the worker → worker-built
     → lease-received → (before-task → run → after-task)* → before-result → half-result → result-sent
     → the next lease … until the driver's end of the pipe closes → close the environment
 
-Nothing heavy is imported here: a worker brings what it needs.
+Nothing heavy is imported here: a worker imports the modules that it needs.
 """
 
 import os
@@ -41,7 +41,7 @@ from drumline.runtime.shared_arrays import SharedArrays
 
 
 class ChildContext:
-    """What the worker is handed: the `WorkerContext` of a child process."""
+    """The `WorkerContext` of a child process."""
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class ChildContext:
         self._mark = board.mark(index)
         self._base = 0
         self._answered = 0
-        """The mark that the driver has been told of; zero is none."""
+        """The last mark that the driver was told of; zero is none."""
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
         """Return the arrays of `version`, read in place."""
         return self._read(version)
 
     def progress(self, amount: int) -> None:
-        """Show that the worker is alive, and how far its task is."""
+        """Count progress: it shows the driver that the worker is alive, and its task's position."""
         row = self.row
         row[PROGRESS] = progress = row[PROGRESS] + int(amount)
         mark = self._mark[0]
@@ -79,7 +79,7 @@ class ChildContext:
             self._send(Reached(mark))
 
     def begin(self, serial: int) -> None:
-        """Take up a task."""
+        """Begin a task."""
         self._answered = 0
         self.row[BASE] = self._base = self.row[PROGRESS]
         self.row[SERIAL] = serial
@@ -87,7 +87,7 @@ class ChildContext:
 
     @contextmanager
     def building(self) -> Generator[None, None, None]:
-        """Let the driver take this worker for one that is being made."""
+        """Show the driver the phase CREATING, with its longer time limit."""
         self.row[PHASE] = CREATING
         try:
             yield
@@ -95,21 +95,21 @@ class ChildContext:
             self.row[PHASE] = RUNNING
 
     def withdrawn(self) -> bool:
-        """Return whether the running task was called back."""
+        """Return whether the running task was withdrawn."""
         return self.is_withdrawn(self.row[SERIAL])
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the worker ends."""
+        """Register `callback` for the end of the worker."""
         self._leaving.callback(callback)
 
 
 def main() -> NoReturn:
-    """Become a worker, serve leases until the driver closes its end, and leave."""
+    """Build the worker, serve leases until the driver closes its end of the pipe, and leave."""
     index, parent, task_fd, result_fd, spec_fd = map(int, sys.argv[1:])
     begin(parent)
     spec = _read_spec(spec_fd)
     for fd in (task_fd, result_fd, spec_fd):
-        os.set_inheritable(fd, False)  # a program that an environment starts must not hold a pipe
+        os.set_inheritable(fd, False)  # not for an environment's programs
     sys.path[:] = spec.search_path
     board = Board.attach(spec.board_fd, spec.size, spec.published, spec.versions)
     leaving = ExitStack()
@@ -120,7 +120,7 @@ def main() -> NoReturn:
             send = partial(_send, result_fd, probe=_no_probe)
             context = ChildContext(board, index, _attach_shared(spec), probe, send, leaving)
             worker: Worker = pickle.loads(spec.factory)(context)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the caller must see it
             _send(result_fd, Unbuilt(packed(error)), _no_probe)
             leaving.close()
             leave(1)
@@ -145,9 +145,10 @@ def _serve(task_fd: int, result_fd: int, worker: Worker, context: ChildContext) 
 
 
 def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
-    """Run a lease up to its end or its first exception.
+    """Run a lease to its end or to its first exception.
 
-    Each result is pickled when its task ends: a worker may reuse its arrays for the next task.
+    Each result is pickled when its task ends, because a worker may reuse its arrays for the next
+    task.
     """
     row, probe, is_withdrawn = context.row, context.probe, context.is_withdrawn
     clock, dumps = time.perf_counter_ns, pickle.dumps
@@ -166,11 +167,11 @@ def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
         begin = clock()
         try:
             results.append(dumps(worker(task), 5))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the caller must see it
             if not is_withdrawn(serial):
                 failure = packed(error)
                 break
-            results.append(dumps(None))  # the caller has given up this task, so nobody is told
+            results.append(dumps(None))  # withdrawn by the caller
         finally:
             row[BUSY_NS] += clock() - begin
             row[TASKS] += 1
@@ -201,7 +202,7 @@ def _attach_shared(spec: ChildSpec) -> Mapping[str, np.ndarray]:
 
 
 def _no_probe(point: str) -> None:
-    """Do nothing; tests hand in another one."""
+    """Do nothing; tests give another probe."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A child process as the driver sees it: in a group of its own, reaped, killed with its group."""
+"""ChildProcess: a child in a process group of its own, reaped and killed with its group."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ class ChildProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
-            stdout=2,  # what an environment prints must not reach a machine-readable output
+            stdout=2,  # output of an environment must not mix with machine-readable output
             env=_environment(),
             pass_fds=tuple(fds),
             process_group=0,
@@ -38,7 +38,7 @@ class ChildProcess:
         self.pid = self._process.pid
 
     def exited(self) -> bool:
-        """Return whether the process has ended, without reaping it: its group stays its own."""
+        """Return whether the process has ended, without reaping it: its group id stays valid."""
         if self._process.returncode is not None:
             return True
         try:
@@ -48,7 +48,7 @@ class ChildProcess:
             return True
 
     def kill(self) -> None:
-        """End the child and whatever an environment has started in its process group."""
+        """Kill the child and every process that an environment has started in its group."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -56,9 +56,10 @@ class ChildProcess:
     def end(
         self, grace_seconds: float = EXIT_SECONDS, leaving: Callable[[], bool] = lambda: False
     ) -> str:
-        """Reap the process, killing what does not leave in time; returns the cause of its death.
+        """Reap the process, after a kill if it takes too long; return the cause of its death.
 
-        One that is `leaving`, which has nothing to do but to close its environments, has more time.
+        A process that is `leaving`, with nothing left to do but to close its environments, has more
+        time.
         """
         deadline = time.perf_counter() + grace_seconds
         while not self.exited():
@@ -79,7 +80,10 @@ def _signal_name(number: int) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """One BLAS thread per child; hashing is fixed, so no set's order differs between children."""
+    """Return the child's environment variables: one BLAS thread, and fixed string hashes.
+
+    With fixed hashes, the order of a set is the same in all children.
+    """
     here = str(Path(__file__).parents[2])
     inherited = os.environ.get("PYTHONPATH")
     path = here if not inherited else here + os.pathsep + inherited

@@ -1,4 +1,4 @@
-"""What every child process does first and last."""
+"""First and last steps of every child process."""
 
 import ctypes
 import faulthandler
@@ -12,9 +12,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def begin(parent: int) -> None:
-    """Die with the parent, leave Ctrl-C to the driver, and print a traceback if a library crashes.
+    """Tie this process to its parent, ignore Ctrl-C, and print a traceback if a library crashes.
 
-    The driver may have died before the kernel was asked: then this process has another parent.
+    If the driver died before the kernel was asked, this process already has another parent, and
+    ends.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
@@ -26,7 +27,7 @@ def begin(parent: int) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End without the interpreter's tear-down: native libraries are slow or crash there."""
+    """End without the interpreter's tear-down, in which native libraries are slow or crash."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()

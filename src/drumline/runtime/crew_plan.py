@@ -1,4 +1,4 @@
-"""What a crew is made of: which roles, how many of each, and the memory that they share."""
+"""CrewPlan: the roles of a crew, their numbers, and the memory that they share."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from drumline.runtime.roles import rows_layout
 
 @dataclass(frozen=True)
 class CrewPlan:
-    """The roles of a run; the same plan makes an inline crew or one of processes."""
+    """The roles of a run; the same plan makes an inline crew or a crew of processes."""
 
     ownership: Ownership
     executor: RoleFactory
     actor: RoleFactory | None
     storage: Mapping[str, tuple[tuple[int, ...], str]]
-    """The arrays that the roles read and write besides the crew's own."""
+    """Arrays that the roles read and write besides the crew's own."""
     published: PublishedLayout
     start_of: Callable[[str, int], Any]
-    """(role, index) → where it takes up its work; asked at the start and for each replacement."""
+    """(role, index) → where the role takes up its work, at the start and after a replacement."""
     place_of: Callable[[str, int], str]
-    """(role, index) → words for where it stands, for the message about a role that keeps dying."""
+    """(role, index) → the role's position in words, for the message about repeated deaths."""
 
     @property
     def environments(self) -> int:
-        """Return how many environments there are."""
+        """Return the number of environments."""
         return self.ownership.executors[-1]
 
     @property
@@ -46,7 +46,7 @@ class CrewPlan:
         return slice(bounds[index], bounds[index + 1])
 
     def factory(self, role: str) -> RoleFactory:
-        """Return what builds a role of this name."""
+        """Return the factory of a role."""
         factory = self.executor if role == "executor" else self.actor
         assert factory is not None, "there is an actor only where the plan has a factory for it"
         return factory
@@ -62,7 +62,7 @@ class CrewPlan:
 
 
 class Strikes:
-    """Counts how often a role has died without an environment of its own having moved."""
+    """Deaths of each role during which none of its environments has advanced."""
 
     def __init__(self, finished: np.ndarray):
         self._finished = finished
@@ -70,7 +70,7 @@ class Strikes:
         self._causes: dict[tuple[str, int], list[str]] = {}
 
     def count(self, role: str, index: int, owned: slice, cause: str) -> list[str]:
-        """Note a death; returns the causes of all deaths at this very place."""
+        """Note a death; return the causes of all deaths at this position."""
         where, name = self._finished[owned].copy(), (role, index)
         before = self._before.get(name)
         if before is None or not np.array_equal(before, where):

@@ -1,4 +1,4 @@
-"""What a dead worker means: which tasks are issued again, and whom to blame."""
+"""Judgement of a worker's death: tasks to issue again, and the task or worker to blame."""
 
 from collections import Counter
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ class Loss(NamedTuple):
     condemned: TaskKilledWorkers | None
     hopeless: WorkersLost | None
     line: str
-    """For the log."""
+    """Line for the log."""
 
 
 class Losses:
-    """Remembers which task ended which workers, and which place loses worker after worker."""
+    """Memory of deaths: by task, and by worker index without an answered lease in between."""
 
     def __init__(self, role: str):
         self._role = role
@@ -31,13 +31,13 @@ class Losses:
         self._in_vain: Counter[int] = Counter()
 
     def worked(self, index: int) -> None:
-        """Note that the worker in this place has answered a lease."""
+        """Note that the worker with this index has answered a lease."""
         self._in_vain[index] = 0
 
     def judge(
         self, worker: WorkerProcess, cause: str, status: Status, withdrawn_below: int
     ) -> Loss:
-        """Return what follows from a death: only the task that ran, or ran last, is to blame."""
+        """Return the verdict on a death; only the running (or last) task is to blame."""
         unfinished = {
             serial: task
             for lease in worker.leases
@@ -55,14 +55,14 @@ class Losses:
             if len(causes) == STRIKES:
                 condemned = TaskKilledWorkers(unfinished.pop(status.serial), causes)
         busy = status.phase in (RUNNING, ANSWERING)
-        # Who dies with nothing to do has not failed at anything.
+        # A worker that dies idle has failed at no task.
         if status.phase == CREATING or (unfinished and not busy):
             self._in_vain[worker.index] += 1
             if self._in_vain[worker.index] == STRIKES:
                 hopeless = WorkersLost(
                     f"{self._role} {worker.index} ended {STRIKES} times in a row without "
                     f"finishing a task, the last time by {cause} while {doing}; "
-                    "what it wrote to the standard error output may say why"
+                    "its standard error output may say why"
                 )
         line = (
             f"{self._role} {worker.index} (pid {worker.pid}) ended by {cause} while {doing}; "

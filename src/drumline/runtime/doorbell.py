@@ -1,4 +1,4 @@
-"""Doorbells: how one process wakes another without holding anything that it could die with."""
+"""Doorbells: a process wakes another without holding a lock that it could die with."""
 
 import os
 import select
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class Doorbell:
-    """A counter in the kernel (`eventfd`, or a pipe where there is none); two rings may be one."""
+    """A counter in the kernel (`eventfd`, else a pipe); several rings may arrive as one."""
 
     def __init__(self, read_fd: int, write_fd: int):
         self.read_fd = read_fd
@@ -15,7 +15,7 @@ class Doorbell:
 
     @staticmethod
     def create() -> "Doorbell":
-        """Return a bell that nobody has rung."""
+        """Return a bell without rings."""
         if hasattr(os, "eventfd"):
             fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             return Doorbell(fd, fd)
@@ -30,7 +30,7 @@ class Doorbell:
         return (self.read_fd,) if self._counts else (self.read_fd, self.write_fd)
 
     def ring(self) -> None:
-        """Wake whoever waits; a bell that is full has been rung already."""
+        """Wake the waiting process; a full bell has been rung already."""
         try:
             if self._counts:
                 os.eventfd_write(self.write_fd, 1)
@@ -40,7 +40,7 @@ class Doorbell:
             pass
 
     def clear(self) -> None:
-        """Take note of all rings so far. Look at the shared words after this, never before."""
+        """Drop all rings so far. Read the shared words after this call, never before it."""
         try:
             if self._counts:
                 os.eventfd_read(self.read_fd)
@@ -68,9 +68,9 @@ class BellWait:
             self._poll.register(fd, select.POLLIN | select.POLLHUP)
 
     def wait(self, seconds: float | None) -> list[int]:
-        """Return the descriptors besides the bell that have something to say; clears the bell."""
+        """Return the other descriptors that can be read; clears the bell."""
         if seconds is not None and self._fits_select:
-            # To the microsecond: a poll is as long as the next whole millisecond.
+            # `select` waits to the microsecond; `poll` rounds up to whole milliseconds.
             found = select.select(self._fds, (), (), seconds)[0]
         else:
             milliseconds = None if seconds is None else seconds * 1000.0
@@ -81,4 +81,4 @@ class BellWait:
         return found
 
 
-_SELECTABLE = 1024  # FD_SETSIZE: `select` knows no descriptor from here on
+_SELECTABLE = 1024  # FD_SETSIZE: `select` takes no descriptor from this number on

@@ -1,14 +1,14 @@
-"""Where long-lived roles meet: a few words per environment, and a doorbell per role.
+"""Exchange: the meeting point of long-lived roles, with words per environment and doorbells.
 
-The exchange moves indices and never knows what they mean. Every word has one writer at a time:
+The exchange moves indices without knowing their meaning. Every word has one writer at a time:
 
     state     executor (REQUESTED) → actor (SERVED) → executor
     version   executor: the parameters that it wants its request served with
     finished  executor: steps that are stored, counted from the start of the run
     released  driver: the newest interval that may be begun, for each environment
 
-What belongs to a request is written before its state word and read after it. The processors that
-keep stores in order (x86) need nothing more; elsewhere the doorbell's system call lies between.
+The contents of a request are written before its state word and read after it. On processors that
+keep stores in order (x86) this is enough; on others the doorbell's system call lies between.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ IDLE, REQUESTED, SERVED = range(3)
 
 
 class Ownership(NamedTuple):
-    """Who steps and who serves each environment: a fixed map, so nothing is ever claimed."""
+    """The executor and the actor of each environment: a fixed map, so no role claims anything."""
 
     executors: tuple[int, ...]
-    """`executors[e]`: first environment of executor e; the last entry is the number of all."""
+    """`executors[e]`: first environment of executor e; the last entry is their number."""
     actors: tuple[int, ...]
-    """The same for actors; one entry if there are none, and the driver answers who asks."""
+    """The same for actors; with one entry there are none, and the driver answers requests."""
 
 
 def exchange_layout(environments: int) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -53,7 +53,7 @@ class Bells:
 
 
 class SharedExchange:
-    """The words and bells of one run, as any of its processes sees them."""
+    """The words and bells of one run, in any of its processes."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], bells: Bells, ownership: Ownership):
         self.state = arrays["exchange/state"]
@@ -73,7 +73,7 @@ class SharedExchange:
 
     @property
     def stopped(self) -> bool:
-        """Whether everybody should leave."""
+        """Whether all roles should leave."""
         return self._stopped[0] != 0
 
     # executors
@@ -83,7 +83,7 @@ class SharedExchange:
         return self._released[environments] >= interval
 
     def request(self, environments: np.ndarray, versions: np.ndarray) -> None:
-        """Ask for these environments to be served with these versions."""
+        """Request actions for these environments from these versions."""
         self.version[environments] = versions
         self.state[environments] = REQUESTED
         if self._bells.actors:
@@ -92,7 +92,7 @@ class SharedExchange:
             self._bells.driver.ring()
 
     def finish(self, environments: np.ndarray | slice, steps: np.ndarray | int) -> None:
-        """Say how many steps of these environments are stored."""
+        """Note that these environments have stored `steps` steps."""
         self.finished[environments] = steps
 
     def tell_driver(self) -> None:
@@ -102,7 +102,7 @@ class SharedExchange:
     # actors
 
     def serve(self, environments: np.ndarray) -> None:
-        """Say that these requests are answered."""
+        """Mark these requests as answered and wake their executors."""
         self.state[environments] = SERVED
         self._ring(self._bells.executors, self._executor_of, environments)
 
@@ -131,16 +131,16 @@ class SharedExchange:
         return bool((self.finished >= steps).all())
 
     def stop(self) -> None:
-        """Ask everybody to leave."""
+        """Ask all roles to leave."""
         self._stopped[0] = 1
-        everybody: list[Doorbell] = [*self._bells.executors, *self._bells.actors]
-        for bell in everybody:
+        bells: list[Doorbell] = [*self._bells.executors, *self._bells.actors]
+        for bell in bells:
             bell.ring()
 
     @staticmethod
     def _ring(bells: Sequence[Doorbell], owner_of: np.ndarray, environments: np.ndarray) -> None:
         owners = owner_of[environments]
-        first, last = int(owners[0]), int(owners[-1])  # the environments ascend, so owners do
+        first, last = int(owners[0]), int(owners[-1])  # environments ascend, so owners do
         if first == last:
             bells[first].ring()
         else:
@@ -167,7 +167,7 @@ def _owner_of(bounds: Sequence[int]) -> np.ndarray:
 
 
 def combined(*parts: Mapping[str, tuple[tuple[int, ...], str]]) -> PublishedLayout:
-    """Return one layout over several parts' arrays."""
+    """Return one layout of the arrays of several parts; ValueError for a name used twice."""
     arrays: dict[str, tuple[tuple[int, ...], str]] = {}
     for part in parts:
         twice = arrays.keys() & part.keys()

@@ -1,4 +1,4 @@
-"""An exception on its way from a worker to the caller of `completed`."""
+"""Exceptions on their way from a worker to the caller of `completed`."""
 
 import pickle
 import traceback
@@ -9,7 +9,7 @@ from drumline.runtime.messages import Failure
 
 
 def packed(error: BaseException) -> Failure:
-    """Return what of an exception travels: its text always, itself if it pickles."""
+    """Return the message about an exception: its text, and itself if it pickles."""
     text = "".join(traceback.format_exception(error))
     try:
         exception = pickle.dumps(error, protocol=5)
@@ -19,7 +19,7 @@ def packed(error: BaseException) -> Failure:
 
 
 def unpacked(task: Any, failure: Failure) -> WorkerError:
-    """Return what the caller sees."""
+    """Return the exception for the caller."""
     cause: BaseException | None = None
     if failure.exception is not None:
         try:
@@ -30,11 +30,11 @@ def unpacked(task: Any, failure: Failure) -> WorkerError:
 
 
 def unreadable(task: Any, error: Exception) -> WorkerError:
-    """Return what the caller sees if a result came whole but does not unpickle here."""
+    """Return the exception for the caller if a result arrived but does not unpickle."""
     name = f"its result cannot be read: {type(error).__name__}: {error}"
     return WorkerError(task, name, "".join(traceback.format_exception(error)), error)
 
 
 def raised(error: Exception) -> NoReturn:
-    """Raise as the driver's error; the worker's own exception stays visible as its cause."""
+    """Raise as the driver's error, with the worker's own exception as its cause."""
     raise error from getattr(error, "cause", None)

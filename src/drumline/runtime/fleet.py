@@ -1,6 +1,7 @@
-"""The processes of a pool: starting, waiting, finding the dead and the hung, ending.
+"""Fleet: the processes of a pool; starts, waits, finds dead and hung ones, ends.
 
-It does not know its pool, so that an abandoned pool can be collected and its processes ended.
+It holds no reference to its pool, so that an abandoned pool can be collected and its processes
+ended.
 """
 
 import os
@@ -59,7 +60,8 @@ class Fleet:
             factory=factory,
             probe_factory=probe_factory,
         )
-        # A file, not a pipe: it takes a spec of any size at once, and every child reads the same.
+        # A file, not a pipe: it takes a spec of any size at once, and every child reads the same
+        # file.
         with open(self._spec_fd, "wb", closefd=False) as file:
             file.write(pickle.dumps(spec, protocol=5))
         try:
@@ -75,11 +77,11 @@ class Fleet:
         return self._final is not None
 
     def status(self, index: int) -> Status:
-        """Return what a child has written about itself; after `close` its last words."""
+        """Return the words that a child has written about itself; after `close` the last ones."""
         return self.board.status(index) if self._final is None else self._final[index]
 
     def send(self, worker: WorkerProcess, lease: Lease) -> None:
-        """Give a worker a lease; what does not fit into the pipe follows while `wait` waits."""
+        """Send a worker a lease; bytes that do not fit into the pipe follow during `wait`."""
         payload = quickly(lease)
         worker.leases.append(lease)
         worker.tasks.send(payload)
@@ -87,7 +89,7 @@ class Fleet:
             self._selector.register(worker.tasks.fd, selectors.EVENT_WRITE, worker)
 
     def wait(self, seconds: float) -> list[WorkerProcess]:
-        """Return the workers that have sent something or are gone, waiting for the first."""
+        """Wait for a worker that has sent bytes or closed its pipe; return all such workers."""
         speaking: list[WorkerProcess] = []
         for key, _ in self._selector.select(seconds):
             worker: WorkerProcess = key.data
@@ -100,10 +102,10 @@ class Fleet:
         return speaking
 
     def fallen(self) -> list[WorkerProcess]:
-        """Return the workers that are dead without a word, or hung and now marked as such.
+        """Return workers that died without closing their pipe, and hung ones, which it kills.
 
-        Only time that the driver spends here counts: what it did elsewhere in between, or a
-        machine that slept, makes no worker hang.
+        Only time that the driver spends waiting here counts, so neither a long update of the driver
+        nor a sleeping machine makes a worker hang.
         """
         now = time.perf_counter()
         elapsed = now - self._last_watch
@@ -114,22 +116,22 @@ class Fleet:
         return [worker for worker in self.workers if self._has_fallen(worker, elapsed)]
 
     def replace(self, worker: WorkerProcess) -> WorkerProcess:
-        """Start a new process in the place of one that has ended."""
+        """Start a new process under the index of one that has ended."""
         self.retire(worker)
         self.board.reset(worker.index)
         return self._start(worker.index, worker.restarts + 1)
 
     def retire(self, worker: WorkerProcess) -> None:
-        """Forget the links of a process that has ended."""
+        """Unregister and close the links of a process that has ended."""
         for fd in (worker.results.fd, worker.tasks.fd):
             if fd in self._selector.get_map():
                 self._selector.unregister(fd)
         worker.close()
 
     def close(self) -> None:
-        """End every process and free the memory; goes on where an interrupted call stopped.
+        """End every process and free the memory; continues where an interrupted call stopped.
 
-        In a copy of the driver made by fork it does nothing: the processes are not its own.
+        In a copy of the driver made by fork it does nothing: the processes belong to the original.
         """
         if self.closed or os.getpid() != self._owner:
             return
@@ -160,7 +162,7 @@ class Fleet:
 
     def _has_fallen(self, worker: WorkerProcess, elapsed: float) -> bool:
         if worker.exited():
-            return not worker.results.ended  # one that has ended was buried when its pipe did
+            return not worker.results.ended  # the end of its pipe was handled before
         status = self.board.status(worker.index)
         if status.phase == CREATING:
             limit = self._creation_seconds

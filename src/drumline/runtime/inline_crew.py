@@ -1,4 +1,4 @@
-"""A crew in this process: roles take turns while the driver waits. For debugging and tests."""
+"""A crew inside the driver: roles take turns while it waits. For debugging and tests."""
 
 import os
 import time
@@ -21,7 +21,7 @@ from drumline.types import ProcessActivity, Span
 
 
 class InlineCrew:
-    """A `Crew` whose roles live in the driver; nothing is pickled and nobody dies alone."""
+    """A `Crew` whose roles live in the driver: nothing is pickled and no role dies alone."""
 
     def __init__(self, plan: CrewPlan, *, probe_factory: Callable[[], Probe] | None = None):
         self._plan = plan
@@ -67,7 +67,7 @@ class InlineCrew:
         self._slots.publish(version, arrays)
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
-        """Return the arrays of `version`, in place."""
+        """Return the arrays of `version`, read in place."""
         return self._slots.read(version)
 
     def wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -81,12 +81,12 @@ class InlineCrew:
                 due = [role.due_seconds() for _, _, role, _ in self._roles]
                 known = [seconds for seconds in due if seconds is not None]
                 if not known and deadline is None and not until():
-                    raise RuntimeError("every role waits for a bell that nobody can ring")
+                    raise RuntimeError("every role waits for a bell that no role can ring")
                 waiter.wait(min([0.05, *known]))
         return True
 
     def look(self) -> None:
-        """Nobody can die alone here."""
+        """Do nothing: no role can die alone."""
 
     def activity(self) -> list[ProcessActivity]:
         """Return one row per role."""
@@ -107,7 +107,7 @@ class InlineCrew:
         return sorted(spans, key=lambda span: span.start)
 
     def close(self) -> None:
-        """Let the roles free what they hold and close the doorbells; may be called twice."""
+        """Let the roles free their resources and close the doorbells; may be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -133,4 +133,4 @@ class InlineCrew:
 
 
 def _no_probe(point: str) -> None:
-    """Do nothing; tests hand in another one."""
+    """Do nothing; tests give another probe."""

@@ -16,12 +16,12 @@ from drumline.runtime.published import SLOTS, PublishedSlots, slots_layout
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
 
-_BATCH_SECONDS = 0.005  # tiny tasks are not handed over one by one
+_BATCH_SECONDS = 0.005  # run several tiny tasks per call
 _SPANS_KEPT = 50_000
 
 
 class InlineContext:
-    """The `WorkerContext` of a worker that lives in the driver."""
+    """The `WorkerContext` of a worker inside the driver."""
 
     def __init__(
         self, slots: PublishedSlots, shared: Mapping[str, np.ndarray], probe: Probe
@@ -31,7 +31,7 @@ class InlineContext:
         self.leaving = ExitStack()
         self.progressed = 0
         self.reached = 0
-        """How far the running task is."""
+        """Progress of the running task."""
         self._slots = slots
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
@@ -39,25 +39,25 @@ class InlineContext:
         return self._slots.read(version)
 
     def progress(self, amount: int) -> None:
-        """Count; nobody waits for a hung worker here."""
+        """Count progress; no hang is detected here."""
         self.progressed += int(amount)
         self.reached += int(amount)
 
     def building(self) -> AbstractContextManager[None]:
-        """Nobody watches."""
+        """Do nothing: no process watches this worker."""
         return nullcontext()
 
     def withdrawn(self) -> bool:
-        """Nobody can call a task back while it runs in the caller's own thread."""
+        """Return False: during a task the caller's own thread is busy and cannot withdraw it."""
         return False
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the worker ends."""
+        """Register `callback` for the end of the worker."""
         self.leaving.callback(callback)
 
 
 class InlinePool:
-    """A `WorkerPool` of one worker that runs when `completed` is called; nothing is pickled."""
+    """A `WorkerPool` of one worker that runs during `completed`; nothing is pickled."""
 
     size = 1
 
@@ -87,7 +87,7 @@ class InlinePool:
         self._tasks = 0
         self._busy_seconds = 0.0
         self._highest = 0
-        """How far the first task of the queue has come in a run that was cut short."""
+        """Progress of the queue's first task in a run that was cut short."""
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._closed = False
 
@@ -102,7 +102,7 @@ class InlinePool:
         self._queue.extend(tasks)
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
-        """Run the next task, or several tiny ones; a running task knows no timeout."""
+        """Run the next task, or several tiny ones; `timeout` does not stop a running task."""
         self._refuse_if_closed()
         if self._error is None and self._queue:
             finished = self._run()
@@ -114,35 +114,35 @@ class InlinePool:
         return []
 
     def progressed(self) -> list[tuple[Any, int]]:
-        """Return the task that an interrupt cut short, and how far it had come."""
+        """Return the task that an interrupt cut short, with its progress."""
         return [(self._queue[0], self._highest)] if self._queue and self._highest else []
 
     def wake_at(self, task: Any, amount: int) -> None:
-        """Do nothing: no task runs while the caller waits, so there is nobody to wake."""
+        """Do nothing: no task runs while the caller waits."""
         self._refuse_if_closed()
         failed = self._error is not None and self._error.task is task  # raised at the next wait
         if not failed and not any(queued is task for queued in self._queue):
             raise ValueError(f"{task!r} is not in flight")
 
     def withdraw(self) -> None:
-        """Forget the queued tasks; none is running."""
+        """Drop the queued tasks; none is running."""
         self._refuse_if_closed()
         self._highest = 0
         self._queue.clear()
         self._error = None
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Make `version` visible to every task submitted from now on."""
+        """Publish `version` to every task submitted from now on."""
         self._refuse_if_closed()
         self._slots.publish(version, arrays)
 
     def retain(self, versions: Collection[int]) -> None:
-        """Keep these versions until the next call, whatever is published after them."""
+        """Keep these versions until the next call, whatever versions follow."""
         self._refuse_if_closed()
         self._slots.retain(versions)
 
     def activity(self) -> list[ProcessActivity]:
-        """Return the one row of this process."""
+        """Return one row, for this process."""
         return [
             ProcessActivity(
                 role=self._role,
@@ -156,7 +156,7 @@ class InlinePool:
         ]
 
     def timeline(self) -> list[Span]:
-        """Return one stretch per call of `completed`."""
+        """Return one stretch of work per call of `completed`."""
         return list(self._spans)
 
     def close(self) -> None:
@@ -183,10 +183,10 @@ class InlinePool:
                 result = worker(task)
                 end = time.perf_counter()
                 finished.append(Completed(task, result, False, began, end))
-                self._queue.popleft()  # only now: a task that Ctrl-C cuts short is not lost
+                self._queue.popleft()  # only now, so that a task cut short by Ctrl-C is not lost
                 self._context.reached = self._highest = 0
                 probe("after-task")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the same for every worker's exception
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as for every worker's error
             text = "".join(traceback.format_exception(error))
             blamed = self._factory if self._worker is None else self._queue.popleft()
             self._context.reached = self._highest = 0
@@ -208,4 +208,4 @@ class InlinePool:
 
 
 def _no_probe(point: str) -> None:
-    """Do nothing; tests hand in another one."""
+    """Do nothing; tests give another probe."""

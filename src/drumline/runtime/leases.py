@@ -1,4 +1,4 @@
-"""How many tasks go into one message, and which."""
+"""Leases: which tasks, and how many of them, go to a worker in one message."""
 
 import math
 from collections import deque
@@ -8,26 +8,26 @@ from typing import Any
 from drumline.runtime.messages import Lease
 
 LEASE_SECONDS = 0.05  # long against one hand-over (0.2 ms), short against a generation
-LEAST_SECONDS = 0.002  # nobody notices an imbalance of this at the end of the queue
-_LEASES_IN_RESERVE = 4  # per worker: below that, a task must not wait behind another one
+LEAST_SECONDS = 0.002  # an imbalance of this length at the end of the queue is negligible
+_LEASES_IN_RESERVE = 4  # per worker: with fewer, no task may wait behind another one
 _LARGEST_GROWTH = 16
 _LARGEST = 4096
 
 
 class Pace:
-    """How long tasks take in one worker, where it has a core to itself.
+    """Seconds per task of one worker, as on a core of its own.
 
-    Workers that share a core take turns: by the clock on the wall alone 16 workers on 2 cores
-    would get leases of an eighth, and the driver, which needs a core too, would pay for each.
+    Workers that share a core take turns. By wall-clock time alone, 16 workers on 2 cores would get
+    leases of an eighth, and the driver, which needs a core too, would pay for each.
     """
 
     def __init__(self) -> None:
         self.seconds_per_task: float | None = None
         self.largest = 1
-        """One fast task is no proof, so leases grow step by step."""
+        """Largest lease. One fast task proves little, so leases grow step by step."""
 
     def observe(self, tasks: int, seconds: float) -> None:
-        """Learn from one answered lease; the latest counts as much as all before it."""
+        """Update the pace with an answered lease, which counts as much as all leases before it."""
         latest = max(seconds / tasks, 1e-7)
         previous = self.seconds_per_task
         self.seconds_per_task = latest if previous is None else (previous + latest) / 2
@@ -35,7 +35,7 @@ class Pace:
 
 
 def lease_size(queued: int, workers: int, pace: Pace) -> int:
-    """Return how many of `queued` tasks a worker gets: 50 ms, and ever fewer towards the end."""
+    """Return the tasks for one lease: 50 ms of work, and fewer towards the end of the queue."""
     if pace.seconds_per_task is None:
         return 1
     timed = LEASE_SECONDS / pace.seconds_per_task
@@ -45,10 +45,10 @@ def lease_size(queued: int, workers: int, pace: Pace) -> int:
 
 
 def may_wait(size: int, queued: int, workers: int) -> bool:
-    """Return whether a lease may be sent to a worker that still has one.
+    """Return whether a worker with one lease may be sent a second one.
 
-    It then starts without waiting for the driver. Near the end of the queue it would wait
-    behind a long task while other workers are idle.
+    The second lease then starts without waiting for the driver. Near the end of the queue it would
+    wait behind a long task while other workers are idle.
     """
     return queued >= _LEASES_IN_RESERVE * workers * size
 
@@ -69,7 +69,7 @@ class TaskQueue:
         self._waiting.extend(zip(range(first, self.next_serial), tasks, strict=True))
 
     def push_front(self, numbered: Iterable[tuple[int, Any]]) -> None:
-        """Queue tasks that were issued before, first in line again."""
+        """Queue tasks that were issued before in front of all others."""
         self._waiting.extendleft(reversed(list(numbered)))
 
     def take(self, count: int) -> Lease:
@@ -82,5 +82,5 @@ class TaskQueue:
         return iter(self._waiting)
 
     def clear(self) -> None:
-        """Forget all tasks; their serials are not used again."""
+        """Drop all tasks; their serials are not used again."""
         self._waiting.clear()

@@ -1,8 +1,7 @@
-"""Framed pipes: every link has one writer and one reader, so a dying process holds nothing.
+"""Framed pipes: every link has one writer and one reader, so a dying process holds no lock.
 
-The driver's ends never block: a pipe that is full, or a message that a killed child left half
-written, stays in a buffer of its own. The child's ends block, because a child has nothing else
-to do.
+The driver's ends never block: bytes for a full pipe, and a message that a killed child left half
+written, stay in a buffer. The child's ends block, because a child has nothing else to do.
 """
 
 import os
@@ -15,7 +14,7 @@ _CHUNK = 1 << 18
 
 
 class OutgoingFrames:
-    """The driver's writing end."""
+    """The driver's writing end of a pipe."""
 
     def __init__(self, fd: int):
         os.set_blocking(fd, False)
@@ -24,16 +23,16 @@ class OutgoingFrames:
 
     @property
     def waiting(self) -> bool:
-        """Whether a part of what was sent has not fitted into the pipe yet."""
+        """Whether a part of the sent frames has not fitted into the pipe yet."""
         return bool(self._waiting)
 
     def send(self, payload: bytes) -> None:
-        """Write a frame as far as it fits; `flush` writes the rest."""
+        """Write as much of a frame as fits; `flush` writes the rest."""
         self._waiting.append(memoryview(_LENGTH.pack(len(payload)) + payload))
         self.flush()
 
     def flush(self) -> None:
-        """Write what fits now; to a dead child nothing does, and its own end tells so."""
+        """Write the bytes that fit now; those for a dead child never do."""
         while self._waiting:
             head = self._waiting[0]
             try:
@@ -50,18 +49,18 @@ class OutgoingFrames:
 
 
 class IncomingFrames:
-    """The driver's reading end."""
+    """The driver's reading end of a pipe."""
 
     def __init__(self, fd: int):
         os.set_blocking(fd, False)
         self.fd = fd
         self.received_bytes = 0
         self.ended = False
-        """Whether the writer is gone; a frame that it left half written is dropped."""
+        """Whether the writer has closed its end; a frame left half written is dropped."""
         self._buffer = bytearray()
 
     def receive(self) -> list[bytes]:
-        """Return the whole frames that have come, without waiting."""
+        """Return the whole frames that have arrived, without waiting."""
         while not self.ended:
             try:
                 chunk = os.read(self.fd, _CHUNK)
@@ -88,13 +87,13 @@ class IncomingFrames:
 
 
 def read_frame(fd: int) -> bytes | None:
-    """Wait for the next frame; None when the writer is gone."""
+    """Wait for the next frame; None when the writer has closed its end."""
     header = _read_exactly(fd, _LENGTH.size)
     return None if header is None else _read_exactly(fd, _LENGTH.unpack(header)[0])
 
 
 def write_frame(fd: int, payload: bytes, halfway: Callable[[], None]) -> None:
-    """Write a frame, waiting for the reader where it must; calls `halfway` between its halves."""
+    """Write a frame, waiting for the reader if the pipe is full; call `halfway` at its middle."""
     frame = memoryview(_LENGTH.pack(len(payload)) + payload)
     middle = len(frame) // 2
     _write_all(fd, frame[:middle])

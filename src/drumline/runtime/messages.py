@@ -1,4 +1,4 @@
-"""What travels between the driver and a child; pickled, so it lives apart from `child.py`."""
+"""Messages between the driver and a child process. Pickled, so apart from `child.py`."""
 
 from typing import Any, NamedTuple
 
@@ -6,18 +6,18 @@ from drumline.protocols import PublishedLayout
 
 
 class ChildSpec(NamedTuple):
-    """What a child needs to become a worker; the same for every child of a pool."""
+    """Everything a child needs to become a worker; the same for every child of a pool."""
 
     search_path: list[str]
     size: int
     published: PublishedLayout
     versions: int
-    """How many versions of the published arrays are kept."""
+    """Number of versions of the published arrays that are kept."""
     board_fd: int
     shared: PublishedLayout | None
     shared_fd: int | None
     factory: bytes
-    """Pickled on its own: it can be read only once the search path is set."""
+    """Pickled on its own, because it can be read only after the search path is set."""
     probe_factory: bytes | None
 
 
@@ -29,7 +29,7 @@ class Lease(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An exception of the far side."""
+    """An exception in a child process."""
 
     error: str
     traceback: str
@@ -58,7 +58,7 @@ class Unbuilt(NamedTuple):
 class Answer(NamedTuple):
     """The results of a lease in its order, each pickled when its task ended; None if skipped.
 
-    A failure belongs to the task after the last result; the tasks behind it were not run.
+    A failure belongs to the task after the last result; the tasks after that one were not run.
     """
 
     start: float
@@ -68,17 +68,17 @@ class Answer(NamedTuple):
 
 
 class RoleSpec(NamedTuple):
-    """What a child needs to become a long-lived role."""
+    """Everything a child needs to become a long-lived role."""
 
     search_path: list[str]
     role: str
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     place: int
-    """Which status row is its own."""
+    """Index of its own status row."""
     layout: PublishedLayout
     memory_fd: int
     driver: tuple[int, int]
-    """The descriptors of each doorbell: where to read, where to write."""
+    """Descriptors of each doorbell: for reading, for writing."""
     executors: tuple[tuple[int, int], ...]
     actors: tuple[tuple[int, int], ...]
     ownership: tuple[tuple[int, ...], ...]

@@ -12,7 +12,7 @@ _REFUSAL = (
 
 
 def by_reference(value: object, what: str) -> bytes:
-    """Pickle a callable and all that hangs on it; refuses with one sentence what cannot travel."""
+    """Pickle a callable and its contents; ValueError if another process cannot import them."""
     try:
         return _checked(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -23,7 +23,7 @@ def by_reference(value: object, what: str) -> bytes:
 
 
 def quickly(value: object) -> bytes:
-    """Pickle what is sent often: the walk that finds `__main__` runs only if its name occurs."""
+    """Pickle frequent messages: the search for `__main__` runs only if its name occurs."""
     payload = pickle.dumps(value, protocol=5)
     return _checked(value) if b"__main__" in payload else payload
 
@@ -35,7 +35,7 @@ def _checked(value: object) -> bytes:
 
 
 class _Refusing(pickle.Pickler):
-    """Every class and function passes here, however deep inside the pickled value."""
+    """Pickler that refuses classes and functions of `__main__`, however deep inside the value."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, type | FunctionType) and obj.__module__ == "__main__":

@@ -1,7 +1,7 @@
-"""A crew of processes: long-lived roles that meet in shared memory; the dead are replaced.
+"""A crew of processes: long-lived roles with shared memory; dead ones are replaced.
 
-The main thread makes the crew and calls `wait` and `look`: children end with the thread that
-started them, and those two are where the dead are replaced.
+The main thread makes the crew and calls `wait` and `look`. The kernel ends children with the thread
+that started them, and dead roles are replaced in those two calls.
 """
 
 import contextlib
@@ -84,16 +84,16 @@ class ProcessCrew:
         self._finalizer = weakref.finalize(self, _end_all, self._processes, os.getpid())
 
     def start(self) -> None:
-        """Start every role; what they read must have been published and set up before."""
+        """Start every role; the arrays that roles read must be published and set up before."""
         for place, (role, index) in enumerate(self._plan.roles):
             self._processes.append(self._begin(role, index, place, restarts=0))
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Make `version` visible to every role; the latest three are kept."""
+        """Publish `version` to every role; the latest three are kept."""
         self._slots.publish(version, arrays)
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
-        """Return the arrays of `version`, in place."""
+        """Return the arrays of `version`, read in place."""
         return self._slots.read(version)
 
     def wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -107,7 +107,7 @@ class ProcessCrew:
         return True
 
     def look(self) -> None:
-        """Notice deaths without waiting."""
+        """Handle deaths without waiting."""
         self._take_in(0.0)
 
     def activity(self) -> list[ProcessActivity]:
@@ -129,9 +129,9 @@ class ProcessCrew:
         return sorted(spans, key=lambda span: span.start)
 
     def close(self) -> None:
-        """End every process and free the memory; goes on where an interrupted call stopped.
+        """End every process and free the memory; continues where an interrupted call stopped.
 
-        In a copy of the driver made by fork it does nothing: the processes are not its own.
+        In a copy of the driver made by fork it does nothing: the processes belong to the original.
         """
         if self._final is not None or os.getpid() != self._owner:
             return
@@ -182,7 +182,7 @@ class ProcessCrew:
                 self._read(process)
         now = time.perf_counter()
         if now - self._last_watch >= self._tick:
-            # Only time that the driver spends here counts: a long update makes no role hang.
+            # Only time that the driver spends here counts, so a long update makes no role hang.
             elapsed, self._last_watch = min(now - self._last_watch, 2 * self._tick), now
             for process in self._processes:
                 self._watch(process, elapsed)

@@ -1,8 +1,8 @@
-"""A worker pool of processes: leases out, results in, the dead replaced.
+"""A worker pool of processes: sends leases, collects results, replaces dead workers.
 
-The main thread makes the pool and calls `completed`: children end with the thread that started
-them, and `completed` is where the dead are replaced. A signal handler may raise out of `completed`:
-then the pool can be closed, but what was just being received may be lost.
+The main thread makes the pool and calls `completed`. The kernel ends children with the thread that
+started them, and dead workers are replaced in `completed`. If a signal handler raises out of
+`completed`, the pool can still be closed, but a result that was being received may be lost.
 """
 
 import logging
@@ -37,7 +37,7 @@ _SPANS_KEPT = 50_000
 class ProcessPool:
     """A `WorkerPool` whose workers are child processes; the constructor waits for none of them.
 
-    With `one_task_leases` no task ever waits for another one in a worker: for tasks that are long.
+    With `one_task_leases`, meant for long tasks, no task waits behind another one in a worker.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class ProcessPool:
             raise ValueError(f"a pool needs a size of at least 1, got {size}")
         self.size = size
         self.outstanding = 0
-        """Tasks submitted, not withdrawn and not returned."""
+        """Number of tasks submitted, neither withdrawn nor returned."""
         self._workers_per_core = max(1.0, size / available_cores())
         self._factory = factory
         self._role = role
         self._log = log
         self._queue = TaskQueue()
         self._dispatch_owed = False
-        """Whether tasks came back, or one that cannot be sent has cut the last dispatch short."""
+        """Whether tasks came back, or an unpicklable task cut the last dispatch short."""
         self._withdrawn_below = 0
         self._finished: list[Completed] = []
         self._errors: deque[WorkerError | TaskKilledWorkers] = deque()
@@ -91,26 +91,26 @@ class ProcessPool:
 
     @property
     def ready_seconds(self) -> list[float | None]:
-        """CPU seconds each living process took until its worker was built; None before."""
+        """CPU seconds that each living process took to build its worker; None before."""
         return [worker.ready_seconds for worker in self._fleet.workers]
 
     def submit(self, tasks: Sequence[Any]) -> None:
-        """Queue tasks, and send them at once to workers that have nothing to do."""
+        """Queue tasks, and send them at once to idle workers."""
         self._refuse_if_closed()
         self._queue.push(tasks)
         self.outstanding += len(tasks)
         self._dispatch()
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
-        """Return what has finished, waiting for at least one; [] if nothing can come any more,
-        or if a task that `wake_at` names has come as far.
+        """Return finished tasks, waiting for at least one; [] if no task can finish any more.
 
-        Tasks that were called back while they ran come too, marked as withdrawn, and are waited
-        for. Results that came before an exception are returned before it is raised.
+        It also returns once a task named by `wake_at` has reached its mark. Tasks that were
+        withdrawn while they ran are waited for and returned too, marked as withdrawn. Results that
+        arrived before an exception are returned before it is raised.
         """
         self._refuse_if_closed()
         deadline = None if timeout is None else time.perf_counter() + timeout
-        seconds = 0.0  # first without waiting: notices the ready and the dead of an idle pool
+        seconds = 0.0  # first handle ready and dead workers of an idle pool
         while True:
             heard = self._take_in(seconds)
             if heard or self._dispatch_owed:
@@ -131,17 +131,17 @@ class ProcessPool:
             seconds = min(remaining, self._fleet.tick)
 
     def progressed(self) -> list[tuple[Any, int]]:
-        """Return the tasks in flight that have begun, each with the furthest that it has come."""
+        """Return the begun tasks in flight, each with its highest progress so far."""
         for worker in self._fleet.workers:
             self._marks.note(worker)
         return self._marks.of(self._in_flight())
 
     def wake_at(self, task: Any, amount: int) -> None:
-        """Let `completed` return once this very task has progressed by `amount`."""
+        """Let `completed` return once this task object has progressed by `amount`."""
         serial = next((serial for serial, other in self._in_flight() if other is task), None)
         if serial is None:
             if any(error.task is task for error in self._errors):
-                return  # it has failed, which the next wait raises
+                return  # it has failed, and the next wait raises its exception
             raise ValueError(f"{task!r} is not in flight")
         self._marks.want(serial, amount)
         for worker in self._fleet.workers:
@@ -149,9 +149,9 @@ class ProcessPool:
                 self._marks.arm(worker.index, worker.leases)
 
     def withdraw(self) -> None:
-        """Call back every task submitted so far.
+        """Withdraw every task submitted so far.
 
-        What still comes back of them, finished or stopped early, is marked as withdrawn.
+        Withdrawn tasks that were running are returned later, finished or stopped early, and marked.
         """
         self._refuse_if_closed()
         self._withdrawn_below = self._queue.next_serial
@@ -163,12 +163,12 @@ class ProcessPool:
         self.outstanding = 0
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Make `version` visible to every task submitted from now on."""
+        """Publish `version` to every task submitted from now on."""
         self._refuse_if_closed()
         self._fleet.board.slots.publish(version, arrays)
 
     def retain(self, versions: Collection[int]) -> None:
-        """Keep these versions until the next call, whatever is published after them."""
+        """Keep these versions until the next call, whatever versions follow."""
         self._refuse_if_closed()
         self._fleet.board.slots.retain(versions)
 
@@ -200,9 +200,10 @@ class ProcessPool:
         return self.outstanding > 0 or any(worker.leases for worker in self._fleet.workers)
 
     def _dispatch(self, heard: Sequence[WorkerProcess] | None = None) -> None:
-        """Give leases to the idle first; then, while the queue is long, one in reserve each.
+        """Send leases to idle workers first; then, while the queue is long, one in reserve to each.
 
-        Only those who were heard of can have become idle, unless tasks are new or came back.
+        `heard` are the workers with a new message: only they can have become idle. Without it, for
+        new or returned tasks, every worker is considered.
         """
         if not self._queue:
             return
@@ -224,7 +225,7 @@ class ProcessPool:
         self._marks.arm(worker.index, [*worker.leases, lease])
         try:
             self._fleet.send(worker, lease)
-        except Exception as error:  # a task does not pickle: refuse that one, keep the others
+        except Exception as error:  # a task does not pickle: refuse it, keep the others
             bad = next((k for k, task in enumerate(lease.tasks) if not _travels(task)), 0)
             numbered = list(zip(lease.serials, lease.tasks, strict=True))
             self._queue.push_front(numbered[:bad] + numbered[bad + 1 :])
@@ -232,7 +233,7 @@ class ProcessPool:
             raise ValueError(f"{lease.tasks[bad]!r} cannot be sent to a worker: {error}") from error
 
     def _take_in(self, seconds: float) -> list[WorkerProcess]:
-        """Return those who were heard of: without news nobody has become idle."""
+        """Return workers with a new message; a worker without one cannot have become idle."""
         speaking = self._fleet.wait(seconds)
         for worker in speaking:
             self._listen(worker)
@@ -259,7 +260,7 @@ class ProcessPool:
                 self._broken = unpacked(self._factory, message.failure)
 
     def _settle(self, worker: WorkerProcess, answer: Answer) -> None:
-        """Take the results of one lease; what an exception has cut off is queued again."""
+        """Take the results of one lease; queue the tasks again that an exception left unrun."""
         lease = worker.leases.popleft()
         self._marks.forget(lease.serials)
         self._marks.arm(worker.index, worker.leases)
@@ -294,10 +295,10 @@ class ProcessPool:
             self._errors.append(unpacked(task, failure))
 
     def _bury(self, worker: WorkerProcess) -> None:
-        """Reap a process, issue its unfinished tasks again and start another in its place."""
+        """Reap a process, issue its unfinished tasks again and start another under its index."""
         cause = worker.end()
         self._marks.note(worker)
-        self._read(worker)  # what it had sent before it died is finished
+        self._read(worker)  # results that it sent before its death count
         status = self._fleet.status(worker.index)
         loss = self._losses.judge(worker, cause, status, self._withdrawn_below)
         worker.leases.clear()

@@ -1,4 +1,4 @@
-"""How far the tasks in flight have come, in whatever process, and whom that must wake."""
+"""ProgressMarks: progress of the tasks in flight, and the marks at which to wake the driver."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,9 +9,9 @@ from drumline.runtime.worker_process import WorkerProcess
 
 
 class ProgressMarks:
-    """High-water marks by serial: a task that is issued again has been where its last run was.
+    """Highest progress by serial, kept when a task is issued again after a death.
 
-    That is what a pure task allows: its next run takes the same steps.
+    A pure task allows this, because its next run takes the same steps.
     """
 
     def __init__(self, board: Board):
@@ -20,29 +20,29 @@ class ProgressMarks:
         self._wanted: dict[int, int] = {}
 
     def note(self, worker: WorkerProcess) -> None:
-        """Remember how far the task that runs in a worker has come."""
+        """Note the progress of the task that a worker runs."""
         serial, amount = self._board.reached(worker.index)
         held = any(serial in lease.serials for lease in worker.leases)
         if held and amount > self._highest.get(serial, 0):
             self._highest[serial] = amount
 
     def forget(self, serials: Iterable[int]) -> None:
-        """Drop tasks that have come back."""
+        """Drop returned tasks."""
         for serial in serials:
             self._highest.pop(serial, None)
             self._wanted.pop(serial, None)
 
     def of(self, numbered: Iterable[tuple[int, Any]]) -> list[tuple[Any, int]]:
-        """Return each of these tasks that has progressed, and how far."""
+        """Return those of the tasks that have progressed, each with its progress."""
         highest = self._highest
         return [(task, highest[serial]) for serial, task in numbered if serial in highest]
 
     def want(self, serial: int, amount: int) -> None:
-        """Remember to be woken once a task has come to `amount`."""
+        """Have the driver woken once a task has progressed to `amount`."""
         self._wanted[serial] = amount
 
     def arm(self, index: int, leases: Iterable[Lease]) -> None:
-        """Write the lowest mark of a child's tasks where the child looks."""
+        """Write the lowest mark of a child's tasks to the board, where the child reads it."""
         held = leases if self._wanted else ()
         marks = (self._wanted.get(serial, NEVER) for lease in held for serial in lease.serials)
         self._board.wake_at(index, min(marks, default=NEVER))

@@ -1,4 +1,4 @@
-"""The versions of the published arrays that are kept, wherever their memory lies."""
+"""PublishedSlots: the kept versions of the published arrays, in shared or private memory."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -8,16 +8,16 @@ import numpy as np
 from drumline.protocols import PublishedLayout
 
 SLOTS = 3
-"""How many versions are kept unless a pool is asked for more."""
+"""Number of versions kept, unless a pool asks for more."""
 
 _NONE = -1  # an empty slot, or one that is being written
 
 
 class PublishedSlots:
-    """A fixed number of slots; a new version takes the place of the oldest that may go.
+    """A fixed number of slots; a new version replaces the oldest that is not retained.
 
-    `memory` maps the names of `slots_layout` to arrays, in shared or in ordinary memory. Which
-    version a slot holds is written there too: that is all that a reader has to know.
+    `memory` maps the names of `slots_layout` to arrays, in shared or in ordinary memory. The
+    version of each slot is written there too, so a reader needs nothing else.
     """
 
     def __init__(self, layout: PublishedLayout, memory: Mapping[str, np.ndarray]):
@@ -33,11 +33,11 @@ class PublishedSlots:
         ]
 
     def clear(self) -> None:
-        """Mark every slot as empty; the memory itself starts as zeros."""
+        """Mark every slot as empty."""
         self._versions[:] = _NONE
 
     def retain(self, versions: Collection[int]) -> None:
-        """Keep these versions, and no others, whatever comes after them."""
+        """Keep these versions, and no others, whatever versions follow."""
         self._retained = frozenset(versions)
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
@@ -52,7 +52,7 @@ class PublishedSlots:
         self._versions[slot] = version
 
     def read(self, version: int) -> Mapping[str, np.ndarray]:
-        """Return read-only views of `version`."""
+        """Return read-only views of `version`; LookupError if it is not there."""
         held: list[int] = self._versions.tolist()
         if version < 0 or version not in held:
             kept = ", ".join(str(found) for found in sorted(held) if found != _NONE) or "none"
@@ -75,14 +75,14 @@ class PublishedSlots:
         return min(free)[1]
 
     def newest(self) -> int:
-        """Return the newest version that is there."""
+        """Return the newest version in a slot."""
         return int(self._versions.max())
 
     def copy_of_newest(self) -> tuple[int, dict[str, np.ndarray]]:
         """Return the newest version and copies of its arrays, all of that version.
 
-        A slot's word says `nothing` before its arrays change and a new version after, so what was
-        copied between two equal readings of it is whole.
+        A slot's word is `nothing` before its arrays change and the new version after. An array
+        copied between two equal readings of the word is therefore whole.
         """
         while True:
             held: list[int] = self._versions.tolist()
@@ -108,7 +108,7 @@ class PublishedSlots:
 
 
 def slots_layout(layout: PublishedLayout, slots: int = SLOTS) -> PublishedLayout:
-    """Return the layout of the memory that `PublishedSlots` needs to keep `slots` versions."""
+    """Return the layout of the memory for `PublishedSlots` with `slots` versions."""
     arrays: dict[str, tuple[tuple[int, ...], str]] = {"versions": ((slots,), "<i8")}
     for slot in range(slots):
         for name, (shape, dtype) in layout.arrays.items():

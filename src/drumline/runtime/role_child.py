@@ -27,13 +27,13 @@ from drumline.runtime.shared_arrays import SharedArrays
 
 
 def main() -> NoReturn:
-    """Become a role, work until the driver hangs up, and leave."""
+    """Build the role, work until the driver closes the control pipe, and leave."""
     parent, control_fd, result_fd, spec_fd = map(int, sys.argv[1:])
     begin(parent)
     with open(spec_fd, "rb") as file:
         spec: RoleSpec = pickle.load(file)
     for fd in (control_fd, result_fd, spec.memory_fd, *_descriptors(spec)):
-        os.set_inheritable(fd, False)  # a program that an environment starts must not hold them
+        os.set_inheritable(fd, False)  # a program that an environment starts must not inherit them
     sys.path[:] = spec.search_path
     memory = SharedArrays.attach(spec.memory_fd, spec.layout)
     bells = Bells(Doorbell(*spec.driver), _bells(spec.executors), _bells(spec.actors))
@@ -57,7 +57,7 @@ def main() -> NoReturn:
             probe("role-built")
             waiter = BellWait(own, [control_fd])
             work(role, row, lambda seconds: not waiter.wait(seconds), lambda: exchange.stopped)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the caller must see it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the caller must see it
             code = 1
             write_frame(result_fd, pickle.dumps(packed(error)), lambda: None)
     row.words[PHASE] = LEAVING
@@ -74,7 +74,7 @@ def _bells(pairs: tuple[tuple[int, int], ...]) -> list[Doorbell]:
 
 
 def _no_probe(point: str) -> None:
-    """Do nothing; tests hand in another one."""
+    """Do nothing; tests give another probe."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One long-lived role in a process of its own, as the driver sees it."""
+"""RoleProcess: one long-lived role in a process of its own, as the driver sees it."""
 
 import os
 import pickle
@@ -11,7 +11,7 @@ from drumline.runtime.shared_arrays import anonymous_file
 
 
 class RoleProcess:
-    """A child, the control pipe that it leaves by and the result pipe that it fails by.
+    """A child, its control pipe (closed to end it) and its result pipe (for its exception).
 
     The thread that starts it must live as long as the crew: the kernel ends the child with it.
     """
@@ -47,11 +47,11 @@ class RoleProcess:
 
     @property
     def name(self) -> str:
-        """Return what messages call it."""
+        """Return the role's name in messages."""
         return f"{self.role} {self.index}"
 
     def still_seconds(self, mark: Hashable, elapsed: float) -> float:
-        """Return for how long `mark`, which moves with the role's work, has stood still."""
+        """Return the seconds since `mark` last changed; it changes with the role's work."""
         moved = mark != self._seen
         self._seen = mark
         self._still_seconds = 0.0 if moved else self._still_seconds + elapsed
@@ -62,24 +62,24 @@ class RoleProcess:
         return self._process.exited()
 
     def kill(self) -> None:
-        """End the child and whatever an environment has started in its process group."""
+        """Kill the child and every process that an environment has started in its group."""
         self._process.kill()
 
     def hang_up(self) -> None:
-        """Close the control pipe: a role that waits leaves."""
+        """Close the control pipe: a waiting role leaves."""
         self._close([self._control])
 
     def end(
         self, grace_seconds: float = EXIT_SECONDS, leaving: Callable[[], bool] = lambda: False
     ) -> str:
-        """Reap the process, killing what does not leave in time; returns the cause of its death."""
+        """Reap the process, after a kill if it takes too long; return the cause of its death."""
         if self.hung:
             self._process.end(0.0)
             return "hung"
         return self._process.end(grace_seconds, leaving)
 
     def close(self) -> None:
-        """Close the driver's ends."""
+        """Close the driver's ends of the pipes."""
         self.results.ended = True
         self._close(list(self._open))
 

@@ -1,4 +1,4 @@
-"""What every long-lived role has, in whatever process it runs: a status row, and its loop."""
+"""Parts of every long-lived role, in any process: its status row and its loop."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -14,14 +14,14 @@ from drumline.types import Span
 
 CREATING, WAITING, BUSY, LEAVING = range(4)
 PHASE, PROGRESS, BUSY_NS, STRETCHES = range(4)
-"""The words of a row; memory starts as zeros, so a role that has not begun is creating."""
+"""The words of a row. Memory starts as zeros, so a role that has not begun is creating."""
 
 _ROW_WORDS = 8  # one cache line per role
 STRETCHES_KEPT = 16_384
 
 
 def rows_layout(roles: int) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return the arrays that the roles' own words need."""
+    """Return the arrays of the roles' status words."""
     return {
         "roles/status": ((roles, _ROW_WORDS), "<i8"),
         "roles/stretches": ((roles, STRETCHES_KEPT, 2), "<f8"),
@@ -29,7 +29,7 @@ def rows_layout(roles: int) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 class RoleStatus(NamedTuple):
-    """What a role has written about itself."""
+    """The words that a role has written about itself."""
 
     phase: int
     progress: int
@@ -44,16 +44,16 @@ class RoleRows:
         self._stretches = arrays["roles/stretches"]
 
     def row(self, place: int) -> "RoleRow":
-        """Return the row of one role, to write."""
+        """Return the row of one role, for writing."""
         return RoleRow(self._status[place].data, self._stretches[place])
 
     def status(self, place: int) -> RoleStatus:
-        """Return what a role has written about itself."""
+        """Return the words that a role has written about itself."""
         phase, progress, busy_ns = self._status[place, :3].tolist()
         return RoleStatus(phase, progress, busy_ns * 1e-9)
 
     def reset(self, place: int) -> None:
-        """Make a dead role's row ready for the next one."""
+        """Reset a dead role's row for the next role process."""
         self._status[place] = 0
 
     def spans(self, role: str, index: int, place: int) -> list[Span]:
@@ -72,7 +72,7 @@ class RoleRow:
         self._stretches = stretches
 
     def worked(self, begin: float, end: float) -> None:
-        """Note a stretch of work, on the machine-wide monotonic clock."""
+        """Note a stretch of work, in times of the machine-wide monotonic clock."""
         words = self.words
         self._stretches[words[STRETCHES] % STRETCHES_KEPT] = begin, end
         words[STRETCHES] += 1
@@ -105,18 +105,18 @@ class SharedRoleContext:
         self.copy_of_newest = slots.copy_of_newest
 
     def progress(self, amount: int) -> None:
-        """Show that the role is alive."""
+        """Count progress, which shows that the role is alive."""
         self.row.words[PROGRESS] += amount
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the role ends."""
+        """Register `callback` for the end of the role."""
         self._leaving.callback(callback)
 
 
 def work(
     role: Role, row: RoleRow, wait: Callable[[float | None], bool], stopped: Callable[[], bool]
 ) -> None:
-    """Let a role do what it can, wait for a bell, and again; until `stopped` or `wait` says so."""
+    """Advance a role and wait for its bell, again and again, until `stopped` or `wait` says so."""
     clock = time.perf_counter
     while True:
         row.words[PHASE] = BUSY

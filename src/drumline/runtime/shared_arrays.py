@@ -1,7 +1,7 @@
-"""Named arrays in memory that several processes see and that has no name of its own.
+"""Named arrays in memory that several processes share and that has no name in the system.
 
-A descriptor is the only way in: the kernel frees the memory with its last user, whatever ends
-that user, and the size of /dev/shm does not matter.
+The memory is reached through a descriptor only. The kernel therefore frees it with its last user,
+however that user ends, and the size of /dev/shm does not matter.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 
 from drumline.protocols import PublishedLayout
 
-_ALIGNMENT = 64  # a cache line: two arrays never share one between two writers
+_ALIGNMENT = 64  # a cache line, so that two arrays of different writers never share one
 
 
 class SharedArrays:
@@ -33,7 +33,7 @@ class SharedArrays:
 
     @staticmethod
     def create(layout: PublishedLayout) -> "SharedArrays":
-        """Return zeroed arrays; refuses at once what the machine cannot hold.
+        """Return zeroed arrays; MemoryError at once for more than the machine has.
 
         The kernel would grant any size here and kill a process later, at the first write.
         """
@@ -50,26 +50,26 @@ class SharedArrays:
 
     @staticmethod
     def attach(fd: int, layout: PublishedLayout) -> "SharedArrays":
-        """Return the arrays that another process created, and own `fd` from now on."""
+        """Return the arrays that another process created; `fd` belongs to them from now on."""
         _, size = _offsets(layout)
         return SharedArrays(fd, layout, mmap.mmap(fd, size))
 
     @property
     def fd(self) -> int:
-        """The descriptor that a child attaches to."""
+        """Descriptor that a child attaches to."""
         if not self._close_fd.alive:
             raise ValueError("these shared arrays are closed")
         return self._fd
 
     def close(self) -> None:
-        """Give the memory back, as soon as nobody holds a view of it; may be called twice."""
+        """Free the memory as soon as no view of it is left; may be called twice."""
         self.arrays.clear()
         self._close_fd()
         self._memory = None  # not unmapped by force: a view that a caller still holds would crash
 
 
 def refuse_too_large(layout: PublishedLayout) -> int:
-    """Return the bytes that the arrays take; raises MemoryError if the machine has fewer."""
+    """Return the size of the arrays in bytes; MemoryError if the machine has less."""
     _, size = _offsets(layout)
     available = available_bytes()
     if available is not None and size > available:
@@ -90,7 +90,7 @@ def anonymous_file(label: str) -> int:
 
 
 def available_bytes() -> int | None:
-    """Return the memory that can still be used here, container limits included, if known."""
+    """Return the usable memory in bytes, container limits included; None if unknown."""
     known = [value for value in (_machine_available(), _container_available()) if value is not None]
     return min(known, default=None)
 
@@ -118,7 +118,7 @@ def _container_available() -> int | None:
 
 
 def _offsets(layout: PublishedLayout) -> tuple[dict[str, int], int]:
-    """Return each array's offset and the size of all; the same in every process."""
+    """Return each array's offset and the total size in bytes; the same in every process."""
     offsets: dict[str, int] = {}
     end = 0
     for name, (shape, dtype) in layout.arrays.items():
@@ -139,7 +139,7 @@ def _largest(layout: PublishedLayout) -> str:
 
 
 def _readable(size: int) -> str:
-    """Return a size that people can read.
+    """Return a size in binary units.
 
     >>> _readable(3 * 2**30)
     '3.0 GiB'

@@ -1,4 +1,4 @@
-"""One child of a pool, as the driver sees it: a process, its two pipes and its leases."""
+"""WorkerProcess: one child of a pool, as the driver sees it."""
 
 import os
 from collections import deque
@@ -22,7 +22,7 @@ class WorkerProcess:
         self.leases: deque[Lease] = deque()
         self.pace = Pace()
         self.ready_seconds: float | None = None
-        """CPU seconds that the child took until its worker was built; None before."""
+        """CPU seconds that the child took to build its worker; None before."""
         self.hung = False
         self.pid = 0
         self._process: ChildProcess | None = None
@@ -36,7 +36,7 @@ class WorkerProcess:
         self._child_fds = (task_read, result_write)
 
     def start(self, spec_fd: int, memory_fds: Sequence[int]) -> None:
-        """Start the child and wait for nothing."""
+        """Start the child, without waiting for it."""
         task_fd, result_fd = self._child_fds
         arguments = [self.index, os.getpid(), task_fd, result_fd, spec_fd]
         fds = (*self._child_fds, spec_fd, *memory_fds)
@@ -48,11 +48,11 @@ class WorkerProcess:
 
     @property
     def usable(self) -> bool:
-        """Whether leases may be sent."""
+        """Whether leases may be sent to the worker."""
         return self.ready_seconds is not None and not self.results.ended
 
     def still_seconds(self, mark: Hashable, elapsed: float) -> float:
-        """Return for how long `mark`, which moves with the child's work, has stood still."""
+        """Return the seconds since `mark` last changed; it changes with the child's work."""
         moved = mark != self._seen
         self._seen = mark
         self._still_seconds = 0.0 if moved else self._still_seconds + elapsed
@@ -63,14 +63,14 @@ class WorkerProcess:
         return self._process is None or self._process.exited()
 
     def kill(self) -> None:
-        """End the child and whatever an environment has started in its process group."""
+        """Kill the child and every process that an environment has started in its group."""
         if self._process is not None:
             self._process.kill()
 
     def end(
         self, grace_seconds: float = EXIT_SECONDS, leaving: Callable[[], bool] = lambda: False
     ) -> str:
-        """Reap the process, killing what does not leave in time; returns the cause of its death."""
+        """Reap the process, after a kill if it takes too long; return the cause of its death."""
         if self._process is None:
             return "exit code 0"
         if self.hung:
@@ -83,7 +83,7 @@ class WorkerProcess:
         self._close_fds([self.tasks.fd])
 
     def close(self) -> None:
-        """Close the driver's ends; nothing more is sent or expected."""
+        """Close the driver's ends of the pipes."""
         self.results.ended = True
         self._close_fds(list(self._fds))
 

@@ -1,8 +1,8 @@
-"""Which finished job is handled next: by virtual time, by arrival, or by a log.
+"""EventOrder: the finished job to handle next, by virtual time, by arrival or by an event log.
 
-In virtual order this is a conservative parallel discrete-event simulation (Chandy and Misra 1979)
-whose jobs happen to be rollouts and gradient steps: a finished job is handled once no unfinished
-one can still end before it.
+The virtual order is a conservative parallel discrete-event simulation (Chandy and Misra 1979) with
+rollouts and gradient steps as its jobs. A finished job is handled once no unfinished job can end
+before it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from drumline.tasks import Job
 
 @dataclass(frozen=True)
 class VirtualCosts:
-    """What a step takes in virtual time, in whole nanoseconds: sums and ties are exact."""
+    """Virtual duration of one step, in whole nanoseconds, so that sums and ties are exact."""
 
     env_step: int
     actor_step: int
@@ -29,7 +29,7 @@ class VirtualCosts:
 
 @dataclass
 class Flight:
-    """One job between its virtual start and its handling; its worker has no other one."""
+    """One job between its virtual start and its handling; its logical worker has no other job."""
 
     worker: int
     start: int
@@ -39,15 +39,15 @@ class Flight:
     sent: bool = False
     progress: int = 0
     mark: int = 0
-    """The progress at which the pool was asked to wake the driver."""
+    """Progress (steps) at which the pool was asked to wake the driver."""
     done: Completed | None = None
     env_steps: int = 0
-    """Known once it is done."""
+    """Env steps of the job; known once it is done."""
     arrival: int = -1
 
     @property
     def earliest(self) -> tuple[int, int]:
-        """The virtual end if it is done, else what it cannot fall below; ties go by worker."""
+        """(virtual end, worker), of an unfinished job the earliest possible; ties go by worker."""
         known = self.start + self.job.gradient_steps * self.gradient_cost
         if self.done is not None:
             return known + self.env_steps * self.env_cost, self.worker
@@ -55,26 +55,26 @@ class Flight:
         return known + taken * self.env_cost, self.worker
 
     def progress_past(self, end: int, worker: int) -> int:
-        """Return the progress with which it can no longer end before (`end`, `worker`)."""
+        """Return the progress from which on the job can no longer end before (`end`, `worker`)."""
         known = self.start + self.job.gradient_steps * self.gradient_cost
         missing = end - known + (self.worker < worker)
         return self.job.gradient_steps + -(-missing // self.env_cost)
 
 
 class EventOrder(Protocol):
-    """Decides what is handled next."""
+    """The order in which finished jobs are handled."""
 
     def next(self, flights: Sequence[Flight]) -> Flight | None:
         """Return the finished job to handle now, or None: wait for results or progress."""
         ...
 
     def marks(self, flights: Sequence[Flight]) -> Iterable[tuple[Flight, int]]:
-        """Return which unfinished jobs hold others back, each with the progress that ends it."""
+        """Return the unfinished jobs that hold others back, each with the progress that ends it."""
         ...
 
 
 class VirtualOrder:
-    """By virtual end: the same for every layout."""
+    """Jobs in order of their virtual end, which is the same for every layout."""
 
     def next(self, flights: Sequence[Flight]) -> Flight | None:
         """Return the job with the earliest possible end, if it is done."""
@@ -82,7 +82,7 @@ class VirtualOrder:
         return first if first.done is not None else None
 
     def marks(self, flights: Sequence[Flight]) -> Iterable[tuple[Flight, int]]:
-        """Return the unfinished that could still end before the first of the finished."""
+        """Return the unfinished jobs that could still end before the first finished one."""
         ends = [flight.earliest for flight in flights if flight.done is not None]
         if ends:
             end, worker = min(ends)
@@ -92,31 +92,31 @@ class VirtualOrder:
 
 
 class ArrivalOrder:
-    """By arrival: nobody waits, and only the log of events can say what the order was."""
+    """Jobs in order of arrival (`--clock wall`); `LoggedOrder` replays it from the event log."""
 
     def next(self, flights: Sequence[Flight]) -> Flight | None:
-        """Return the job that has been done for longest."""
+        """Return the job that finished first."""
         done = [flight for flight in flights if flight.done is not None]
         return min(done, key=lambda flight: flight.arrival, default=None)
 
     def marks(self, flights: Sequence[Flight]) -> Iterable[tuple[Flight, int]]:
-        """Nothing is held back."""
+        """Return nothing: arrival order holds no job back."""
         return ()
 
 
 class WrongLog(ValueError):
-    """A log of events that is not of this run, or not of all of it."""
+    """An event log of another run, or with fewer events than asked for."""
 
 
 class LoggedOrder:
-    """As an earlier run did: by the logical workers of its events."""
+    """Jobs in the order of an earlier run's event log."""
 
     def __init__(self, workers: Iterable[int]):
         self._workers: Iterator[int] = iter(workers)
         self._expected: int | None = None
 
     def next(self, flights: Sequence[Flight]) -> Flight | None:
-        """Return the job that the log names, if it is done."""
+        """Return the job that the log names, if it is done; raises WrongLog if it does not fit."""
         if self._expected is None:
             self._expected = next(self._workers, None)
             if self._expected is None:
@@ -136,5 +136,5 @@ class LoggedOrder:
         return named[0]
 
     def marks(self, flights: Sequence[Flight]) -> Iterable[tuple[Flight, int]]:
-        """Progress tells nothing here."""
+        """Return nothing: the log alone gives the order."""
         return ()

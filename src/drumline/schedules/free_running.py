@@ -1,11 +1,11 @@
-"""Nobody waits for anybody: learning takes the unrolls that are full, as they come (IMPALA).
+"""Free running (IMPALA): the learner takes full unrolls in the order in which they fill.
 
     environments   unroll after unroll with the newest version, as long as their queue has room
     learner        takes `batch` full unrolls → version k + 1 → takes the next `batch` …
 
-Which unrolls an update sees, and how old their versions are, depends on who was quick: nothing
-here is promised, so the lag is measured. The queue is bounded: an environment that is two unrolls
-ahead of the learner waits.
+The unrolls of an update, and the age of their versions, depend on the speed of the processes. The
+order is therefore no part of the promise, and the lag is measured. The queue is bounded: an
+environment that is two unrolls ahead of the learner waits.
 """
 
 import time
@@ -19,14 +19,14 @@ from drumline.types import Rollout
 
 
 class Unrolls(Protocol):
-    """The bounded queue of full unrolls."""
+    """A bounded queue of full unrolls."""
 
     def waiting(self) -> int:
-        """Return how many unrolls are full and not taken."""
+        """Return the number of full unrolls in the queue."""
         ...
 
     def take(self, count: int, update: int) -> Rollout:
-        """Return the oldest ones as one rollout of `count` columns, and make room for others."""
+        """Take the oldest `count` unrolls as one rollout of `count` columns; free their places."""
         ...
 
 

@@ -1,9 +1,9 @@
-"""Generations: a fixed set of members is asked, evaluated anywhere, folded by index and told.
+"""Generations: members are asked, evaluated in any order, folded by index and told.
 
     publish θ_g ─ submit generation g (and the evaluation of version g) ─ record generation g − 1
     while the workers run ─ collect ─ tell ─ publish θ_{g+1} …
 
-Nobody waits for the recording: it is done between submitting and collecting.
+The recording of a generation costs no waiting: it happens between submitting and collecting.
 """
 
 import time
@@ -18,13 +18,13 @@ from drumline.types import Metrics
 
 @dataclass(frozen=True)
 class GenerationPlan:
-    """What is fixed for all generations of a run."""
+    """Settings that stay constant for all generations of a run."""
 
     population_size: int
     minimum_env_steps: int = 0
-    """Take further blocks of `population_size` members until they make this many env steps."""
+    """Add blocks of `population_size` members until they have made this many env steps."""
     rehearse: bool = True
-    """Run the first task again, twice, on other history and stop if its bits differ."""
+    """Run the first task twice more, after other tasks; ImpureEnvironment if bits differ."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Generation:
 
     update: int
     members: Sequence[Evaluation]
-    """By member; those past the last block are not here."""
+    """Results by member; members after the last counted block are left out."""
     evaluated: Sequence[Evaluation]
     """The scheduled evaluation of version `update − 1`, by episode; empty if none was due."""
     metrics: Metrics
     env_steps: int
     env_steps_discarded: int
-    """Members past the last block, and rehearsals: a layout figure like wall time."""
+    """Env steps of uncounted members and of rehearsals; depends on the layout, like wall time."""
     generation_seconds: float
     update_seconds: float
     update_core_seconds: float
@@ -58,9 +58,9 @@ def generational(
 ) -> Iterator[Generation]:
     """Yield generations until `finished(update, env_steps)`; the consumer may stop at any yield.
 
-    At a yield the strategy's learned state is that after `update` tells, while workers already
-    run the next generation: what is in flight is pure and can be done again. `before_tell` sees
-    an evaluation while the strategy still holds the version that was evaluated.
+    At a yield, the strategy's learned state is that after `update` tells, while workers already run
+    the next generation. Its tasks are pure functions, so they can be run again. `before_tell` sees
+    an evaluation while the strategy still holds the evaluated version.
     """
     version, previous = first_version, None
     rehearse = plan.rehearse
@@ -97,7 +97,7 @@ def generational(
 
 
 class _Collector:
-    """Collects one generation: which blocks are in, which further block to begin ahead of time."""
+    """Collector of one generation: arrived blocks, and the blocks to begin ahead of time."""
 
     def __init__(
         self, strategy: GenerationStrategy, pool: WorkerPool, plan: GenerationPlan, version: int
@@ -113,14 +113,14 @@ class _Collector:
         self._waiting_rehearsals = 0
         self._rehearsed: list[Evaluation] = []
         self._unbroken = 0
-        """Members 0 … `_unbroken` − 1 are in."""
+        """Members 0 … `_unbroken` − 1 have arrived."""
         self._blocks_counted = 0
         self._steps_counted = 0
         self._steps_known = 0
         self.steps_seen = 0
 
     def begin(self, evaluation: Sequence[Evaluate], *, rehearse: bool) -> None:
-        """Submit the first block, then evaluation: its episodes are long and the tail is shared."""
+        """Submit the first block, then the evaluation, whose long episodes share the tail."""
         self._waiting_evaluations = len(evaluation)
         self._pool.submit(evaluation)
         first = self._ask_block()
@@ -130,7 +130,7 @@ class _Collector:
             self._pool.submit(twice)
 
     def collect(self) -> None:
-        """Wait until the generation and all that was submitted beside it are in."""
+        """Wait until the generation and all tasks submitted beside it have arrived."""
         while not self._complete():
             if self._hungry():
                 self._ask_block()
@@ -192,7 +192,7 @@ class _Collector:
         return self._blocks_counted > 0 and self._steps_counted >= self._plan.minimum_env_steps
 
     def _hungry(self) -> bool:
-        """Whether workers would idle although the blocks asked for may not be enough."""
+        """Whether workers would idle although the submitted blocks may not be enough."""
         missing = self._steps_known < self._plan.minimum_env_steps
         return missing and self._asked - len(self._training) < 2 * self._pool.size
 

@@ -1,4 +1,4 @@
-"""What schedules of whole intervals share: the plan, the record of an update, and the update."""
+"""Parts of schedules of whole intervals: the plan, the record of an update, and the update."""
 
 import time
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from drumline.types import Metrics, Rollout
 
 
 class Storage(Protocol):
-    """Where the data of an interval are, once it is full."""
+    """Access to the data of a full interval."""
 
     def read(self, interval: int) -> Rollout:
-        """Return one interval, in place."""
+        """Return the rollout of one interval, in place."""
         ...
 
 
 @dataclass(frozen=True)
 class RotationPlan:
-    """What is fixed for all intervals of a run."""
+    """Settings that stay constant for all intervals of a run."""
 
     alpha: int
     intervals: int
@@ -29,13 +29,13 @@ class RotationPlan:
 
 @dataclass(frozen=True)
 class Interval:
-    """One interval that has been learned from; `update` counts the updates, this one included."""
+    """An interval after its update; `update` counts the updates, this one included."""
 
     update: int
     version: int
-    """The version that this update has made."""
+    """Version of the parameters that this update has made."""
     rollout: Rollout
-    """Read it before going on: its storage is written again afterwards."""
+    """The interval's data, to be read at once: the storage is written again afterwards."""
     metrics: Metrics
     waited_seconds: float
     update_began: float
@@ -52,7 +52,7 @@ def learned_from(
     version: int,
     began: float,
 ) -> Interval:
-    """Make `version` from a rollout; what led to it was waited for since `began`."""
+    """Return the record of updating to `version` from a rollout; waiting counts from `began`."""
     update_began, cpu_began = time.perf_counter(), time.process_time()
     metrics = learner.update(rollout, behavior)
     return Interval(

@@ -1,10 +1,10 @@
-"""Everybody takes each step together, and learning waits for all of them: the usual A2C and PPO.
+"""Lockstep: environments take each step together and the learner waits for all (A2C, PPO).
 
     t   every environment stands before step t → one forward pass for all → every environment steps
-    k   after alpha such steps: version k + 1 from the data of interval k, while nobody acts
+    k   after alpha such steps: version k + 1 from the data of interval k, while no actor acts
 
-With two `turns` the environments fall into halves, one of which is answered while the other steps
-(the alternating sampler of rlpyt); a half waits for its own environments alone.
+With two `turns` the environments form two halves: the driver answers one half while the other steps
+(the alternating sampler of rlpyt). A half waits for its own environments alone.
 """
 
 import time
@@ -29,14 +29,14 @@ def lockstep(
 ) -> Iterator[Interval]:
     """Yield each interval from `first` on after its update; the consumer may stop at any yield.
 
-    `turns` are the environments that are answered together by `answer`. Version `first` is
-    published and released by the caller.
+    `answer` serves the environments of one of the `turns` together. The caller has published and
+    released version `first`.
     """
     exchange = crew.exchange
     for k in range(first, plan.intervals):
         began = time.perf_counter()
         goal = (k + 1) * plan.alpha
-        # No counting of steps: who died and was replaced may be one behind the others.
+        # Steps are not counted here: an environment of a replaced executor may be one step behind.
         while not exchange.all_finished(goal):
             for turn in turns:
                 crew.wait(lambda turn=turn, goal=goal: exchange.standing(turn, goal))

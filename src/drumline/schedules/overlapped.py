@@ -1,14 +1,15 @@
-"""Rollout and learning at the same time, exactly `lag` policies apart (HTS-RL, DESIGN §6).
+"""Overlapped: rollout and learning at the same time, exactly `lag` policies apart (HTS-RL).
 
 With lag 1, version k + 1 comes from the data of interval k − 1 while interval k is collected:
 
     interval 0 acts with θ₀, interval 1 with θ₁ = θ₀
     data of interval 0 → θ₂, data of interval 1 → θ₃, … data of interval k → θ_{k+2}
 
-An environment begins interval k when its interval k − 1 is full and version k is out (sliding
-barrier), or when everybody's interval k − 1 is full as well (the paper's hard barrier). Either way
-the storage k mod 2 has been read by then, because version k comes from the interval that it held.
-With lag 0 the data of interval k give θ_{k+1}: nothing overlaps, every update is on-policy.
+An environment begins interval k when its own interval k − 1 is full and version k is published
+(sliding barrier). With the paper's hard barrier the intervals k − 1 of all environments must be
+full. Under both barriers the learner has read storage k mod 2 by then, because version k comes from
+the interval in that storage. With lag 0, the data of interval k give θ_{k+1}: nothing overlaps, and
+every update is on-policy.
 """
 
 import time
@@ -30,9 +31,9 @@ def overlapped(
 ) -> Iterator[Interval]:
     """Yield each interval from `first` on after its update; the consumer may stop at any yield.
 
-    `before_release` sees an interval while nobody may write its storage; at the yield the roles
-    are at work on what follows. Versions `first` … `first + lag` are published and released by
-    the caller.
+    `before_release` sees an interval before its storage may be written again. At the yield the
+    roles already work on later intervals. The caller has published and released versions `first` …
+    `first + lag`.
     """
     exchange = crew.exchange
     for k in range(first, plan.intervals):

@@ -1,7 +1,7 @@
-"""A single stream: one step of the environment, one gradient step, and so on, in one process.
+"""A single stream: one env step, one gradient step, and so on, in one process (TD3).
 
-Nobody waits for anybody. The steps are cut into blocks of a fixed length, which are the updates
-of the run: between two blocks everything that is learned can be written down.
+The steps are cut into blocks of a fixed length. A block is an update of the run: all learned state
+can be saved between two blocks.
 """
 
 import time
@@ -13,7 +13,7 @@ from drumline.types import Metrics, State
 
 
 class StreamLearner(Protocol):
-    """Learns from what is in the replay, a gradient step at a time."""
+    """A learner that draws from the replay, one gradient step at a time."""
 
     @property
     def actor(self) -> Any:
@@ -25,11 +25,11 @@ class StreamLearner(Protocol):
         ...
 
     def learn(self, watermark: int) -> bool:
-        """Make a gradient step from a window; returns whether the actor changed."""
+        """Make a gradient step from a window of the replay; return whether the actor changed."""
         ...
 
     def metrics(self) -> Metrics:
-        """Return the means of the block."""
+        """Return the mean metrics of the block."""
         ...
 
     def learned(self) -> Mapping[str, Any]:
@@ -46,10 +46,10 @@ class StreamLearner(Protocol):
 
 
 class Stream(Protocol):
-    """Where transitions come from."""
+    """A source of transitions."""
 
     def follow(self, parameters: Any) -> None:
-        """Act with these parameters from now on."""
+        """Act with these parameters from the next step on."""
         ...
 
     def begin(self, block: int, steps: int) -> None:
@@ -57,24 +57,24 @@ class Stream(Protocol):
         ...
 
     def step(self, random: bool) -> Any:
-        """Make one step."""
+        """Make one env step."""
         ...
 
 
 @dataclass(frozen=True)
 class SingleStreamPlan:
-    """What is fixed for all blocks of a run."""
+    """Settings that stay constant for all blocks of a run."""
 
     block: int
     """Env steps per update."""
     blocks: int
     random_steps: int
-    """Env steps that are made at random, before anything is learned."""
+    """Env steps with random actions, before the first gradient step."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """One finished block; `update` counts them, this one included."""
+    """One finished block; `update` counts the blocks, this one included."""
 
     update: int
     metrics: Metrics

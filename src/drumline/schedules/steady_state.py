@@ -1,10 +1,10 @@
-"""Steady state: every logical worker gets its next job the moment the last one's end is handled.
+"""Steady state: a logical worker gets its next job when the end of its last job is handled.
 
     ask ─ job ─▶ pool ─ result ─▶ wait for its turn ─▶ tell ─ critic ─▶ ask …
 
-Nobody waits for a generation. What is learned follows from the order of the events alone, and
-under the virtual clock that order follows from the jobs alone (DESIGN §7, ADR 10): processes,
-their number, their speed and their deaths change nothing.
+There are no generations to wait for. The order of the events alone decides the learned state, and
+under the virtual clock the jobs alone decide that order (docs/adr/0010). The number of processes,
+their speed and their deaths change nothing.
 """
 
 import time
@@ -17,12 +17,15 @@ from drumline.schedules.event_order import EventOrder, Flight, VirtualCosts
 from drumline.tasks import Event, Job, Snapshot, Started
 from drumline.types import Span
 
-_LOOK_SECONDS = 0.25  # results and marks wake the driver; this is for the display's sake
+_LOOK_SECONDS = 0.25  # results and marks wake the driver earlier; this is for the display
 _SPANS_KEPT = 50_000
 
 
 class SteadyState:
-    """`concurrency` logical workers and a critic over one pool, which keeps a version for each."""
+    """Loop of `concurrency` logical workers and a critic over one pool.
+
+    The pool keeps one version of the published arrays for each of them.
+    """
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class SteadyState:
     ):
         """Go on from `snapshot`, with a population whose state was taken at the same moment.
 
-        `asks_again`: jobs that the snapshot leaves out are asked for at once.
+        With `asks_again`, logical workers without a job in the snapshot get one at once.
         """
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
@@ -52,9 +55,9 @@ class SteadyState:
         self._now = begin.now
         self._arrived = 0
         self._flights: dict[int, Flight] = {}
-        """By logical worker, in the order of their starts."""
+        """Jobs by logical worker, in the order of their starts."""
         self._versions: dict[int, Mapping[str, Any]] = dict(begin.versions)
-        """The published arrays that jobs in flight name."""
+        """The published arrays of the versions that jobs in flight name."""
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
         pool.retain(self._versions.keys())
         for version, arrays in begin.versions.items():
@@ -63,7 +66,7 @@ class SteadyState:
             self._start(worker, start, job)
 
     def events(self) -> Iterator[Event]:
-        """Yield every handled event until nothing is in flight; the consumer may stop anywhere.
+        """Yield every handled event until no job is in flight; the consumer may stop anywhere.
 
         At a yield, and while an exception leaves this iterator, `snapshot()` and the population
         are as they were after the latest event.
@@ -79,12 +82,12 @@ class SteadyState:
                 yield self._handle(flight, flight.done)
 
     def snapshot(self) -> Snapshot:
-        """Return what is in flight, so that another schedule can go on from here."""
+        """Return the jobs in flight and their versions; a `SteadyState` can go on from them."""
         started = [Started(f.worker, f.start, f.job) for f in self._flights.values()]
         return Snapshot(self._events, self._now, tuple(started), dict(self._versions))
 
     def timeline(self) -> list[Span]:
-        """Return the latest jobs by logical worker; what lies between them is waiting."""
+        """Return the latest jobs by logical worker; a gap between two jobs is waiting time."""
         return list(self._spans)
 
     def _handle(self, flight: Flight, done: Completed) -> Event:
@@ -112,7 +115,7 @@ class SteadyState:
         return event
 
     def _start_idle(self) -> None:
-        """Let the critic begin if it is idle, then every idle worker by number."""
+        """Start the critic if it is idle, then every idle logical worker by number."""
         for worker in (self._concurrency, *range(self._concurrency)):
             if worker not in self._flights:
                 critic = worker == self._concurrency
@@ -124,14 +127,14 @@ class SteadyState:
 
     def _start(self, worker: int, start: int, job: Job) -> None:
         if job.gradient_steps + job.least_env_steps < 1:
-            raise ValueError(f"a job takes at least one step, but nothing says so in {job}")
+            raise ValueError(f"a job takes at least one step, but {job} has none")
         costs = self._costs
         critic = worker == self._concurrency
         gradient_cost = costs.critic_step if critic else costs.actor_step
         self._flights[worker] = Flight(worker, start, job, gradient_cost, costs.env_step)
 
     def _publish(self, version: int, arrays: Mapping[str, Any]) -> None:
-        """Publish a version, keeping only those that jobs in flight name: one each at most."""
+        """Publish a version and drop those that no job in flight names."""
         named = {flight.job.version for flight in self._flights.values()}
         self._versions = {old: kept for old, kept in self._versions.items() if old in named}
         self._versions[version] = arrays
@@ -139,7 +142,7 @@ class SteadyState:
         self._pool.publish(version, arrays)
 
     def _send(self) -> None:
-        """Move transitions as far as running jobs allow, and send the jobs that wait for them."""
+        """Append transitions as far as running jobs allow; send the jobs that wait for them."""
         unfinished = [flight for flight in self._flights.values() if flight.done is None]
         in_use = [f.job.watermark for f in unfinished if f.job.watermark is not None]
         oldest = min(in_use, default=None)

@@ -1,7 +1,7 @@
-"""The actor: answers the requests of its environments in batches, whoever is ready.
+"""The actor: answers the requests of its environments in batches of those that are ready.
 
-It draws nothing: the numbers that choose an action come with the request, so an answer is a pure
-function of the request and of the version that it asks for.
+It draws no random numbers: the numbers that choose an action come with the request. An answer is
+therefore a pure function of the request and of the version that the request names.
 """
 
 from collections.abc import Callable
@@ -22,15 +22,15 @@ _REQUESTED = 1
 
 @dataclass(frozen=True)
 class ActorSpec:
-    """Everything that an actor needs; called by a crew to build one."""
+    """Everything an actor needs; a crew calls it to build one."""
 
     bounds: tuple[int, ...]
-    """First environment of each actor; the last entry is the number of all."""
+    """First environment of each actor; the last entry is the number of environments."""
     shape: RolloutShape
     head: ActionHead
     inference: Callable[[], Inference]
     newest: bool = False
-    """Whether to act with the newest version, not with that of the interval's number."""
+    """Whether to act with the newest version instead of the version of the interval's number."""
 
     def __call__(self, context: RoleContext) -> "Actor":
         """Build the actor inside its process."""
@@ -38,7 +38,7 @@ class ActorSpec:
 
 
 class Actor:
-    """A `Role`: `advance` answers every request that is there."""
+    """A `Role`: `advance` answers every waiting request."""
 
     def __init__(self, spec: ActorSpec, context: RoleContext):
         first, last = spec.bounds[context.index : context.index + 2]
@@ -53,16 +53,16 @@ class Actor:
         )
 
     def advance(self) -> bool:
-        """Answer every request that is there; returns whether there was one."""
+        """Answer every waiting request; return whether there was one."""
         return self._answers.give(self._own)
 
     def due_seconds(self) -> float | None:
-        """Only a bell helps."""
+        """Return None: only a bell brings work."""
         return None
 
 
 class Answers:
-    """Serves requests, for an actor or for a driver that acts itself."""
+    """Answers to requests, for an actor process or for a driver that acts itself."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Answers:
         self._progress = progress
 
     def give(self, environments: np.ndarray) -> bool:
-        """Answer every request of these environments; returns whether there was one."""
+        """Answer every request of these environments; return whether there was one."""
         requested = environments[self._exchange.state[environments] == _REQUESTED]
         if not len(requested):
             return False
@@ -106,7 +106,7 @@ class Answers:
         self._probe("answer-sent")
 
     def _place(self, environments: np.ndarray) -> tuple[Any, Any, Any]:
-        """Return (storage, t, environments), as views where all of them are at one place."""
+        """Return (storage, t, environments), as slices if all environments are at one step."""
         steps = self._exchange.finished[environments]
         first, last = int(environments[0]), int(environments[-1])
         if last - first + 1 == len(environments) and (steps == steps[0]).all():

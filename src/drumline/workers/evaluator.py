@@ -1,4 +1,4 @@
-"""The far side of evolution: one episode of the perturbed parameters, or of a published member."""
+"""The evaluator: runs one episode of perturbed parameters, or of a published member."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,27 +19,27 @@ from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
 
 @dataclass(frozen=True)
 class EvaluatorSpec:
-    """Everything that an evaluator needs besides tasks; called by a pool to build one."""
+    """Everything an evaluator needs besides tasks; a pool calls it to build one."""
 
     environment: EnvironmentSpec
     policy: PolicySpec | ActorCriticSpec
     noise_seed: int | None
     """Seed of counter noise; None when the pool shares a noise table."""
     subset_fraction: float | None = None
-    """Perturb only this share of the parameters (spec §1.14, variant B)."""
+    """Perturb only this share of the parameters."""
     action_noise_std: float = 0.0
     reward_shift: float = 0.0
-    """Taken off every reward in training: a survival bonus that ARS removes."""
+    """Subtracted from every reward in training: a survival bonus that ARS removes."""
     sign_fitness: bool = False
-    """Whether fitness is the sum of the rewards' signs."""
+    """Whether fitness is the sum of the signs of the rewards."""
 
     def __call__(self, context: WorkerContext) -> "Evaluator":
-        """Build the evaluator inside a worker's process."""
+        """Build the evaluator inside a worker process."""
         return Evaluator(self, context)
 
 
 class Evaluator:
-    """Runs `Evaluate` tasks; a pure function of the task and the published arrays."""
+    """Runs `Evaluate` tasks; a result is a pure function of the task and the published arrays."""
 
     def __init__(self, spec: EvaluatorSpec, context: WorkerContext):
         self._spec = spec

@@ -1,7 +1,7 @@
-"""The executor: steps its environments, owns all their randomness, writes the storages.
+"""The executor: steps its environments, draws all their random numbers, writes the storages.
 
-What an environment does depends on its own observations, its own noise and the version of its
-interval alone, so no layout of executors and actors changes a bit.
+The course of an environment depends only on its own observations, its own noise and the version of
+its interval, so no layout of executors and actors changes a bit.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,30 +20,30 @@ from drumline.workers.versions import forward_for
 
 
 class ExecutorStart(NamedTuple):
-    """Where an executor takes up its work: the histories of its environments, in order."""
+    """Start of an executor: the histories of its environments, in their order."""
 
     histories: Sequence[LaneHistory]
 
 
 @dataclass(frozen=True)
 class ExecutorSpec:
-    """Everything that an executor needs; called by a crew to build one."""
+    """Everything an executor needs; a crew calls it to build one."""
 
     lanes: LanesSpec
-    """All environments; an executor takes its own part."""
+    """All environments of the run; an executor makes its own part."""
     bounds: tuple[int, ...]
-    """First environment of each executor; the last entry is the number of all."""
+    """First environment of each executor; the last entry is the number of environments."""
     shape: RolloutShape
     head: ActionHead
     seed: int
     inference: Callable[[], Inference] | None
-    """Builds the forward pass that is done here; None where actors do it."""
+    """Builds the executor's own forward pass; None if actors make it."""
     renew_intervals: int = 0
-    """Environments are made anew before every interval that this divides; 0: never."""
+    """Renew environments before each interval whose number this divides; 0: never."""
     halves: int = 2
-    """Groups of one executor that are stepped in turn, where others make the forward pass."""
+    """Groups of one executor that step in turn while actors make the forward pass."""
     newest: bool = False
-    """Free running: act with the newest version; environments are released one by one."""
+    """Free running: act with the newest version; each environment is released on its own."""
 
     def __call__(self, context: RoleContext) -> "Executor":
         """Build the executor inside its process."""
@@ -51,7 +51,7 @@ class ExecutorSpec:
 
 
 class Executor:
-    """A `Role`: `advance` does whatever its environments can do now."""
+    """A `Role`: `advance` moves its environments as far as they can go now."""
 
     def __init__(self, spec: ExecutorSpec, context: RoleContext):
         storage = RolloutStorage(spec.shape, context.arrays)
@@ -61,9 +61,10 @@ class Executor:
         forward = None
         if spec.inference is not None:
             forward = forward_for(spec.inference, context, newest=spec.newest)
-        # Two halves where an actor answers: one is stepped while the other is served.
+        # Two groups if actors answer: one group steps while the other is served.
         halves = 1 if spec.inference is not None else spec.halves
-        # A pool is renewed with all its lanes, which must not be further apart than unrolls wait.
+        # A pool is renewed with all its lanes, so the lanes must stay as close together as unrolls
+        # do.
         every = spec.renew_intervals
         self._groups: list[LaneGroup] = []
         for members in parted(first, last, halves):
@@ -94,25 +95,26 @@ class Executor:
             )
 
     def advance(self) -> bool:
-        """Let each group do what it can."""
+        """Move each group as far as it can go; return whether any group moved."""
         worked = [group.advance() for group in self._groups]
         return any(worked)
 
     def due_seconds(self) -> float | None:
-        """Return after how long the next resting environment is due."""
+        """Return the seconds until the next resting environment is due; None if none rests."""
         due = [group.due_seconds() for group in self._groups]
         return min((seconds for seconds in due if seconds is not None), default=None)
 
 
 def parted(first: int, last: int, parts: int) -> list[np.ndarray]:
-    """Return the environments of one executor in groups, none of them empty."""
+    """Return the environments of one executor in groups; no group is empty."""
     return np.array_split(np.arange(first, last), min(parts, last - first))
 
 
 def _of_one_renewal(histories: Sequence[LaneHistory]) -> list[LaneHistory]:
-    """Put lanes that stand right before a renewal back into the pool that the others are still in.
+    """Move lanes that stand right before a renewal back to the renewal of the other lanes.
 
-    They have nothing left to do there: the group is renewed when everybody has come so far.
+    These lanes have no step left before the renewal: the group is renewed when all its lanes have
+    come as far.
     """
     oldest = min(histories, key=lambda history: history.renewal)
     return [

@@ -1,9 +1,9 @@
-"""Environments of one executor that are stepped together, on their way through the intervals.
+"""LaneGroup: environments of one executor that step together through the intervals.
 
     HELD ─ released ─▶ READY ─ act ─▶ (REQUESTED ─ served ─▶) step ─▶ (RESTING ─▶) READY | HELD
 
-A lane is HELD at the end of an interval, REQUESTED while an actor works for it, and RESTING while
-an environment that is made slow on purpose would still be computing. Without such slowness a
+A lane is HELD at the end of an interval, REQUESTED while an actor computes its action, and RESTING
+while an artificially slow environment would still be computing. Without artificial slowness, a
 group's lanes always move together.
 """
 
@@ -25,11 +25,11 @@ SERVED = 2
 NOISE_BLOCK = 128  # making a generator costs as much as drawing hundreds of numbers
 
 Place = tuple[Any, Any, Any]
-"""(storage, t, environments): slices where the lanes are at one place, index arrays otherwise."""
+"""(storage, t, environments): slices if all lanes are at one step, else index arrays."""
 
 
 class LaneGroup:
-    """`m` environments; every array here is by lane, and lane l is environment `first + l`."""
+    """`m` environments; arrays are indexed by lane, and lane l is environment `first + l`."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class LaneGroup:
         renew_intervals: int,
         together: bool = False,
     ):
-        """`together`: begin each interval with all lanes, though they are released one by one."""
+        """With `together`, begin each interval with all lanes, even if released one by one."""
         count = lanes.count
         self._lanes = lanes
         self._context = context
@@ -61,18 +61,18 @@ class LaneGroup:
         self._renew_intervals = renew_intervals
         self._together = together
         self._alpha = storage.shape.alpha
-        self._everyone = np.arange(count)
-        self._environments = first + self._everyone
+        self._all_lanes = np.arange(count)
+        self._environments = first + self._all_lanes
         self._whole = slice(first, first + count)
         self._carried = carried
         self._steps = self._exchange.finished[self._whole].copy()
         self._stage = np.where(self._steps % self._alpha > 0, READY, HELD)
         self._due = np.full(count, np.inf)
-        """When a lane that rests is due."""
+        """Due time of each resting lane."""
         self._exchange.state[self._whole] = 0
 
     def advance(self) -> bool:
-        """Do what can be done without waiting; returns whether anything was done."""
+        """Make every move that needs no waiting; return whether there was one."""
         worked = False
         if self._step_times is not None:
             due = (self._due <= time.perf_counter()).nonzero()[0]
@@ -95,7 +95,7 @@ class LaneGroup:
         return worked
 
     def due_seconds(self) -> float | None:
-        """Return after how long the next resting lane is due; None if none rests."""
+        """Return the seconds until the next resting lane is due; None if none rests."""
         earliest = float(self._due.min())
         return None if earliest == np.inf else max(0.0, earliest - time.perf_counter())
 
@@ -109,13 +109,15 @@ class LaneGroup:
         return requested[answered]
 
     def _begin(self, held: np.ndarray) -> None:
-        """Take the lanes whose next interval is released into it."""
+        """Begin the next interval in the lanes for which it is released."""
         intervals = self._steps[held] // self._alpha
         for interval in sorted(set(intervals.tolist())):
             lanes = held[intervals == interval]
             lanes = lanes[self._exchange.may_begin(self._environments[lanes], interval)]
             renewed = self._must_renew(interval)
-            if not len(lanes) or ((renewed or self._together) and len(lanes) < len(self._everyone)):
+            if not len(lanes) or (
+                (renewed or self._together) and len(lanes) < len(self._all_lanes)
+            ):
                 continue  # one pool holds all of them, so they are renewed together
             if renewed:
                 self._renewal = interval // self._renew_intervals
@@ -157,11 +159,11 @@ class LaneGroup:
             self._step(lanes, at)
 
     def _step(self, lanes: np.ndarray, at: Place) -> None:
-        """Step lanes whose action is stored; all that a step brings is stored before it counts."""
+        """Step lanes with a stored action; all results are stored before the step is counted."""
         storage = self._storage
         self._context.probe("before-step")
-        everyone = len(lanes) == len(self._everyone)
-        steps = self._lanes.step(None if everyone else lanes, storage.actions[at])
+        whole = len(lanes) == len(self._all_lanes)
+        steps = self._lanes.step(None if whole else lanes, storage.actions[at])
         storage.rewards[at] = steps.rewards
         if storage.scores is not None and self._lanes.scores is not None:
             storage.scores[at] = self._lanes.scores[lanes]
@@ -182,7 +184,7 @@ class LaneGroup:
             self._stage[lanes] = RESTING
 
     def _land(self, lanes: np.ndarray) -> None:
-        """Store the observations that the step led to, and count it."""
+        """Store the observations after a step, then count the step."""
         steps = self._steps[lanes]
         self._context.probe("row-stored")
         self._storage.follow(self._place(lanes, steps), self._standing(lanes))
@@ -197,11 +199,11 @@ class LaneGroup:
             self._exchange.tell_driver()
 
     def _standing(self, lanes: np.ndarray) -> np.ndarray:
-        """Return what these lanes see now; the storage holds it too, perhaps not in one piece."""
-        return self._carried if len(lanes) == len(self._everyone) else self._carried[lanes]
+        """Return the current observations of these lanes."""
+        return self._carried if len(lanes) == len(self._all_lanes) else self._carried[lanes]
 
     def _place(self, lanes: np.ndarray, steps: np.ndarray) -> Place:
-        if len(lanes) == len(self._everyone) and (steps == steps[0]).all():
+        if len(lanes) == len(self._all_lanes) and (steps == steps[0]).all():
             interval, t = divmod(int(steps[0]), self._alpha)
             return interval % STORAGES, t, self._whole
         intervals, t = np.divmod(steps, self._alpha)
@@ -209,7 +211,7 @@ class LaneGroup:
 
 
 class NoiseBlocks:
-    """Numbers for sampling actions: of environment e at step s, whoever asks and in what order."""
+    """Numbers for sampling actions: a function of environment e and step s alone."""
 
     def __init__(self, seed: int, environments: np.ndarray, head: ActionHead):
         self._seed = seed

@@ -1,4 +1,4 @@
-"""The far side of populations: candidates live, critics learn, the mean is evaluated.
+"""The refiner: runs individuals, trains actors and critics, evaluates the mean.
 
     Live           (refine on a frozen critic and replay window →) one episode → its transitions
     TrainCritics   minibatch steps on the critics, the target policy standing still
@@ -7,7 +7,7 @@
     TrainLearner   minibatch steps on an actor and its critics
 
 Every task is a pure function of itself, the published arrays and a replay window. Rollouts never
-import torch; whoever refines or trains imports it then.
+import torch; refining and training import it on first use.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,13 +40,13 @@ from drumline.tasks import (
 from drumline.types import Metrics, State
 
 CRITIC_TENSORS = ("critics", "target_critics", "critic_adam_first", "critic_adam_second")
-"""What of the critics is published, besides the number of their steps."""
+"""Published tensors of the critics, besides the number of their gradient steps."""
 
 _WARMUP_BLOCK = 128
 
 
 class Jobs(Protocol):
-    """Gradient steps as jobs; what `algorithms.td3.TD3Jobs` is."""
+    """Gradient steps as jobs; implemented by `algorithms.td3.TD3Jobs`."""
 
     def refine(
         self,
@@ -55,7 +55,7 @@ class Jobs(Protocol):
         job: GradientJob,
         progress: Callable[[int], None],
     ) -> np.ndarray:
-        """Return the actor after the job's steps."""
+        """Return the actor's parameters after the job's steps."""
         ...
 
     def train_critics(
@@ -77,15 +77,15 @@ class Jobs(Protocol):
 
 @dataclass(frozen=True)
 class RefinerSpec:
-    """Everything that a refiner needs besides tasks; called by a pool to build one."""
+    """Everything a refiner needs besides tasks; a pool calls it to build one."""
 
     environment: EnvironmentSpec
     policy: PolicySpec
     jobs: Callable[[Mapping[str, np.ndarray]], Jobs]
-    """Shared arrays → what takes gradient steps; pickles by reference, torch comes when called."""
+    """Shared arrays → `Jobs`; pickled by reference, and torch is imported when it is called."""
 
     def __call__(self, context: WorkerContext) -> "Refiner":
-        """Build the refiner inside a worker's process."""
+        """Build the refiner inside a worker process."""
         return Refiner(self, context)
 
 
@@ -122,7 +122,7 @@ class Refiner:
     @property
     def _jobs(self) -> Jobs:
         if self._made_jobs is None:
-            with self._context.building():  # torch comes in, from a slow disk perhaps
+            with self._context.building():  # imports torch, from a slow disk perhaps
                 self._made_jobs = self._spec.jobs(self._context.shared)
         return self._made_jobs
 
@@ -133,7 +133,7 @@ class Refiner:
         if task.refine is None:
             self._policy.load_vector(published["actor"])
         else:
-            # Copies: torch sees memory that nobody else may change while it works.
+            # Copies: torch needs memory that no other process can change while it computes.
             actor, critics = published["actor"].copy(), published["critics"].copy()
             vector = self._jobs.refine(actor, critics, task.refine, self._context.progress)
             self._context.probe("individual-refined")
@@ -195,7 +195,7 @@ class Refiner:
         random: "_Random | None" = None,
         noise: "_OrnsteinUhlenbeck | None" = None,
     ) -> Lived:
-        """Run from `reset(seed)` to the end, keeping every transition."""
+        """Run an episode from `reset(seed)` to its end, keeping every transition."""
         environment, progress = self._environment, self._context.progress
         seeding.seed_globals(task.seed)
         observation, _ = environment.reset(seed=task.seed)
@@ -252,7 +252,7 @@ class Refiner:
 
 
 class _Random:
-    """Uniformly random actions of one warm-up episode, as they are stored."""
+    """Uniformly random actions of one warm-up episode, in the replay's form."""
 
     def __init__(self, seed: int, head: Any):
         self._rng = seeding.generator(seed, "warm-up-actions")
@@ -260,7 +260,7 @@ class _Random:
         self._block = np.empty((0, 0), np.float32)
 
     def next(self, step: int) -> np.ndarray:
-        """Return the action of this step; steps come in order."""
+        """Return the action of `step`; steps must be asked for in order."""
         row = step % _WARMUP_BLOCK
         if row == 0:
             shape = (_WARMUP_BLOCK, self._head.action_size)
@@ -274,7 +274,7 @@ class _Random:
 
 
 class _OrnsteinUhlenbeck:
-    """The noise of an exploring episode (Ornstein and Uhlenbeck 1930, in unit steps)."""
+    """Exploration noise of one episode (Ornstein and Uhlenbeck 1930, in unit steps)."""
 
     def __init__(self, task: Explore, head: Any):
         self._rng = seeding.generator(task.seed, "exploration")
@@ -283,7 +283,7 @@ class _OrnsteinUhlenbeck:
         self._state = np.zeros(self._half.size)
 
     def next(self) -> np.ndarray:
-        """Return the noise of this step, in units of actions."""
+        """Return the noise of the next step, in units of actions."""
         task, drawn = self._task, self._rng.standard_normal(self._half.size)
         self._state += task.sigma * drawn - task.theta * self._state
         return (task.scale * self._state * self._half).astype(np.float32)

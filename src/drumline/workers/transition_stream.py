@@ -1,7 +1,7 @@
-"""One environment, step by step, in the learner's own process: what off-policy learners live on.
+"""TransitionStream: one environment in the learner's process, the data source of TD3.
 
 An episode is a function of its seed and its actions, so a stream is restored by repeating the
-running episode's actions. Exploration is drawn in blocks of steps from named streams.
+actions of the running episode. Exploration is drawn in blocks of steps from named streams.
 """
 
 import traceback
@@ -26,25 +26,25 @@ _EPISODE, _RETURN = "stream_episode", "stream_return"
 
 
 class UnfiniteTransition(FloatingPointError):
-    """An environment or a policy put out NaN or infinity; says where."""
+    """An environment or a policy returned NaN or infinity; the message names the step."""
 
 
 class Step(NamedTuple):
-    """One transition, as it is stored."""
+    """One transition, in the replay's form."""
 
     observation: np.ndarray
     """[D] float32"""
     action: np.ndarray
-    """[A] float32; a discrete one counts from 0."""
+    """[A] float32; a discrete action counts from 0."""
     reward: float
     kind: int
     """GOES_ON, TERMINATED or TRUNCATED."""
     next_observation: np.ndarray
-    """[D] float32: the episode's last one where it ended."""
+    """[D] float32; at an episode's end its last observation."""
 
 
 class TransitionStream:
-    """Steps of one episode after another; `follow` says with which parameters."""
+    """Steps of one episode after another, with the parameters of the latest `follow`."""
 
     def __init__(
         self, environment: EnvironmentSpec, policy: PolicySpec, seed: int, exploration: float
@@ -82,7 +82,7 @@ class TransitionStream:
         self._policy.load_vector(parameters)
 
     def begin(self, block: int, steps: int) -> None:
-        """Draw what the exploration of one block of steps needs."""
+        """Draw the random numbers for the exploration of one block of steps."""
         size = self._head.action_size
         rng = seeding.generator(self._seed, "exploration", block)
         self._uniform = rng.random((steps, size + 1), dtype=np.float32)
@@ -92,7 +92,7 @@ class TransitionStream:
         self._row = 0
 
     def step(self, random: bool) -> Step:
-        """Make one step, with the policy and its exploration or entirely at random."""
+        """Make one step, with the policy and its exploration or with a random action."""
         self._start()
         uniform = self._uniform[self._row]
         if random:
@@ -108,7 +108,7 @@ class TransitionStream:
         return self.apply(action)
 
     def apply(self, action: np.ndarray) -> Step:
-        """Make one step with an action `[A]` as it is stored."""
+        """Make one step with an action `[A]` in the replay's form."""
         self._start()
         step = self._called(self._environment.step, self._to_environment(action))
         self._raw, reward, terminated, truncated, _ = step
@@ -137,13 +137,13 @@ class TransitionStream:
         return rows
 
     def state(self) -> State:
-        """Return what `load` needs, between two blocks."""
+        """Return the state for `load`, taken between two blocks."""
         actions = np.array(self._actions, np.float32).reshape(-1, self._head.action_size)
         tensors = {_ACTIONS: actions, _RECENT: np.array(self._recent)}
         return State(tensors, {_EPISODE: self._episode, _RETURN: self._return})
 
     def load(self, state: State) -> None:
-        """Take over a state, by repeating the actions of the running episode."""
+        """Load a state by repeating the running episode's actions; ValueError if it differs."""
         actions, made = state.tensor(_ACTIONS), state.counter(_RETURN)
         self._episode = int(state.counter(_EPISODE))
         self._recent = state.tensor(_RECENT).tolist()
@@ -171,7 +171,7 @@ class TransitionStream:
         self._actions, self._return, self._begun = [], 0.0, True
 
     def _called(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the environment; whatever it raises is known by its place."""
+        """Call the environment; its exception becomes a WorkerError with episode and step."""
         try:
             return call(*arguments)
         except (Exception, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""Forward passes with the version that an interval asks for, or with the newest."""
+"""Forward passes with the version that an interval asks for, or with the newest version."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -8,14 +8,14 @@ import numpy as np
 from drumline.crew_protocols import RoleContext
 from drumline.policies.inference import Inference
 
-_LIVE = 2  # acting sees at most two versions at a time, whatever the barrier
+_LIVE = 2  # under both barriers, roles act with at most two versions at a time
 
 
 class Forward(Protocol):
     """Forward passes with published versions."""
 
     def wanted(self, intervals: np.ndarray) -> np.ndarray:
-        """Return the version with which to act in each of these intervals, as things are now."""
+        """Return the version to act with in each of these intervals, as of now."""
         ...
 
     def __call__(self, version: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -24,14 +24,14 @@ class Forward(Protocol):
 
 
 def forward_for(build: Callable[[], Inference], context: RoleContext, *, newest: bool) -> Forward:
-    """Return how a role acts: with the version of an interval's number, or with the newest."""
+    """Return the forward pass of a role, by interval number or with the newest version."""
     if newest:
         return NewestInference(build, context.newest, context.copy_of_newest)
     return VersionedInference(build, context.published)
 
 
 class NewestInference:
-    """One inference, loaded again whenever a newer version is out: free running."""
+    """One inference that is loaded again for every newer version: free running."""
 
     def __init__(
         self,
@@ -45,19 +45,19 @@ class NewestInference:
         self._version = -1
 
     def wanted(self, intervals: np.ndarray) -> np.ndarray:
-        """Return the newest version for every interval, and load it."""
+        """Return the newest version for every interval, after loading it."""
         if self._newest() != self._version:
             self._version, arrays = self._copy_of_newest()
             self._inference.load(arrays)
         return np.full(len(intervals), self._version)
 
     def __call__(self, version: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return outputs `[B, O]` and values `[B]` by the version that was wanted last."""
+        """Return outputs `[B, O]` and values `[B]` by the version of the last `wanted` call."""
         return self._inference(observations)
 
 
 class VersionedInference:
-    """One inference per live version; a version is loaded when it is first asked for."""
+    """One inference per live version; a version is loaded at its first use."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class VersionedInference:
         self._versions = [-1] * _LIVE
 
     def wanted(self, intervals: np.ndarray) -> np.ndarray:
-        """Return the versions: interval k acts with version k."""
+        """Return the versions: version k for interval k."""
         return intervals
 
     def __call__(self, version: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
