@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 # Before any test imports them: signatures like Float[np.ndarray, "N"] are checked at run time, in
 # this process only. Children and users do not pay for it.
-install_import_hook(["drumline.functional", "drumline.algorithms"], "beartype.beartype")
+install_import_hook(["drumline.functional", "drumline.algorithms", "theory"], "beartype.beartype")
 
 # Several threads gain nothing at the sizes of tests and spin where other processes want the cores:
 # orthogonal weights took seconds. What must not depend on threads sets their number itself.

@@ -32,8 +32,8 @@ from paused_run import Job, PausedRun
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
+from theory.generation_times import generation_seconds
 
-from drumline.functional.generation_times import generation_seconds
 from drumline.recipes.aes import AES
 
 HERE = Path(__file__).resolve().parent

@@ -1,7 +1,7 @@
 """HTS-RL's throughput on sleeping environments: predicted against measured.
 
 Real executors and the real schedule (`sleeping.py`); a cell's prediction is the recurrence of
-`functional.barriers` over the very step times that its environments drew, so no chance is left
+`theory.barriers` over the very step times that its environments drew, so no chance is left
 between the two. Two constants enter it, measured once per number of environments and processes with
 another seed: c, the hand-over per step (an asynchronous run with exponential times), and b, the
 hand-over per version or barrier (a lock-step run). `closed_form` is claim 1, or its like for bursts
@@ -31,19 +31,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from provenance import provenance, write_table
 from sleeping import Cell, Measured, measure, step_seconds
-
-from drumline.envs.timing import Bursts, Constant, Gamma, Straggler, parse_step_time
-from drumline.functional.barriers import (
+from theory.barriers import (
     hard_barrier,
     interval_seconds,
     sliding_barrier,
     without_overlap,
 )
-from drumline.functional.throughput import (
+from theory.throughput import (
     burst_barrier_slowdown,
     gamma_barrier_seconds,
     straggler_barrier_slowdown,
 )
+
+from drumline.envs.timing import Bursts, Constant, Gamma, Straggler, parse_step_time
 
 EXPONENTIAL = "exponential:5ms"
 # Bursts have a mean of 5 ms; the straggler's others take 2 ms, for its intervals to end in time.

@@ -24,18 +24,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from hts_theory import Calibration, Task, Window, predicted_seconds
 from provenance import provenance, write_table
 from sleeping import measure
-
-from drumline.envs.lanes import LanesSpec
-from drumline.envs.make import EnvironmentSpec
-from drumline.functional.barriers import (
+from theory.barriers import (
     hard_barrier,
     interval_seconds,
     sliding_barrier,
     slowdown,
 )
-from drumline.functional.step_time_fit import autocorrelation, fit, variance_growth
-from drumline.functional.step_times import recorded
-from drumline.functional.throughput import gamma_barrier_seconds
+from theory.step_time_fit import autocorrelation, fit, variance_growth
+from theory.step_times import recorded
+from theory.throughput import gamma_barrier_seconds
+
+from drumline.envs.lanes import LanesSpec
+from drumline.envs.make import EnvironmentSpec
 from drumline.policies.actions import head_for, sample
 
 CASES = {

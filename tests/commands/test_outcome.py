@@ -137,7 +137,7 @@ def test_a_stopped_repetition_names_no_run_that_is_gone(
     def stopping(run: object) -> None:
         raise Stopped(signal.SIGINT)
 
-    monkeypatch.setattr("drumline.training.generational_run.PopulationRun.run", stopping)
+    monkeypatch.setattr("drumline.training.generational_run.GenerationalRun.run", stopping)
     stopped = terminal("verify", "run", "--pool=inline")
     assert stopped.code == 130
     assert stopped.err == "stopped by SIGINT\n"

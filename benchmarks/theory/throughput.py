@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from drumline.functional.step_times import burst_probabilities
+from theory.step_times import burst_probabilities
 
 
 def gamma_barrier_seconds(

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-
-from drumline.functional.generation_times import generation_seconds
+from theory.generation_times import generation_seconds
 
 
 def rng() -> np.random.Generator:

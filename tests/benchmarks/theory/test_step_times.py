@@ -2,8 +2,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-
-from drumline.functional.step_times import (
+from theory.step_times import (
     bursts,
     constant,
     exponential,

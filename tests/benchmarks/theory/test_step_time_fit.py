@@ -3,9 +3,8 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.stats
-
-from drumline.functional.step_time_fit import autocorrelation, fit, variance_growth
-from drumline.functional.step_times import bursts, constant, exponential, gamma, recorded
+from theory.step_time_fit import autocorrelation, fit, variance_growth
+from theory.step_times import bursts, constant, exponential, gamma, recorded
 
 
 def drawn(law, steps: int = 40_000) -> np.ndarray:

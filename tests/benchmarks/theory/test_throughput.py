@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-
-from drumline.functional.throughput import (
+from theory.throughput import (
     burst_barrier_slowdown,
     expected_largest_normal,
     extreme_value_barrier_seconds,

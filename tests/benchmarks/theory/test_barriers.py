@@ -7,8 +7,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-
-from drumline.functional.barriers import (
+from theory.barriers import (
     Timeline,
     free_running,
     hard_barrier,
@@ -18,8 +17,8 @@ from drumline.functional.barriers import (
     slowdown,
     without_overlap,
 )
-from drumline.functional.step_times import bursts, constant, exponential, straggler
-from drumline.functional.throughput import burst_barrier_slowdown, gamma_barrier_seconds
+from theory.step_times import bursts, constant, exponential, straggler
+from theory.throughput import burst_barrier_slowdown, gamma_barrier_seconds
 
 RULES = {"hard": hard_barrier, "sliding": sliding_barrier}
 
