@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,10 +18,33 @@ from drumline.envs.make import (
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
-from drumline.recipes.families import Learned
 from drumline.schedules.single_stream import SingleStreamPlan
 
 _LONGEST = 10_000
+
+
+class ActorConfig(Protocol):
+    """Fields of a config that describe an actor; any method's config may have them."""
+
+    @property
+    def env(self) -> str:
+        """Return the environment's id."""
+        ...
+
+    @property
+    def engine(self) -> Literal["auto", "gymnasium", "envpool"]:
+        """Return which package makes the environment."""
+        ...
+
+    @property
+    def frame_skip(self) -> int:
+        """Return how often each action is repeated."""
+        ...
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Return the sizes of the hidden layers."""
+        ...
 
 
 class LearnedActor(NamedTuple):
@@ -66,7 +89,7 @@ class LearnedActor(NamedTuple):
 
 
 def learned_actor(
-    config: Learned,
+    config: ActorConfig,
     activation: Literal["tanh", "relu"] = "tanh",
     *,
     hidden: tuple[int, ...] | None = None,
