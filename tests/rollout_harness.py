@@ -15,9 +15,11 @@ import numpy as np
 
 from drumline import seeding
 from drumline.buffers.rollout import RolloutShape, RolloutStorage
+from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.journal import Journal
-from drumline.envs.lanes import LanesSpec, episode_seed
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.lanes import episode_seed
+from drumline.envs.lanes_spec import LanesSpec
+from drumline.envs.make import make_environment
 from drumline.envs.timing import StepTimeLaw
 from drumline.functional.frame_stacks import whole
 from drumline.policies.actions import head_for, sample

@@ -203,3 +203,36 @@ def test_importing_drumline_imports_nothing_heavy():
     code = "import sys, drumline; print(*(name for name in sys.modules if '.' not in name))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not HEAVY & set(done.stdout.split())
+
+
+def imported_by(path: Path, modules: dict[str, Path]) -> set[str]:
+    """Our modules that a file imports at run time, inside functions too."""
+    found: set[str] = set()
+    for entry in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        name = entry.module if entry.module in modules else entry.module.rpartition(".")[0]
+        if name in modules and modules[name] != path and not entry.for_types:
+            found.add(name)
+    return found
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """What is left when modules that import nothing of the rest are taken away, again and again."""
+    left = {name: set(others) for name, others in graph.items()}
+    while free := [name for name, others in left.items() if not others & left.keys()]:
+        for name in free:
+            del left[name]
+    return sorted(left)
+
+
+def test_no_files_import_each_other_in_a_circle():
+    modules = {
+        ".".join(("drumline", *path.relative_to(SOURCE).with_suffix("").parts)): path
+        for path in SOURCE.rglob("*.py")
+        if path.stem != "__init__"
+    }
+    graph = {name: imported_by(path, modules) for name, path in modules.items()}
+    assert circle(graph) == []
+
+
+def test_a_circle_is_found_with_all_that_leads_to_it():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]

@@ -37,11 +37,13 @@ from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.openai_es import OpenAIES
 from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.search_state import constant_std
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.make import make_environment
 from drumline.functional.perturbation import counter_noise
+from drumline.policies.build import build_policy, initial_parameters
 from drumline.policies.heads import Head
 from drumline.policies.mlp import OBSERVATION_CLIP
-from drumline.policies.spec import PolicySpec, build_policy, initial_parameters
+from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout
 from drumline.runtime.inline_pool import InlinePool
 from drumline.tasks import Evaluate, Evaluation

@@ -12,7 +12,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.make import make_environment
 
 
 def shares(env_id: str, episodes: int) -> tuple[float, float, float]:

@@ -17,9 +17,9 @@ import numpy as np
 import psutil
 
 from drumline.buffers.rollout import RolloutShape, RolloutStorage
+from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.journal import Journal
-from drumline.envs.lanes import LanesSpec
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.lanes_spec import LanesSpec
 from drumline.envs.timing import StepTimeLaw, StepTimes
 from drumline.policies.actions import head_for
 from drumline.policies.actor_critic import initial_parameters

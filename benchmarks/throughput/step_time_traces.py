@@ -34,8 +34,8 @@ from theory.step_time_fit import autocorrelation, fit, variance_growth
 from theory.step_times import recorded
 from theory.throughput import gamma_barrier_seconds
 
-from drumline.envs.lanes import LanesSpec
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.lanes_spec import LanesSpec
 from drumline.policies.actions import head_for, sample
 
 CASES = {

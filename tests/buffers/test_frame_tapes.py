@@ -9,8 +9,8 @@ from campaigns import cases
 
 from drumline.buffers.frame_tapes import RestackingFailed
 from drumline.buffers.rollout import STORAGES, RolloutShape, RolloutStorage
-from drumline.envs.lanes import LanesSpec
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.lanes_spec import LanesSpec
 from drumline.functional.frame_stacks import whole
 from drumline.protocols import PublishedLayout
 from drumline.runtime.shared_arrays import SharedArrays

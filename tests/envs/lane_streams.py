@@ -5,8 +5,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from drumline.envs.lanes import LaneHistory, Lanes, LanesSpec, Steps
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.lanes import LaneHistory, Lanes, Steps
+from drumline.envs.lanes_spec import LanesSpec
 
 DRIFTING = EnvironmentSpec("lane_environments:drifting")
 GYMNASIUM_CARTPOLE = EnvironmentSpec("CartPole-v1")

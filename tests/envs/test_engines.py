@@ -6,14 +6,9 @@ import sys
 import numpy as np
 import pytest
 
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.envpool_lanes import EnvPoolLanes
-from drumline.envs.make import (
-    EnvironmentProblem,
-    EnvironmentSpec,
-    check_spaces,
-    make_environment,
-    resolve_engine,
-)
+from drumline.envs.make import check_spaces, make_environment, resolve_engine
 
 needs_envpool = pytest.mark.skipif(
     importlib.util.find_spec("envpool") is None, reason="EnvPool exists for Linux"

@@ -5,9 +5,11 @@ import pytest
 from campaigns import FAULTS
 from envs.lane_streams import streams
 
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.football import Checkpoints, checkpoints_within, goal_distance
-from drumline.envs.lanes import LaneHistory, LanesSpec, renewal_seed
-from drumline.envs.make import EnvironmentProblem, EnvironmentSpec, make_environment
+from drumline.envs.lanes import LaneHistory, renewal_seed
+from drumline.envs.lanes_spec import LanesSpec
+from drumline.envs.make import make_environment
 
 EMPTY_GOAL = EnvironmentSpec("gfootball/academy_empty_goal_close-v1", "envpool")
 RUN_TO_SCORE = EnvironmentSpec("gfootball/academy_run_to_score_with_keeper-v1", "envpool")

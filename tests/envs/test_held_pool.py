@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from drumline.envs import held_pool
+from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.held_pool import HeldPool, wait_until_asleep
-from drumline.envs.lanes import LanesSpec
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.lanes_spec import LanesSpec
+from drumline.envs.make import make_environment
 
 needs_envpool = pytest.mark.skipif(
     importlib.util.find_spec("envpool") is None, reason="EnvPool exists for Linux"

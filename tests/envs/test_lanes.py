@@ -22,9 +22,10 @@ from envs.lane_streams import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.held_pool import HeldPool
-from drumline.envs.lanes import LaneHistory, LanesSpec, NotReproducible, episode_seed
-from drumline.envs.make import EnvironmentProblem, EnvironmentSpec
+from drumline.envs.lanes import LaneHistory, NotReproducible, episode_seed
+from drumline.envs.lanes_spec import LanesSpec
 from drumline.envs.timing import Constant
 
 

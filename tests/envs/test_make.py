@@ -7,15 +7,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.frame_skip import FrameSkip
-from drumline.envs.lanes import LanesSpec
-from drumline.envs.make import (
-    EnvironmentProblem,
-    EnvironmentSpec,
-    check_spaces,
-    make_environment,
-    resolve_engine,
-)
+from drumline.envs.lanes_spec import LanesSpec
+from drumline.envs.make import check_spaces, make_environment, resolve_engine
 
 
 class TupleObservations(gymnasium.Env):

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.make import make_environment
 from drumline.envs.packages import environment_packages, top_package
 
 

@@ -18,7 +18,7 @@ from whole_runs import lasting_bytes, run_on
 from drumline.buffers.replay import Replay, ReplayWriter, one_episode
 from drumline.commands.run import Run, load, resume, train
 from drumline.commands.verify import verify_again
-from drumline.policies.spec import build_policy
+from drumline.policies.build import build_policy
 from drumline.runs.checkpoint import checkpoint_numbers
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import read_evaluations

@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from drumline.policies.build import build_policy, initial_parameters
 from drumline.policies.heads import Head
 from drumline.policies.mlp import MLPPolicy, initial_vector, layer_shapes, uniform_vector
-from drumline.policies.spec import PolicySpec, build_policy, initial_parameters
+from drumline.policies.spec import PolicySpec
 
 HEAD = Head("continuous", low=(-10.0,) * 3, high=(10.0,) * 3, shape=(3,))
 SPECS = [

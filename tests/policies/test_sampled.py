@@ -7,10 +7,11 @@ import pytest
 
 from drumline.policies.actions import ActionHead
 from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.policies.build import build_policy
 from drumline.policies.heads import Head
 from drumline.policies.network_spec import NetworkSpec
 from drumline.policies.sampled import Deterministic, SampledPolicy
-from drumline.policies.spec import PolicySpec, build_policy
+from drumline.policies.spec import PolicySpec
 
 DISCRETE = Head("discrete", choices=3, start=5)
 CONTINUOUS = Head("continuous", low=(-1.0, -1.0), high=(1.0, 1.0), shape=(2,))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from drumline.policies.build import build_policy, initial_parameters
 from drumline.policies.heads import Head
 from drumline.policies.mlp import MLPPolicy
-from drumline.policies.spec import PolicySpec, build_policy, initial_parameters
+from drumline.policies.spec import PolicySpec
 from drumline.policies.torch_module import TorchPolicy
 
 HEAD = Head("continuous", low=(-1.0,) * 3, high=(1.0,) * 3, shape=(3,))

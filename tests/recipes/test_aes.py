@@ -14,7 +14,7 @@ from drumline.algorithms.first_critics import first_critics
 from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episode
 from drumline.envs.make import make_environment
 from drumline.functional.population_control import controlled_probability
-from drumline.policies.spec import build_policy
+from drumline.policies.build import build_policy
 from drumline.recipes.aes import AES
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.update_rules import make_update_rules

@@ -15,7 +15,7 @@ from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episod
 from drumline.commands.run import train
 from drumline.envs.make import make_environment
 from drumline.errors import ImpureEnvironment
-from drumline.policies.spec import build_policy
+from drumline.policies.build import build_policy
 from drumline.recipes.cem import search
 from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.learned_actor import learned_actor

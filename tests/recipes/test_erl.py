@@ -17,7 +17,7 @@ from drumline.buffers.minibatches import Minibatches
 from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episode
 from drumline.commands.run import train
 from drumline.envs.make import make_environment
-from drumline.policies.spec import build_policy
+from drumline.policies.build import build_policy
 from drumline.recipes.erl import ERL, first_learner, genetic_algorithm
 from drumline.recipes.learned_actor import learned_actor
 from drumline.runs.checkpoint import read_checkpoint

@@ -10,7 +10,7 @@ from drumline.algorithms.mirrored import MirroredSampler
 from drumline.algorithms.openai_es import OpenAIES
 from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.search_state import constant_std
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
 from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec

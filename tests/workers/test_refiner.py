@@ -7,10 +7,12 @@ import pytest
 from doubles import collect
 
 from drumline.buffers.replay import TERMINATED, TRUNCATED
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.make import make_environment
+from drumline.policies.build import build_policy
 from drumline.policies.heads import Head
 from drumline.policies.mlp import initial_vector
-from drumline.policies.spec import PolicySpec, build_policy
+from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout
 from drumline.runtime.inline_pool import InlinePool
 from drumline.tasks import GradientJob, Live, Lived

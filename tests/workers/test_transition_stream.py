@@ -8,7 +8,7 @@ import pytest
 
 from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
 from drumline.errors import WorkerError
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector

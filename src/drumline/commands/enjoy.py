@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from drumline.commands.command_line import CommandLine, WrongUse
 
 if TYPE_CHECKING:
-    from drumline.envs.make import EnvironmentSpec, MadeEnvironment
+    from drumline.envs.environment import EnvironmentSpec, MadeEnvironment
     from drumline.protocols import Policy
 
 
@@ -114,7 +114,8 @@ def _made_to_draw(spec: "EnvironmentSpec", render_mode: str) -> "MadeEnvironment
     """Make the environment; where EnvPool has it, Gymnasium's of the same id draws."""
     from dataclasses import replace
 
-    from drumline.envs.make import EnvironmentProblem, make_environment
+    from drumline.envs.environment import EnvironmentProblem
+    from drumline.envs.make import make_environment
 
     if spec.engine == "gymnasium":
         return make_environment(spec, render_mode=render_mode)

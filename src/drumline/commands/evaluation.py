@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from drumline import seeding
+from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import EpisodeLoop
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.make import make_environment
+from drumline.policies.build import build_policy
 from drumline.policies.sampled import SampledPolicy
-from drumline.policies.spec import build_policy, spec_from
+from drumline.policies.spec import spec_from
 from drumline.protocols import Policy
 from drumline.runs.folder import RunError
 from drumline.runs.policy_files import StoredPolicy

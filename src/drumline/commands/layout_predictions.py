@@ -7,7 +7,7 @@ from typing import Any
 
 from drumline.commands import timings
 from drumline.commands.learning_formulas import formulas_of
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
 from drumline.functional import layout_speed, learning_speed
 from drumline.functional.layout_speed import Prediction
 from drumline.training.generational_run import GenerationalRecipe

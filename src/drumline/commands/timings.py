@@ -72,7 +72,7 @@ def lane_times(spec: Any) -> dict[str, float]:
 def searched_times(recipe: Any) -> dict[str, float]:
     """Return the seconds of one action of a searched policy."""
     from drumline import seeding
-    from drumline.policies.spec import build_policy, initial_parameters
+    from drumline.policies.build import build_policy, initial_parameters
 
     policy = build_policy(recipe.policy)
     rng = seeding.generator(0, "doctor")

@@ -8,7 +8,7 @@ itself names (0.25).
 import importlib
 from typing import Any
 
-from drumline.envs.make import Environment, EnvironmentProblem
+from drumline.envs.environment import Environment, EnvironmentProblem
 
 STACK = 4
 _FRAMES = 4

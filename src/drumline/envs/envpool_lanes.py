@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.envpool_package import envpool_with, known_spec, time_limit
 from drumline.envs.football import Checkpoints, no_checkpoints
 from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
@@ -22,7 +23,6 @@ from drumline.envs.lanes import (
     check_observations,
     renewal_seed,
 )
-from drumline.envs.make import EnvironmentProblem, EnvironmentSpec
 
 _LIMIT_COUNTED_HERE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
 """Families without a time limit besides the pool's.

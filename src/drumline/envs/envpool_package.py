@@ -4,7 +4,7 @@ import difflib
 import importlib
 from typing import Any
 
-from drumline.envs.make import INSTALL_ENVPOOL, EnvironmentProblem
+from drumline.envs.environment import INSTALL_ENVPOOL, EnvironmentProblem
 
 _NO_LIMIT = 2**31 - 1
 """EnvPool's number for episodes without a limit; the greatest that it accepts."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drumline.envs.make import Environment
+from drumline.envs.environment import Environment
 from drumline.protocols import Policy
 
 NOISE_BLOCK = 128

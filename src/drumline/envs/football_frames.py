@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
 
 STACK = 4
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.lanes import (
     ActionForm,
     LaneHistory,
@@ -13,7 +14,7 @@ from drumline.envs.lanes import (
     check_observations,
     episode_seed,
 )
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.make import make_environment
 
 
 class GymnasiumLanes:

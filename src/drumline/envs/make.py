@@ -3,69 +3,18 @@
 import dataclasses
 import difflib
 import importlib
-import logging
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 
-_LOGGER = logging.getLogger("drumline")
-
-INSTALL_ENVPOOL = "pip install envpool (it exists for Linux)"
-
-
-class EnvironmentProblem(ValueError):
-    """An environment that cannot be made or used: one sentence, with the flag to change."""
-
-
-@dataclass(frozen=True)
-class EnvironmentSpec:
-    """Picklable description of an environment, the same in any process."""
-
-    id: str
-    engine: Literal["gymnasium", "envpool"] = "gymnasium"
-    frame_skip: int = 1
-    """Repetitions of each action; rewards add up, and `env_steps` counts decisions."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the constructor; `max_episode_steps` replaces the environment's time limit."""
-
-
-class Environment(Protocol):
-    """Interface of the episode loop: Gymnasium's single environment, without its time limit."""
-
-    observation_space: Any
-    action_space: Any
-
-    def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
-        """Start an episode that is a function of the seed."""
-        ...
-
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """Return observation, reward, terminated, truncated, info."""
-        ...
-
-    def close(self) -> None:
-        """Close the environment."""
-        ...
-
-
-@dataclass(frozen=True)
-class MadeEnvironment:
-    """An environment and its own time limit in agent decisions (0: none known)."""
-
-    environment: Environment
-    limit: int
-    stack: int = 1
-    """Frames stacked along an observation's first axis, oldest first; 1: no stack."""
-    wrapped_limit: int = 0
-    """Limit that a TimeLimit of the user's factory counts itself; 0: there is none."""
-
-    def close(self) -> None:
-        """Close the environment; its work is done, so an exception is only logged."""
-        try:
-            self.environment.close()
-        except Exception as error:  # noqa: BLE001 - a simulator may raise anything
-            _LOGGER.warning("an environment did not close: %s: %s", type(error).__name__, error)
+from drumline.envs.environment import (
+    INSTALL_ENVPOOL,
+    Engine,
+    Environment,
+    EnvironmentProblem,
+    EnvironmentSpec,
+    MadeEnvironment,
+)
 
 
 def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:
@@ -116,9 +65,6 @@ def check_spaces(environment: Environment, env_id: str) -> None:
         f"{env_id} has {type(action).__name__} actions ({action}); this method serves Discrete "
         "and Box of floats: wrap the environment and name your factory as module:factory"
     )
-
-
-Engine = Literal["gymnasium", "envpool"]
 
 
 def resolve_engine(env_id: str, engine: str, prefer: Engine = "gymnasium") -> Engine:

@@ -1,14 +1,13 @@
-"""PolicySpec: a policy as a picklable record; the only place that builds one."""
+"""PolicySpec: a policy as a picklable record, also as policy files hold it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from drumline.policies.actions import ActionHead
-from drumline.policies.actor_critic_policy import ActorCriticPolicy, ActorCriticSpec
+from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
 from drumline.policies.network_spec import NetworkSpec
-from drumline.protocols import Policy
 
 
 @dataclass(frozen=True)
@@ -27,30 +26,6 @@ class PolicySpec:
     zero_init: bool = False
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the hidden layers."""
-
-
-def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
-    """Return the policy; torch is imported only if the policy needs it."""
-    if isinstance(spec, ActorCriticSpec):
-        return ActorCriticPolicy(spec)
-    if spec.module is not None:
-        from drumline.policies.torch_module import TorchPolicy
-
-        return TorchPolicy(spec)
-    from drumline.policies.mlp import MLPPolicy
-
-    return MLPPolicy(spec)
-
-
-def initial_parameters(spec: PolicySpec, rng: Any) -> Any:
-    """Return the initial parameter vector `[P]` drawn from `rng`."""
-    if spec.module is not None:
-        from drumline.policies.torch_module import initial_vector
-
-        return initial_vector(spec, rng)
-    from drumline.policies.mlp import initial_vector
-
-    return initial_vector(spec, rng)
 
 
 def spec_from(document: Mapping[str, Any]) -> "PolicySpec | ActorCriticSpec":

@@ -1,14 +1,17 @@
 """The forward pass of a torch network for acting."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from drumline.policies.actor_critic import build_network
-from drumline.policies.inference import InferenceSpec
 from drumline.policies.observations import normalized
+
+if TYPE_CHECKING:
+    from drumline.policies.inference import InferenceSpec
 
 LEAST_ROWS = 4  # in fp32 a row's bits are the same in every batch of at least this many (measured)
 
@@ -16,7 +19,7 @@ LEAST_ROWS = 4  # in fp32 a row's bits are the same in every batch of at least t
 class TorchInference:
     """A torch network at one version; its weights are cast once per version, not per call."""
 
-    def __init__(self, spec: InferenceSpec):
+    def __init__(self, spec: "InferenceSpec"):
         self._spec = spec
         self._kind = torch.bfloat16 if spec.precision == "bf16" else torch.float32
         self._module: nn.Module = build_network(spec.network).to(self._kind)

@@ -9,8 +9,9 @@ import numpy as np
 
 from drumline import seeding
 from drumline.buffers.rollout import RolloutShape
-from drumline.envs.lanes import LanesSpec
-from drumline.envs.make import EnvironmentSpec, resolve_engine
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.lanes_spec import LanesSpec
+from drumline.envs.make import resolve_engine
 from drumline.envs.packages import top_package
 from drumline.envs.timing import parse_step_time
 from drumline.functional.losses import LossOfInterval

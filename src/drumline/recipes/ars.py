@@ -11,7 +11,7 @@ from drumline.algorithms.mirrored import MirroredSampler
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.search_state import decaying_std
 from drumline.functional.moments import inverse_std_unless_constant
-from drumline.policies.spec import initial_parameters
+from drumline.policies.build import initial_parameters
 from drumline.recipes.method import Presets
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
 from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages

@@ -8,7 +8,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.algorithms.ga import GA
-from drumline.envs.make import EnvironmentProblem
+from drumline.envs.environment import EnvironmentProblem
 from drumline.functional.genetics import Breeding, Mutation, layer_tensors
 from drumline.policies.mlp import uniform_vector
 from drumline.populations.erl import ERLPlan, ERLPopulation

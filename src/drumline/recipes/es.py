@@ -11,7 +11,7 @@ from drumline.algorithms.openai_es import OpenAIES, Shaping
 from drumline.algorithms.optimizers import SGD, Adam, Optimizer
 from drumline.algorithms.search_state import decaying_std
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
-from drumline.policies.spec import initial_parameters
+from drumline.policies.build import initial_parameters
 from drumline.recipes.method import Presets
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages

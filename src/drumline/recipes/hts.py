@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, Self
 
-from drumline.envs.make import Engine
+from drumline.envs.environment import Engine
 from drumline.protocols import Learner
 from drumline.recipes.actor_critic import (
     make_learner,

@@ -8,13 +8,8 @@ import numpy as np
 
 from drumline import seeding
 from drumline.buffers.replay import ReplayShape
-from drumline.envs.make import (
-    EnvironmentProblem,
-    EnvironmentSpec,
-    check_spaces,
-    make_environment,
-    resolve_engine,
-)
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
+from drumline.envs.make import check_spaces, make_environment, resolve_engine
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec

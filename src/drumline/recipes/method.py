@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from drumline.envs.make import Engine, resolve_engine
+from drumline.envs.environment import Engine
+from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages
 from drumline.recipes.foreign_calls import CONFIG, called
 from drumline.training.layout import Layout

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
-from drumline.envs.make import Engine
+from drumline.envs.environment import Engine
 from drumline.recipes.actor_critic import packages_with_network, with_inference_rows
 from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBALL_IDS
 from drumline.recipes.lockstep import lockstep_recipe

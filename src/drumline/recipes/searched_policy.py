@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.make import EnvironmentSpec, check_spaces, make_environment, resolve_engine
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.make import check_spaces, make_environment, resolve_engine
 from drumline.envs.packages import environment_packages, top_package
 from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
 from drumline.policies.heads import Head, parse_bins

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from drumline.buffers.rollout import RolloutShape
-from drumline.envs.lanes import LanesSpec
+from drumline.envs.lanes_spec import LanesSpec
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec

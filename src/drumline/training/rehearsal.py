@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from drumline import seeding
-from drumline.envs.lanes import LanesSpec
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.lanes_spec import LanesSpec
+from drumline.envs.make import make_environment
 from drumline.errors import ImpureEnvironment, WorkerError
 from drumline.functional.frame_stacks import whole
 from drumline.policies.heads import Head, stored_action_function

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from drumline.display.dashboard import Display
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
 from drumline.protocols import Probe, PublishedLayout, WorkerFactory, WorkerPool
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder

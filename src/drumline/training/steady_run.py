@@ -12,7 +12,7 @@ import numpy as np
 
 from drumline.buffers.queued_replay import QueuedReplay
 from drumline.buffers.replay import Replay, ReplayShape
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import Population, PublishedLayout, WorkerPool
 from drumline.runs.event_log import event_line, logged_workers

@@ -11,7 +11,7 @@ import numpy as np
 from drumline import seeding
 from drumline.buffers.replay import Replay, ReplayShape, ReplayWriter, Transitions, one_episode
 from drumline.buffers.replay_archive import ReplayArchive
-from drumline.envs.make import EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout, WorkerPool
 from drumline.schedules.evaluations import is_due

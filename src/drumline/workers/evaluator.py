@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from drumline import seeding
+from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import NOISE_BLOCK, EpisodeLoop
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.make import make_environment
 from drumline.functional import moments, perturbation
 from drumline.policies.actor_critic_policy import ActorCriticSpec
-from drumline.policies.spec import PolicySpec, build_policy
+from drumline.policies.build import build_policy
+from drumline.policies.spec import PolicySpec
 from drumline.protocols import WorkerContext
 from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
 

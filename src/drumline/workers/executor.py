@@ -12,7 +12,8 @@ import numpy as np
 
 from drumline.buffers.rollout import RolloutShape, RolloutStorage
 from drumline.crew_protocols import RoleContext
-from drumline.envs.lanes import LaneHistory, LanesSpec
+from drumline.envs.lanes import LaneHistory
+from drumline.envs.lanes_spec import LanesSpec
 from drumline.policies.actions import ActionHead
 from drumline.policies.inference import Inference
 from drumline.workers.lane_group import LaneGroup, NoiseBlocks

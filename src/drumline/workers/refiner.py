@@ -18,10 +18,12 @@ import numpy as np
 
 from drumline import seeding
 from drumline.buffers.replay import TERMINATED, TRUNCATED
+from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import EpisodeLoop, NonFinite, storable
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.make import make_environment
+from drumline.policies.build import build_policy
 from drumline.policies.heads import stored_action_function
-from drumline.policies.spec import PolicySpec, build_policy
+from drumline.policies.spec import PolicySpec
 from drumline.protocols import WorkerContext
 from drumline.tasks import (
     LEARNER,

@@ -13,11 +13,13 @@ import numpy as np
 
 from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
+from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import storable
-from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.envs.make import make_environment
 from drumline.errors import WorkerError
+from drumline.policies.build import build_policy
 from drumline.policies.heads import stored_action_function
-from drumline.policies.spec import PolicySpec, build_policy
+from drumline.policies.spec import PolicySpec
 from drumline.types import EpisodeRow, State
 
 RECENT = 100

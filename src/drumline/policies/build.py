@@ -1,0 +1,31 @@
+"""The one place that builds a policy from its spec; torch comes in where the policy needs it."""
+
+from typing import Any
+
+from drumline.policies.actor_critic_policy import ActorCriticPolicy, ActorCriticSpec
+from drumline.policies.spec import PolicySpec
+from drumline.protocols import Policy
+
+
+def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
+    """Return the policy; torch is imported only if the policy needs it."""
+    if isinstance(spec, ActorCriticSpec):
+        return ActorCriticPolicy(spec)
+    if spec.module is not None:
+        from drumline.policies.torch_module import TorchPolicy
+
+        return TorchPolicy(spec)
+    from drumline.policies.mlp import MLPPolicy
+
+    return MLPPolicy(spec)
+
+
+def initial_parameters(spec: PolicySpec, rng: Any) -> Any:
+    """Return the initial parameter vector `[P]` drawn from `rng`."""
+    if spec.module is not None:
+        from drumline.policies.torch_module import initial_vector
+
+        return initial_vector(spec, rng)
+    from drumline.policies.mlp import initial_vector
+
+    return initial_vector(spec, rng)
