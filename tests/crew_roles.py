@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from drumline.protocols import Probe, PublishedLayout, RoleContext
+from drumline.crew_protocols import RoleContext
+from drumline.protocols import Probe, PublishedLayout
 from drumline.runtime.crew_plan import CrewPlan
 from drumline.runtime.exchange import REQUESTED, SERVED, Ownership, even_chunks
 from drumline.schedules.intervals import RotationPlan

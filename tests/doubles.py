@@ -14,16 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drumline.protocols import (
-    Completed,
-    Probe,
-    Role,
-    RoleContext,
-    RoleFactory,
-    Worker,
-    WorkerContext,
-    WorkerPool,
-)
+from drumline.crew_protocols import Role, RoleContext, RoleFactory
+from drumline.protocols import Completed, Probe, Worker, WorkerContext, WorkerPool
 from drumline.runtime.exchange import SERVED
 from drumline.types import ProcessActivity, Span
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drumline.recipes.stopped import Stopped
+from drumline.training.stopped import Stopped
 from drumline.workers.refiner import Refiner
 
 

@@ -11,7 +11,8 @@ from drumline.algorithms.td3_steps import TD3Settings
 from drumline.buffers.minibatches import Minibatches
 from drumline.buffers.replay import Replay, ReplayShape
 from drumline.protocols import WorkerContext
-from drumline.types import GradientJob, State
+from drumline.tasks import GradientJob
+from drumline.types import State
 
 
 class Refine(NamedTuple):

@@ -20,7 +20,7 @@ from drumline import seeding
 from drumline.protocols import PublishedLayout, Worker, WorkerContext
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.schedules.event_order import VirtualCosts
-from drumline.types import Event, Job, Metrics
+from drumline.tasks import Event, Job, Told
 
 LONGEST = 24
 WIDTH = 3
@@ -157,20 +157,21 @@ class ToyPopulation:
     def env_steps(self, task: ToyTask, result: ToyResult) -> int:
         return result.env_steps
 
-    def append(self, worker: int, task: ToyTask, result: ToyResult) -> None:
+    def _append(self, worker: int, task: ToyTask, result: ToyResult) -> None:
         if task.kind in ("rollout", "refine"):
             new = self.shared["slabs"][task.slab, : result.env_steps].copy()
             self.staged.append((task.slab, len(self.rows), result.env_steps))
             self.rows = np.concatenate([self.rows, new])
             self.own_rows[worker] = len(self.rows)
 
-    def tell(self, worker: int, task: ToyTask, result: ToyResult) -> Metrics:
+    def tell(self, worker: int, task: ToyTask, result: ToyResult) -> Told:
+        self._append(worker, task, result)
         if task.kind != "evaluate":
             self.counters["counted"] += result.env_steps
             self.lengths = [*self.lengths, result.env_steps][-4:]
             self.second[worker] = result
             if self.settings.evaluates:
-                return {}
+                return Told({})
         individual = self.second.pop(worker)
         mean_fitness = result.fitness if task.kind == "evaluate" else 0.0
         pull = 1.0 / (1.0 + np.exp(mean_fitness - individual.fitness))
@@ -180,13 +181,13 @@ class ToyPopulation:
         self.variance = np.maximum(self.variance + (moved - self.variance) / 7.0, 1e-3)
         self.counters["told"] += 1
         self.counters["version"] += 1
-        return {"fitness": individual.fitness}
+        return Told({"fitness": individual.fitness})
 
-    def take_critic(self, task: ToyTask, result: ToyResult) -> Metrics:
+    def take_critic(self, task: ToyTask, result: ToyResult) -> Told:
         self.critic = self.critic * 0.5 + np.array(result.values) * float(1.0 + self.mean[0])
         self.counters["critic_steps"] += task.gradient_steps
         self.counters["version"] += 1
-        return {}
+        return Told({})
 
     def ask_critic(self) -> Job | None:
         counted, behind = self.counters["counted"], self.counters["critic_steps"]

@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from drumline.commands.run import silent
-from drumline.recipes.cem_rl import CEMRL, PCEMRL
-from drumline.recipes.document import PROMISE, run_document
+from drumline.commands.run_document import PROMISE, run_document
+from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.erl import ERL
-from drumline.recipes.layout import Layout
-from drumline.recipes.methods import find_method, method_of
+from drumline.recipes.methods import method_of
+from drumline.recipes.p_cem_rl import PCEMRL
 from drumline.runs.folder import RunFolder
 from drumline.runs.segments import segments_there
+from drumline.training.layout import Layout
+from drumline.training.run_request import RunRequest
 
 _SEARCHED = {
     "env": "InvertedPendulum-v5",
@@ -59,7 +61,7 @@ def folder_for(out: Path, config: Any, layout: Layout) -> RunFolder:
     """Make the folder of a run that promises the same bits."""
     return RunFolder.create(
         out,
-        method=method_of(config),
+        method=method_of(config).name,
         env_id=config.env,
         seed=config.seed,
         document=run_document(config, layout, PROMISE),
@@ -69,7 +71,6 @@ def folder_for(out: Path, config: Any, layout: Layout) -> RunFolder:
 def run_on(out: Path, config: Any, layout: Layout, probe: Any = None, **options: Any) -> RunFolder:
     """Train on a layout, with a probe at every point of a job."""
     folder = folder_for(out, config, layout)
-    method = find_method(method_of(config))
-    recipe = method.build(config, layout)
-    method.run(recipe, folder, layout, silent(), probe_factory=probe, **options).run()
+    request = RunRequest(folder, layout, silent(), probe_factory=probe, **options)
+    config.build(layout).opened(request).run()
     return folder

@@ -44,7 +44,7 @@ from drumline.policies.mlp import OBSERVATION_CLIP
 from drumline.policies.spec import PolicySpec, build_policy, initial_parameters
 from drumline.protocols import PublishedLayout
 from drumline.runtime.inline_pool import InlinePool
-from drumline.types import Evaluate, Evaluation
+from drumline.tasks import Evaluate, Evaluation
 from drumline.workers.evaluator import EvaluatorSpec
 
 STD = 0.05

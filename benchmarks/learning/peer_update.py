@@ -22,9 +22,10 @@ from drumline.policies.actions import sample
 from drumline.policies.actor_critic import build_network
 from drumline.policies.inference import InferenceSpec
 from drumline.recipes.a2c import A2C
-from drumline.recipes.actor_critic import ActorCriticParts, parts_of
+from drumline.recipes.actor_critic import parts_of
 from drumline.recipes.learners import make_learner
 from drumline.recipes.ppo import PPO
+from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.types import Rollout
 
 # Normalisation follows other clocks on the two sides, so it is left out.

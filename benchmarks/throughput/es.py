@@ -23,7 +23,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import one_blas_thread, provenance, write_table
 
-from drumline.recipes.es import ES, preset
+from drumline.recipes.es import ES
 
 BARE = """
 import sys, time
@@ -82,7 +82,14 @@ def bare(env: str, processes: int, seconds: float) -> float:
     """Return the steps per second of all bare loops together, over the same stretch of time."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", BARE, env, str(seconds), str(ES(env, **preset(env)).std)],
+            [
+                sys.executable,
+                "-c",
+                BARE,
+                env,
+                str(seconds),
+                str(ES.PRESETS.get(env, {}).get("std", ES.std)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -33,7 +33,7 @@ from drumline.algorithms.search_state import constant_std
 from drumline.functional.perturbation import Noise, fill_table, table_noise, weighted_noise_sum
 from drumline.protocols import PublishedLayout
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.types import Evaluation
+from drumline.tasks import Evaluation
 
 SEED = 0
 BANDWIDTH_FLOATS = 1 << 25

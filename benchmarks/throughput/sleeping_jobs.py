@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from drumline import seeding
 from drumline.protocols import Worker, WorkerContext
-from drumline.types import Job, Metrics
+from drumline.tasks import Job
+from drumline.types import Metrics
 
 ENV_STEP, ACTOR_STEP, CRITIC_STEP = 1e-3, 1e-3, 0.5e-3
 """True seconds of a step."""

@@ -26,12 +26,13 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
-from drumline.algorithms.td3 import TD3Jobs, first_critics_state, initial_actor, initial_critics
+from drumline.algorithms.first_critics import first_critics_state
+from drumline.algorithms.td3 import TD3Jobs, initial_actor, initial_critics
 from drumline.algorithms.td3_steps import TD3Settings
 from drumline.buffers.minibatches import Minibatches
 from drumline.buffers.replay import TRUNCATED, Batch, Replay, ReplayShape, ReplayWriter, one_episode
 from drumline.policies.heads import Head
-from drumline.types import GradientJob
+from drumline.tasks import GradientJob
 
 SEED = 0
 EPISODE = 1000

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
     from drumline.recipes.ars import ARS
     from drumline.recipes.cem import CEM
-    from drumline.recipes.cem_rl import CEMRL, PCEMRL
+    from drumline.recipes.cem_rl import CEMRL
     from drumline.recipes.erl import ERL
     from drumline.recipes.es import ES
     from drumline.recipes.hts import HTS
     from drumline.recipes.impala import Impala
+    from drumline.recipes.p_cem_rl import PCEMRL
     from drumline.recipes.ppo import PPO
     from drumline.recipes.td3 import TD3
 
@@ -35,7 +36,7 @@ _PLACES = {
     "Impala": ("drumline.recipes.impala", "Impala"),
     "OnePlusOne": ("drumline.recipes.aes", "OnePlusOne"),
     "OpenAIES": ("drumline.algorithms.openai_es", "OpenAIES"),
-    "PCEMRL": ("drumline.recipes.cem_rl", "PCEMRL"),
+    "PCEMRL": ("drumline.recipes.p_cem_rl", "PCEMRL"),
     "PPO": ("drumline.recipes.ppo", "PPO"),
     "Run": ("drumline.commands.run", "Run"),
     "TD3": ("drumline.recipes.td3", "TD3"),

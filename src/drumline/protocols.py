@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from drumline.types import Job, Metrics, ProcessActivity, Rollout, Span, State
+from drumline.tasks import Job, Snapshot, Told
+from drumline.types import Metrics, ProcessActivity, Rollout, Span, State
 
 Probe = Callable[[str], None]
 """Called by every role at each step of its protocol; a no-op outside tests, which kill there."""
 
 
-class Strategy(Protocol):
+class GenerationStrategy(Protocol):
     """Search over parameters by ask and tell; maximises; knows no process, clock or file.
 
     What `tell` needs travels with the result, so results may come in any order.
@@ -67,29 +68,43 @@ class Learner(Protocol):
 
 
 class Population(Protocol):
-    """What learns under a steady-state schedule: logical workers start and end jobs one by one.
+    """Learning side of a steady-state schedule: logical workers start and end jobs one by one.
 
-    At every end of a job the schedule calls, in this order: `append`, `tell` (or `take_critic`
-    alone for a critic job), `ask_critic` if the critic is idle, `ask` for every idle worker by
-    number. All of it must follow from these calls alone: no time, no process, no arrival order.
+    At every end of a job the schedule calls, in this order: `tell` (or `take_critic` for a critic
+    job), `ask_critic` if the critic is idle, `ask` for every idle worker by number. All of it must
+    follow from these calls alone: no time, no process, no arrival order.
     """
+
+    in_generations: bool
+    """Whether an update is a generation: `settled` leaves out the jobs of the next one."""
+
+    @property
+    def env_steps_counted(self) -> int:
+        """Return the env steps of training so far."""
+        ...
+
+    @property
+    def env_steps_beside(self) -> int:
+        """Return the env steps of the population's own evaluations so far."""
+        ...
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """Return the actor `[P]` that the population stands for, such as a distribution's mean."""
+        ...
 
     def env_steps(self, task: Any, result: Any) -> int:
         """Return how many env steps a job took, evaluation included: its virtual duration."""
         ...
 
-    def append(self, worker: int, task: Any, result: Any) -> None:
-        """Make a result's transitions part of the replay of every job asked for from now on.
+    def tell(self, worker: int, task: Any, result: Any) -> Told:
+        """Take in a result; its transitions belong to the replay of every job asked from now on.
 
         They stay where the worker left them until `fill` moves them.
         """
         ...
 
-    def tell(self, worker: int, task: Any, result: Any) -> Metrics:
-        """Learn from the end of an individual, or note the end of its first part."""
-        ...
-
-    def take_critic(self, task: Any, result: Any) -> Metrics:
+    def take_critic(self, task: Any, result: Any) -> Told:
         """Take over the critic that a critic job has made."""
         ...
 
@@ -105,11 +120,35 @@ class Population(Protocol):
         """Return the arrays of the version that the latest job names; never changed afterwards."""
         ...
 
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """Return arrays of the shapes that every published version has."""
+        ...
+
     def fill(self, oldest: int | None) -> int:
-        """Move waiting transitions into the replay, in the order of `append`, as far as the
-        windows of all watermarks from `oldest` on allow (None: nobody reads); returns how many
+        """Move waiting transitions into the replay, in the order of `tell`, as far as the
+        windows of all watermarks from `oldest` on allow (None: no job reads); returns how many
         it has taken in all.
         """
+        ...
+
+    def row(self, metrics: Metrics) -> Metrics:
+        """Return an update's columns, the same in every row, from what its tell returned."""
+        ...
+
+    def learned(self) -> Mapping[str, np.ndarray]:
+        """Return the learned arrays that a fingerprint covers besides the parameters."""
+        ...
+
+    def settled(self, snapshot: Snapshot) -> Snapshot:
+        """Return the part of the virtual queue that goes with `state()`."""
+        ...
+
+    def state(self) -> State:
+        """Return everything that the queue does not hold, as of the latest settled event."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Take over a state; raises `ValueError` naming what is missing or of another shape."""
         ...
 
 
@@ -248,129 +287,6 @@ WorkerFactory = Callable[[WorkerContext], Worker]
 """Builds a worker inside its process; must pickle by reference (no callable of `__main__`)."""
 
 
-class Exchange(Protocol):
-    """Words per environment and a doorbell per role; moves indices and never knows their meaning.
-
-    A *step* here is a step of one environment, counted from the start of the run.
-    """
-
-    state: np.ndarray
-    version: np.ndarray
-    finished: np.ndarray
-
-    @property
-    def released(self) -> int:
-        """The newest interval that every environment may begin."""
-        ...
-
-    def may_begin(self, environments: np.ndarray, interval: int) -> np.ndarray:
-        """Return for each of these environments whether `interval` is released."""
-        ...
-
-    def request(self, environments: np.ndarray, versions: np.ndarray) -> None:
-        """Ask the actors of these environments (ascending) to serve them with these versions."""
-        ...
-
-    def serve(self, environments: np.ndarray) -> None:
-        """Say that the requests of these environments (ascending) are answered."""
-        ...
-
-    def finish(self, environments: "np.ndarray | slice", steps: "np.ndarray | int") -> None:
-        """Say how many steps of these environments are stored."""
-        ...
-
-    def tell_driver(self) -> None:
-        """Wake the driver: an interval of some environments is full."""
-        ...
-
-
-class RoleContext(Protocol):
-    """What a crew hands to a long-lived role."""
-
-    index: int
-    arrays: Mapping[str, np.ndarray]
-    """The memory that all roles of a run share."""
-    exchange: Exchange
-    start: Any
-    """Where this role takes up its work: what the driver's `start_of(role, index)` returned."""
-    probe: Probe
-
-    def published(self, version: int) -> Mapping[str, np.ndarray]:
-        """Return the arrays of `version`, in place; the latest three are kept."""
-        ...
-
-    def newest(self) -> int:
-        """Return the newest published version."""
-        ...
-
-    def copy_of_newest(self) -> tuple[int, Mapping[str, np.ndarray]]:
-        """Return the newest version and copies of its arrays, whole even if it is replaced."""
-        ...
-
-    def progress(self, amount: int) -> None:
-        """Add to the progress counter; a role that is busy while it stands still is hung."""
-        ...
-
-    def on_leave(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the role ends, latest first; a killed one calls nothing."""
-        ...
-
-
-class Role(Protocol):
-    """One long-lived part of a run, such as an executor or an actor."""
-
-    def advance(self) -> bool:
-        """Do what can be done without waiting; returns whether anything was done."""
-        ...
-
-    def due_seconds(self) -> float | None:
-        """Return after how long this role can go on by itself; None if only a bell can help."""
-        ...
-
-
-RoleFactory = Callable[[RoleContext], Role]
-"""Builds a role inside its process; must pickle by reference (no callable of `__main__`)."""
-
-
-class Crew(Protocol):
-    """The long-lived roles of a run. One that dies is replaced and told where to take up its work.
-
-    A role's exception reaches the caller of `wait` as `WorkerError`; a role that dies or hangs
-    three times at the same place raises `RoleKilled`.
-    """
-
-    exchange: Any
-    """The driver's side of the exchange."""
-
-    def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Make `version` visible to every role; the latest three are kept."""
-        ...
-
-    def published(self, version: int) -> Mapping[str, np.ndarray]:
-        """Return the arrays of `version`, in place."""
-        ...
-
-    def wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Return True once `until()` holds, or False after `timeout` seconds."""
-        ...
-
-    def look(self) -> None:
-        """Notice deaths without waiting; to be called now and then by a busy driver."""
-        ...
-
-    def activity(self) -> list[ProcessActivity]:
-        """Return one row per process that has worked in this crew, dead ones included."""
-        ...
-
-    def timeline(self) -> list[Span]:
-        """Return the latest stretches of work of every role, oldest first."""
-        ...
-
-    def close(self) -> None:
-        """End every process and free all shared memory; may be called twice."""
-        ...
-
-
 @dataclass(frozen=True)
 class PublishedLayout:
     """Shape and dtype of each array that a pool publishes; fixed for the life of the pool."""
@@ -381,44 +297,3 @@ class PublishedLayout:
     def of(arrays: Mapping[str, np.ndarray]) -> "PublishedLayout":
         """Return the layout of `arrays`."""
         return PublishedLayout({name: (a.shape, a.dtype.str) for name, a in arrays.items()})
-
-
-class WorkerError(RuntimeError):
-    """A worker raised; carries the task and the far side's traceback as text.
-
-    `task` is the factory if the worker could not be built; `cause` is the exception, if it travels.
-    """
-
-    def __init__(self, task: Any, error: str, traceback: str, cause: BaseException | None = None):
-        super().__init__(f"{error}\nwhile running {task!r}; the worker's traceback:\n{traceback}")
-        self.task = task
-        self.error = error
-        self.traceback = traceback
-        self.cause = cause
-
-
-class TaskKilledWorkers(RuntimeError):
-    """The same task ended (or hung) its worker three times."""
-
-    def __init__(self, task: Any, causes: Sequence[str]):
-        super().__init__(f"{task!r} ended its worker {len(causes)} times ({', '.join(causes)})")
-        self.task = task
-        self.causes = tuple(causes)
-
-
-class RoleKilled(RuntimeError):
-    """A long-lived role ended (or hung) three times at the same place."""
-
-    def __init__(self, role: str, index: int, causes: Sequence[str], place: str):
-        super().__init__(
-            f"{role} {index} ended {len(causes)} times ({', '.join(causes)}) at the same place: "
-            f"{place}"
-        )
-        self.role = role
-        self.index = index
-        self.causes = tuple(causes)
-        self.place = place
-
-
-class WorkersLost(RuntimeError):
-    """One place of a pool lost worker after worker without finishing a task."""

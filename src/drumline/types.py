@@ -1,6 +1,5 @@
 """Records that travel between rooms and processes: tasks, results, states and metrics."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,124 +28,50 @@ def _moments_from(count: float, mean: bytes, squares: bytes) -> Moments:
     return Moments(count, np.frombuffer(mean), np.frombuffer(squares))
 
 
-class Evaluate(NamedTuple):
-    """Task: one episode of θ + sign · std · noise(noise_key), or of θ itself when `sign` is 0.
-
-    `version` names the published parameters, `member` the place in the generation; `seed` is
-    the environment's and everything else's in this episode.
-    """
-
-    version: int
-    member: int
-    sign: int
-    noise_key: int
-    seed: int
-    std: float
-    episode_cap: int
-    """Env steps after which the episode is cut; 0 for none."""
-    contributes: bool
-    """Whether the observations enter the running moments."""
-    training: bool
-    """Training rollouts get action noise and the reward shift; evaluations do not."""
-
-
-class RehearseTwice(NamedTuple):
-    """Task: run `task`, then `between`, then `task` again in one worker; results must be equal."""
-
-    task: Evaluate
-    between: Evaluate
-
-
-class Evaluation(NamedTuple):
-    """Result: what one episode returned."""
-
-    version: int
-    member: int
-    sign: int
-    noise_key: int
-    std: float
-    fitness: float
-    """What the update sees: the return, less the reward shift in training; or the sign return."""
-    episode_return: float
-    length: int
-    """Agent decisions."""
-    moments: Moments | None
-    digest: bytes
-    """SHA-256 over observations and rewards, empty unless the task is a rehearsal."""
-
-
-class Rehearsal(NamedTuple):
-    """Result of `RehearseTwice`: both runs of the same task."""
-
-    first: Evaluation
-    second: Evaluation
-
-
-class Job(NamedTuple):
-    """What a logical worker does next in virtual time: gradient steps, all known, then env steps.
-
-    The far side reports every step as progress of 1. `version` names what `published()` returned
-    when the job was made.
-    """
-
-    task: Any
-    version: int
-    gradient_steps: int = 0
-    least_env_steps: int = 0
-    """Fewer are impossible; the more is known, the sooner others' results may be handled."""
-    transitions: int = 0
-    """The task may be sent once the replay has taken this many in all."""
-    watermark: int | None = None
-    """Where the replay window ends that must stay whole until the task has finished."""
-
-
-class Started(NamedTuple):
-    """A job that a logical worker has started and whose end is not handled yet."""
-
-    worker: int
-    start: int
-    """In virtual nanoseconds, like every virtual time."""
-    job: Job
-
-
-class Event(NamedTuple):
-    """The handled end of one job, in the order of handling."""
-
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    """0, 1, … over the whole run."""
-    worker: int
-    """The logical worker; the critic's number is the concurrency."""
-    start: int
-    end: int
-    env_steps: int
-    task: Any
-    result: Any
-    metrics: Metrics
-    waited_seconds: float
-    """Between the end of its work and its handling: what the virtual order has cost."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The virtual queue between two events: all that a schedule must know to go on from there.
-
-    Jobs in flight start again from their beginning; `versions` holds the published arrays that
-    they name.
-    """
-
-    events: int = 0
-    now: int = 0
-    started: tuple[Started, ...] = ()
-    """In the order of their starts."""
-    versions: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class State:
     """All learned state of a strategy: tensors and plain counters, each by name."""
 
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
     counters: dict[str, int | float] = field(default_factory=dict)
+
+    def tensor(self, name: str, *, like: np.ndarray | None = None) -> np.ndarray:
+        """Return a copy of a tensor; raises `ValueError` if it is missing or not shaped `like`."""
+        if name not in self.tensors:
+            raise ValueError(f"the state has no tensor {name!r}")
+        tensor = self.tensors[name]
+        if like is not None and (tensor.shape != like.shape or tensor.dtype != like.dtype):
+            raise ValueError(
+                f"tensor {name!r} is {tensor.dtype}{list(tensor.shape)}, "
+                f"expected {like.dtype}{list(like.shape)}"
+            )
+        return tensor.copy()
+
+    def counter(self, name: str) -> int | float:
+        """Return a counter; raises `ValueError` if it is missing."""
+        if name not in self.counters:
+            raise ValueError(f"the state has no counter {name!r}")
+        return self.counters[name]
+
+    def under(self, prefix: str) -> "State":
+        """Return the tensors whose names begin with `prefix`, without it, and all counters."""
+        length = len(prefix)
+        tensors = {k[length:]: v for k, v in self.tensors.items() if k.startswith(prefix)}
+        return State(tensors, dict(self.counters))
+
+    @staticmethod
+    def merged(*parts: "State") -> "State":
+        """Return all tensors and counters of several parts; raises if two have the same name."""
+        merged = State()
+        for part in parts:
+            twice = (merged.tensors.keys() & part.tensors.keys()) | (
+                merged.counters.keys() & part.counters.keys()
+            )
+            if twice:
+                raise ValueError(f"two parts of a state have {', '.join(sorted(twice))}")
+            merged.tensors.update(part.tensors)
+            merged.counters.update(part.counters)
+        return merged
 
 
 class ProcessActivity(NamedTuple):
@@ -248,108 +173,6 @@ class Rollout(NamedTuple):
     """[J, …]: the last observation of each truncated episode, which no next row holds."""
     scores: np.ndarray | None = None
     """[T, B] float32: the engine's own rewards, where `rewards` are others."""
-
-
-class GradientJob(NamedTuple):
-    """Task: gradient steps on minibatches of one replay window."""
-
-    steps: int
-    watermark: int
-    """Of the replay, for every minibatch of the job."""
-    seed: int
-    """Root of the job's streams: which rows are drawn, and the noise on target actions."""
-
-
-class Live(NamedTuple):
-    """Task: gradient steps on the published actor, if any, and one episode for the replay."""
-
-    version: int
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Of the individual."""
-    seed: int
-    """Of the episode."""
-    refine: GradientJob | None
-    random: bool
-    """Act at random, whatever the actor: a warm-up."""
-
-
-class Explore(NamedTuple):
-    """Task: one episode of the published actor for the replay, with noise that has a memory.
-
-    x ← x − θ x + σ N(0, 1) from 0 at each step; the noise is `scale` · x half action ranges.
-    """
-
-    version: int
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    seed: int
-    """Of the episode and of the noise."""
-    theta: float
-    sigma: float
-    scale: float
-
-
-class EvaluateMean(NamedTuple):
-    """Task: episodes of the published actor that nothing learns from."""
-
-    version: int
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Of the individual that it is evaluated beside."""
-    seed: int
-    episodes: int
-
-
-class TrainCritics(NamedTuple):
-    """Task: gradient steps on the published critics; the published actor is the target policy."""
-
-    version: int
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    job: GradientJob
-
-
-class TrainLearner(NamedTuple):
-    """Task: gradient steps on the published learner, actor and critics together."""
-
-    version: int
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    job: GradientJob
-
-
-class Lived(NamedTuple):
-    """Result of `Live` and of `Explore`."""
-
-    vector: np.ndarray | None
-    """Parameters `[P]` after the gradient steps; None if there were none."""
-    episode_return: float
-    length: int
-    kind: int
-    """How the episode ended: TERMINATED or TRUNCATED."""
-    observations: np.ndarray
-    """[T + 1, D] float32"""
-    actions: np.ndarray
-    """[T, A] float32; a discrete one counts from 0."""
-    rewards: np.ndarray
-    """[T] float32"""
-
-
-class MeanEvaluated(NamedTuple):
-    """Result of `EvaluateMean`."""
-
-    returns: tuple[float, ...]
-    env_steps: int
-
-
-class CriticsTrained(NamedTuple):
-    """Result of `TrainCritics`."""
-
-    state: "State"
-    metrics: Metrics
-
-
-class LearnerTrained(NamedTuple):
-    """Result of `TrainLearner`."""
-
-    state: "State"
-    metrics: Metrics
 
 
 class Minibatch(NamedTuple):

@@ -10,15 +10,10 @@ import pytest
 from individuals_examples import search, sphere
 
 from drumline.algorithms import external
-from drumline.algorithms.external import (
-    External,
-    HiddenRandomness,
-    StrategyFailed,
-    cma_factory,
-    named_factory,
-    nevergrad_factory,
-)
+from drumline.algorithms.external import External, HiddenRandomness
 from drumline.algorithms.individuals import live
+from drumline.algorithms.optimizer_packages import cma_factory, named_factory, nevergrad_factory
+from drumline.errors import StrategyFailed
 
 
 class HillClimber:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from drumline.algorithms.mirrored import MirroredSampler, evaluation_tasks
+from drumline.algorithms.mirrored import MirroredSampler
 from drumline.envs.lanes import episode_seed
 from drumline.functional.perturbation import counter_noise
+from drumline.training.evaluations import evaluation_tasks
 
 
 @pytest.mark.parametrize("common_seeds", [False, True])

@@ -13,7 +13,8 @@ from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.search_state import constant_std, decaying_std
 from drumline.functional.moments import moments_of
 from drumline.functional.perturbation import counter_noise
-from drumline.types import Evaluate, Evaluation, State
+from drumline.tasks import Evaluate, Evaluation
+from drumline.types import State
 
 SIZE = 7
 Searcher = OpenAIES | ARS

@@ -11,9 +11,10 @@ from individuals_examples import same_state, search, sphere
 from drumline.algorithms.async_es import AsyncES
 from drumline.algorithms.cem import CEM
 from drumline.algorithms.distribution_rules import OneFifthVariance, PartialMove
-from drumline.algorithms.external import External, cma_factory, nevergrad_factory
+from drumline.algorithms.external import External
 from drumline.algorithms.ga import GA
 from drumline.algorithms.individuals import live
+from drumline.algorithms.optimizer_packages import cma_factory, nevergrad_factory
 from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.snes import SNES
 from drumline.algorithms.steady_openai_es import SteadyOpenAIES

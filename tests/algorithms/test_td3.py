@@ -10,20 +10,16 @@ from td3_examples import ALL, CONTINUOUS, DISCRETE, PlainTD3, begun, draws, fill
 from td3_worker import Refine, TD3WorkerSpec, Train
 
 from drumline import seeding
+from drumline.algorithms.first_critics import first_critics_state
 from drumline.algorithms.learning_state import UnfiniteLoss
-from drumline.algorithms.td3 import (
-    TD3,
-    TD3Jobs,
-    first_critics_state,
-    initial_actor,
-    initial_critics,
-)
+from drumline.algorithms.td3 import TD3, TD3Jobs, initial_actor, initial_critics
 from drumline.algorithms.td3_steps import TD3Settings
 from drumline.policies.heads import Head
 from drumline.protocols import PublishedLayout
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.types import GradientJob, State
+from drumline.tasks import GradientJob
+from drumline.types import State
 
 JOB = GradientJob(steps=7, watermark=60, seed=5)
 

@@ -11,7 +11,6 @@ import pytest
 from benchmark_scripts import load_script
 
 from drumline.commands.run import train
-from drumline.recipes import es, hts
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 
@@ -38,7 +37,7 @@ def stopped_run(folder: Path, method: str, **config: Any) -> Path:
 
 def test_what_a_run_finds_itself_is_no_difference(folders: Any, tmp_path: Path):
     asked = {"num_envs": 4, "alpha": 16, "minibatches": 1, "epochs": 1, "total_steps": 128}
-    config = HTS(**{"env": "CartPole-v1", **hts.preset("CartPole-v1"), **asked})
+    config = HTS(**{"env": "CartPole-v1", **HTS.PRESETS["CartPole-v1"], **asked})
     run = train(config, workers="inline", out=tmp_path / "run")
     assert (config.inference_rows, config.correction) == (-1, "auto")
     assert run.config.inference_rows != -1
@@ -49,7 +48,7 @@ def test_what_a_run_finds_itself_is_no_difference(folders: Any, tmp_path: Path):
 
 
 def test_settings_that_an_older_run_lacks_are_what_they_were_before(folders: Any, tmp_path: Path):
-    config = asdict(ES(**{"env": "CartPole-v1", **es.preset("CartPole-v1")}))
+    config = asdict(ES(**{"env": "CartPole-v1", **ES.PRESETS["CartPole-v1"]}))
     del config["evaluate_episodes"]
     folder = stopped_run(tmp_path / "run", "es", **config)
     assert folders.differences(folder, "es", "CartPole-v1", []) == []

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typed_commands import TINY, Terminal, drumline, said_command
 
-from drumline.algorithms.mirrored import evaluation_tasks
 from drumline.cli import COMMANDS
+from drumline.training.evaluations import evaluation_tasks
 
 LEARNING = ["--batch-size=8", "--replay-size=100"]
 EVALUATED = [

@@ -12,8 +12,8 @@ from typed_commands import TINY, Terminal, drumline, environ, said_command
 
 from drumline.commands.command_line import CommandLine
 from drumline.commands.outcome import ended
-from drumline.protocols import WorkerError
-from drumline.recipes.stopped import Stopped
+from drumline.errors import WorkerError
+from drumline.training.stopped import Stopped
 
 
 def line(command: str) -> CommandLine:
@@ -138,7 +138,7 @@ def test_a_stopped_repetition_names_no_run_that_is_gone(
     def stopping(run: object) -> None:
         raise Stopped(signal.SIGINT)
 
-    monkeypatch.setattr("drumline.recipes.population.PopulationRun.run", stopping)
+    monkeypatch.setattr("drumline.training.generational_run.PopulationRun.run", stopping)
     stopped = terminal("verify", "run", "--pool=inline")
     assert stopped.code == 130
     assert stopped.err == "stopped by SIGINT\n"

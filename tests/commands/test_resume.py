@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from typed_commands import TINY, Terminal, said_command
 
-from drumline.recipes.document import PROMISE, run_document
+from drumline.commands.run_document import PROMISE, run_document
 from drumline.recipes.es import ES
-from drumline.recipes.layout import SearchLayout
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import read_evaluations
+from drumline.training.layout import SearchLayout
 
 
 def changed(run: str, change: Callable[[dict[str, Any]], None]) -> None:

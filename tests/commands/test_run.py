@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 from threadpoolctl import threadpool_limits
 
 import drumline
-from drumline.recipes.layout import Layout, LockstepLayout, SearchLayout
+from drumline.training.layout import Layout, LockstepLayout, SearchLayout
 
 TESTS = Path(__file__).resolve().parents[1]
 CONFIG = drumline.ES(

@@ -9,9 +9,9 @@ import drumline
 from drumline.commands.run import Run
 from drumline.commands.verify import verify_again
 from drumline.display.run_data import last_evaluation, read_run
-from drumline.recipes.layout import SearchLayout
 from drumline.runs.folder import RunError
 from drumline.runs.metrics import read_evaluations
+from drumline.training.layout import SearchLayout
 
 INLINE = SearchLayout(pool="inline", tensorboard=False)
 CONFIG = drumline.ES(

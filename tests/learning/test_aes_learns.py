@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from learning.held_goals import median_reached
 
-from drumline.recipes.aes import AES, preset
+from drumline.recipes.aes import AES
 
 pytestmark = pytest.mark.slow
 
@@ -15,5 +15,5 @@ pytestmark = pytest.mark.slow
     ("env", "goal"), [("InvertedPendulum-v5", 1000.0), ("Pendulum-v1", -200.0)]
 )
 def test_the_goal_is_met_within_the_budget(tmp_path: Path, env: str, goal: float):
-    config = AES(env=env, **{**preset(env), "total_steps": 50_000})
+    config = AES(env=env, **{**AES.PRESETS.get(env, {}), "total_steps": 50_000})
     assert median_reached(config, goal, tmp_path, workers=2) <= 50_000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from learning.held_goals import median_reached
 
-from drumline.recipes.hts import HTS, preset
+from drumline.recipes.hts import HTS
 
 pytestmark = pytest.mark.slow
 
@@ -21,5 +21,5 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_goal_is_met_within_the_budget(tmp_path: Path, name: str):
     env, changes, goal, budget = CASES[name]
-    config = replace(HTS(env=env, **preset(env)), **changes)
+    config = replace(HTS(env=env, **HTS.PRESETS.get(env, {})), **changes)
     assert median_reached(config, goal, tmp_path, workers=1) <= budget

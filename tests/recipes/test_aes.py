@@ -10,17 +10,18 @@ from whole_runs import run_on
 from drumline import seeding
 from drumline.algorithms.actor_choice import ActorChoice
 from drumline.algorithms.async_es import AsyncES
+from drumline.algorithms.first_critics import first_critics
 from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episode
 from drumline.envs.make import make_environment
 from drumline.functional.population_control import controlled_probability
 from drumline.policies.spec import build_policy
-from drumline.recipes.aes import AES, build
-from drumline.recipes.layout import SteadyLayout
+from drumline.recipes.aes import AES
 from drumline.recipes.learned_actor import learned_actor
-from drumline.recipes.published_learner import first_critics
 from drumline.recipes.update_rules import make_update_rules
 from drumline.runs.checkpoint import read_checkpoint
-from drumline.types import GradientJob, Individual
+from drumline.tasks import GradientJob
+from drumline.training.layout import SteadyLayout
+from drumline.types import Individual
 
 INLINE = SteadyLayout(pool="inline", tensorboard=False)
 SMALL = AES(
@@ -46,7 +47,7 @@ class SerialAES:
     """One thing after the other: live, train the critics, evaluate the mean, tell."""
 
     def __init__(self, config: AES):
-        recipe, actor = build(config, INLINE), learned_actor(config)
+        recipe, actor = config.build(INLINE), learned_actor(config)
         arrays = {n: np.zeros(size, kind) for n, (size, kind) in recipe.shape.layout().items()}
         rules = make_update_rules(config.mean_rule, config.variance_rule, config.rule_numbers)
         self.config = config

@@ -9,12 +9,12 @@ import pytest
 from doubles import KillAt
 
 from drumline.commands.run import Run, resume, silent, train
+from drumline.commands.run_document import PROMISE, run_document
 from drumline.commands.verify import verify_again
-from drumline.recipes.cem import CEM, PRESETS, build, preset
-from drumline.recipes.document import PROMISE, run_document
-from drumline.recipes.layout import Layout
-from drumline.recipes.population import PopulationRun
+from drumline.recipes.cem import CEM
 from drumline.runs.folder import RunFolder
+from drumline.training.layout import Layout
+from drumline.training.run_request import RunRequest
 
 INLINE = Layout(pool="inline", tensorboard=False)
 SMALL = CEM(
@@ -60,7 +60,7 @@ def test_a_killed_worker_changes_no_byte(tmp_path: Path, expected, point: str):
         document=run_document(SMALL, layout, PROMISE),
     )
     probe = KillAt(point, tmp_path / "flag")
-    PopulationRun(build(SMALL, layout), folder, layout, silent(), probe_factory=probe).run()
+    SMALL.build(layout).opened(RunRequest(folder, layout, silent(), probe_factory=probe)).run()
     assert (tmp_path / "flag").exists()
     assert lasting_bytes(folder.path) == expected
 
@@ -86,10 +86,10 @@ def test_the_mean_is_what_is_evaluated_and_saved(tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore:builtin type .* has no __module__:DeprecationWarning")  # Box2D
-@pytest.mark.parametrize("env", sorted(PRESETS))
+@pytest.mark.parametrize("env", sorted(CEM.PRESETS))
 def test_every_preset_runs_two_updates(env: str, tmp_path: Path):
     small = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}
-    fields: dict[str, Any] = {**preset(env), **small, "population_size": 2, "elites": 1}
+    fields: dict[str, Any] = {**CEM.PRESETS[env], **small, "population_size": 2, "elites": 1}
     run = train(CEM(env=env, **fields), layout=INLINE, out=tmp_path / "run", last_update=2)
     assert len(run.metrics) == 2
 

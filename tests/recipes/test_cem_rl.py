@@ -10,25 +10,26 @@ from whole_runs import SMALL_CEM_RL as SMALL
 from whole_runs import run_on
 
 from drumline import seeding
+from drumline.algorithms.first_critics import first_critics
 from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episode
 from drumline.commands.run import train
 from drumline.envs.make import make_environment
+from drumline.errors import ImpureEnvironment
 from drumline.policies.spec import build_policy
 from drumline.recipes.cem import search
-from drumline.recipes.cem_rl import CEMRL, PRESETS, build, preset
-from drumline.recipes.layout import Layout
+from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.learned_actor import learned_actor
-from drumline.recipes.published_learner import first_critics
 from drumline.runs.checkpoint import read_checkpoint
-from drumline.schedules.generational import ImpureEnvironment
-from drumline.types import GradientJob, Individual
+from drumline.tasks import GradientJob
+from drumline.training.layout import Layout
+from drumline.types import Individual
 
 INLINE = Layout(pool="inline", tensorboard=False)
 
 
 def serial_cem_rl(config: CEMRL, generations: int) -> dict[str, np.ndarray]:
     """CEM-RL as its authors' loop has it: one process, one thing after the other."""
-    recipe = build(config, INLINE)
+    recipe = config.build(INLINE)
     arrays = {name: np.zeros(size, kind) for name, (size, kind) in recipe.shape.layout().items()}
     writer, jobs = ReplayWriter(Replay(recipe.shape, arrays)), recipe.jobs(arrays)
     actor = learned_actor(config)
@@ -134,7 +135,7 @@ def test_an_environment_with_hidden_state_is_refused(tmp_path: Path):
     "env",
     [
         pytest.param(env, marks=() if env in ("Hopper-v5", "Pendulum-v1") else pytest.mark.slow)
-        for env in sorted(PRESETS)
+        for env in sorted(CEMRL.PRESETS)
     ],
 )
 def test_every_preset_runs_two_generations(env: str, tmp_path: Path):
@@ -142,7 +143,7 @@ def test_every_preset_runs_two_generations(env: str, tmp_path: Path):
     small: dict[str, Any] = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}
     small |= {"population_size": 2, "elites": 1, "refined_members": 1, "warmup_steps": 0}
     small |= {"batch_size": 8, "actor_steps_scale": scale, "critic_steps_scale": scale}
-    config = CEMRL(env=env, **{**preset(env), **small})
+    config = CEMRL(env=env, **{**CEMRL.PRESETS.get(env, {}), **small})
     run = train(config, layout=INLINE, out=tmp_path / "run", last_update=2)
     assert run.metrics[1]["critic_steps"] > 0
 

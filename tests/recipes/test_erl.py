@@ -18,17 +18,17 @@ from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episod
 from drumline.commands.run import train
 from drumline.envs.make import make_environment
 from drumline.policies.spec import build_policy
-from drumline.recipes.erl import ERL, PRESETS, build, first_learner, genetic_algorithm, preset
-from drumline.recipes.layout import Layout
+from drumline.recipes.erl import ERL, first_learner, genetic_algorithm
 from drumline.recipes.learned_actor import learned_actor
 from drumline.runs.checkpoint import read_checkpoint
+from drumline.training.layout import Layout
 
 INLINE = Layout(pool="inline", tensorboard=False)
 
 
 def serial_erl(config: ERL, generations: int) -> dict[str, np.ndarray]:
     """ERL as its authors' loop has it: one process, one thing after the other."""
-    recipe = build(config, INLINE)
+    recipe = config.build(INLINE)
     arrays = {name: np.zeros(size, kind) for name, (size, kind) in recipe.shape.layout().items()}
     writer, actor = ReplayWriter(Replay(recipe.shape, arrays)), learned_actor(config)
     settings = TD3Settings(**recipe.jobs.settings)  # type: ignore[arg-type]
@@ -104,14 +104,14 @@ def test_evaluating_the_champion_changes_nothing_that_is_learned(tmp_path: Path)
     "env",
     [
         pytest.param(env, marks=() if env in ("Hopper-v5", "Pendulum-v1") else pytest.mark.slow)
-        for env in sorted(PRESETS)
+        for env in sorted(ERL.PRESETS)
     ],
 )
 def test_every_preset_runs_two_generations(env: str, tmp_path: Path):
     scale = 0.01 if env.startswith(("HalfCheetah", "Swimmer", "Ant")) else 0.2
     small: dict[str, Any] = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}
     small |= {"population_size": 2, "episodes_per_member": 1, "batch_size": 4}
-    config = ERL(env=env, **{**preset(env), **small, "gradient_steps_scale": scale})
+    config = ERL(env=env, **{**ERL.PRESETS.get(env, {}), **small, "gradient_steps_scale": scale})
     run = train(config, layout=INLINE, out=tmp_path / "run", last_update=2)
     assert run.metrics[1]["gradient_steps"] > 0
 
@@ -134,4 +134,4 @@ def test_what_cannot_work_is_refused_with_its_value(fields: dict[str, Any], mess
 
 def test_discrete_actions_are_refused_with_methods_that_take_them():
     with pytest.raises(ValueError, match=r"CartPole-v1 has 2 discrete actions.* train aes"):
-        build(replace(SMALL, env="CartPole-v1"), INLINE)
+        replace(SMALL, env="CartPole-v1").build(INLINE)

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from drumline.recipes import hts, impala
-from drumline.recipes.hts import HTS, build
+from drumline.recipes import hts
+from drumline.recipes.hts import HTS
 from drumline.recipes.impala import Impala
-from drumline.recipes.layout import ActorLayout, RotationLayout
 from drumline.recipes.learners import make_learner
 from drumline.schedules.intervals import RotationPlan
+from drumline.training.layout import ActorLayout, RotationLayout
 
 Barrier = Literal["sliding", "hard"]
 Lag = Literal[0, 1]
@@ -36,7 +36,7 @@ def test_lag_and_barrier_are_those_that_were_asked_for(
     monkeypatch: pytest.MonkeyPatch, barrier: Barrier, lag: Lag
 ):
     monkeypatch.setattr(hts, "IntervalCourse", lambda parts, staff, plan, learner: plan)
-    recipe = build(config_of(lag), RotationLayout(pool="inline", barrier=barrier))
+    recipe = config_of(lag).build(RotationLayout(pool="inline", barrier=barrier))
     nobody: Any = None
     plan = recipe.course(recipe.parts, recipe.staff, 7, nobody)
     assert plan == RotationPlan(alpha=3, intervals=7, lag=lag, barrier=barrier)
@@ -56,11 +56,11 @@ def test_lag_and_barrier_are_those_that_were_asked_for(
 def test_an_engine_has_the_cores_that_one_pass_leaves_free(
     monkeypatch: pytest.MonkeyPatch, learner: Any, layout: dict[str, int], threads: int
 ):
-    monkeypatch.setattr("drumline.recipes.layout.available_cores", lambda: 8)
+    monkeypatch.setattr("drumline.training.layout.available_cores", lambda: 8)
     config = replace(config_of(1), learner=learner, num_envs=24)
-    recipe = build(config, RotationLayout(pool="inline", **layout))
+    recipe = config.build(RotationLayout(pool="inline", **layout))
     assert recipe.staff.engine_threads == threads
-    free = impala.build(Impala(env="CartPole-v1", num_envs=24), ActorLayout(**layout))
+    free = Impala(env="CartPole-v1", num_envs=24).build(ActorLayout(**layout))
     assert learner == "ppo" or free.staff.engine_threads == threads
 
 
@@ -76,7 +76,7 @@ def test_an_engine_has_the_cores_that_one_pass_leaves_free(
 def test_a_course_begins_with_the_versions_that_its_first_intervals_act_with(
     barrier: Barrier, lag: Lag, published: list[int], released: int
 ):
-    recipe = build(config_of(lag), RotationLayout(pool="inline", barrier=barrier))
+    recipe = config_of(lag).build(RotationLayout(pool="inline", barrier=barrier))
     learner = make_learner(recipe.parts, pause=lambda: None)
     course = recipe.course(recipe.parts, recipe.staff, 7, learner)
     given: dict[str, list[int]] = {"published": [], "released": []}

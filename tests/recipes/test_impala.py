@@ -11,15 +11,16 @@ from doubles import GatherAt, KillAt
 
 from drumline.algorithms.a2c import A2C
 from drumline.commands.run import resume, silent, train
+from drumline.commands.run_document import NO_PROMISE, run_document
 from drumline.commands.verify import verify_again
-from drumline.recipes import free_course, learners
-from drumline.recipes.document import NO_PROMISE, run_document
-from drumline.recipes.impala import Impala, build
-from drumline.recipes.layout import ActorLayout
-from drumline.recipes.rotation import RotationRun
-from drumline.recipes.unroll_queue import UnrollQueue
+from drumline.recipes import learners
+from drumline.recipes.impala import Impala
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
+from drumline.training import free_course
+from drumline.training.layout import ActorLayout
+from drumline.training.run_request import RunRequest
+from drumline.training.unroll_queue import UnrollQueue
 from drumline.types import Rollout
 
 SMALL = Impala(
@@ -47,7 +48,7 @@ def run_on(out: Path, config: Impala, layout: ActorLayout, **options: Any) -> Ru
         seed=config.seed,
         document=run_document(config, layout, NO_PROMISE),
     )
-    RotationRun(build(config, layout), folder, layout, silent(), **options).run()
+    config.build(layout).opened(RunRequest(folder, layout, silent(), **options)).run()
     return folder
 
 
@@ -186,7 +187,7 @@ def test_the_learner_has_v_trace_and_scales_no_reward_again(monkeypatch: pytest.
         return A2C(**parts)
 
     monkeypatch.setattr(learners, "A2C", making)
-    recipe = build(SMALL, ActorLayout(pool="inline"))
+    recipe = SMALL.build(ActorLayout(pool="inline"))
     learners.make_learner(recipe.parts, pause=lambda: None)
     settings = handed["settings"]
     assert (settings.correction, settings.unroll, settings.gae_lambda) == ("vtrace", 0, 1.0)

@@ -11,13 +11,12 @@ from whole_runs import run_on
 
 from drumline.commands.run import resume, train
 from drumline.commands.verify import verify_again
-from drumline.recipes import interval_course
 from drumline.recipes.a2c import A2C
 from drumline.recipes.hts import HTS
-from drumline.recipes.layout import LockstepLayout
-from drumline.recipes.methods import find_method
 from drumline.recipes.ppo import PPO
 from drumline.runtime.exchange import REQUESTED
+from drumline.training import interval_course
+from drumline.training.layout import LockstepLayout
 from drumline.workers.actor import Answers
 
 SMALL: dict[str, Any] = {
@@ -143,7 +142,7 @@ def test_halves_of_what_one_process_steps_are_refused():
 
 def test_more_executors_than_environments_are_refused():
     with pytest.raises(ValueError, match="--executors 6 is more than the 5 environments"):
-        find_method("ppo").build(CONFIGS["ppo"], LockstepLayout(executors=6))
+        CONFIGS["ppo"].build(LockstepLayout(executors=6))
 
 
 def test_a_run_folder_names_its_correction(tmp_path: Path):

@@ -9,8 +9,8 @@ from whole_runs import SMALL_P_CEM_RL
 
 from drumline.commands.run import train
 from drumline.commands.verify import verify_again
-from drumline.recipes.cem_rl import PCEMRL, parallel_preset
-from drumline.recipes.layout import SteadyLayout
+from drumline.recipes.p_cem_rl import PCEMRL
+from drumline.training.layout import SteadyLayout
 
 INLINE = SteadyLayout(pool="inline", tensorboard=False)
 PARALLEL = replace(SMALL_P_CEM_RL, critic="parallel")
@@ -67,7 +67,7 @@ def test_every_preset_runs_two_generations(env: str, critic: Any, tmp_path: Path
     small |= {"batch_size": 8, "actor_steps_scale": scale, "critic_steps_scale": scale}
     small |= {"critic": critic, "critic_batches": 4, "mean_evaluations": 0}
     small |= {"critic_step_cost": 1_000_000}
-    config = PCEMRL(env=env, **{**parallel_preset(env), **small})
+    config = PCEMRL(env=env, **{**PCEMRL.PRESETS[env], **small})
     run = train(config, layout=INLINE, out=tmp_path / "run", last_update=2)
     assert run.metrics[1]["critic_steps"] > 0
 

@@ -10,7 +10,6 @@ import pytest
 from drumline.commands.run import train
 from drumline.recipes.aes import AES, OnePlusOne
 from drumline.recipes.methods import config_from, find_method
-from drumline.recipes.population_config import CLOCKS
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.policy_files import read_policy
 
@@ -39,7 +38,8 @@ def test_frames_that_are_skipped_shorten_the_shortest_episode(tmp_path: Path):
         warmup_steps=70,
         batch_size=8,
         **OFF_POLICY,
-        **CLOCKS["Pendulum-v1"],
+        env_step_cost=45_000,
+        least_env_steps=200,
     )
     run = train(config, workers="inline", out=tmp_path / "run")
     with run.folder.episodes_csv.open(newline="") as lines:
@@ -111,5 +111,5 @@ def test_what_a_strategy_plans_for_does_not_change_when_a_run_is_made_longer(tmp
     fields = dict(run.folder.document["config"])
     del fields["strategy_budget"]
     assert config_from("aes", fields).strategy_budget == 0  # a folder from before there was one
-    assert find_method("aes").resolve(replace(config, strategy="snes")).strategy_budget == 0
-    assert find_method("aes").resolve(replace(config, strategy_budget=7)).strategy_budget == 7
+    assert find_method("aes").resolved(replace(config, strategy="snes")).strategy_budget == 0
+    assert find_method("aes").resolved(replace(config, strategy_budget=7)).strategy_budget == 7

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from drumline.commands.run import train
-from drumline.recipes import aes, ars, es, hts
+from drumline.recipes import ars
+from drumline.recipes.aes import AES
 from drumline.recipes.es import ES
-from drumline.recipes.layout import SearchLayout
+from drumline.recipes.hts import HTS
+from drumline.training.layout import SearchLayout
 
 INLINE = SearchLayout(pool="inline", tensorboard=False)
 
@@ -32,14 +34,14 @@ def three_updates(config, tmp_path):
     assert len(set(norms)) == len(norms)
 
 
-@pytest.mark.parametrize("env", sorted(es.PRESETS))
+@pytest.mark.parametrize("env", sorted(ES.PRESETS))
 def test_every_es_preset_runs(env: str, tmp_path):
-    three_updates(ES(env=env, **es.preset(env)), tmp_path)
+    three_updates(ES(env=env, **ES.PRESETS[env]), tmp_path)
 
 
-@pytest.mark.parametrize("env", sorted(ars.PRESETS))
+@pytest.mark.parametrize("env", sorted(ars.ARS.PRESETS))
 def test_every_ars_preset_runs(env: str, tmp_path):
-    three_updates(ars.ARS(env=env, **ars.preset(env)), tmp_path)
+    three_updates(ars.ARS(env=env, **ars.ARS.PRESETS[env]), tmp_path)
 
 
 PLAIN = ES(
@@ -89,7 +91,7 @@ def test_options_have_bits_of_their_own_and_the_same_inline_and_on_two_workers(
 
 
 def test_a_game_has_one_preset_whichever_engine_plays_it():
-    assert hts.preset("ALE/Pong-v5") == hts.preset("Pong-v5") != {}
+    assert HTS.PRESETS["ALE/Pong-v5"] == HTS.PRESETS["Pong-v5"] != {}
 
 
 def test_signs_of_rewards_are_ranked_otherwise_than_returns_where_rewards_differ(tmp_path: Path):
@@ -113,5 +115,5 @@ def test_the_page_says_which_of_the_published_ranges_a_preset_has():
     rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
     assert len(rows) == 6
     for task, of_config_files, _ in rows:
-        preset = aes.preset(task.strip("`"))
+        preset = AES.PRESETS[task.strip("`")]
         assert preset["fitness_range"] == -preset["fitness_baseline"] == float(of_config_files)

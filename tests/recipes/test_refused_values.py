@@ -10,14 +10,14 @@ import pytest
 
 from drumline.buffers.replay import ReplayShape
 from drumline.recipes.aes import AES
-from drumline.recipes.layout import Layout
 from drumline.recipes.refused_values import (
     refuse_negative,
     refuse_nonpositive,
     refuse_outside_unit,
     refuse_unfinite,
 )
-from drumline.recipes.replay_memory import replay_memory
+from drumline.training.layout import Layout
+from drumline.training.replay_memory import replay_memory
 
 UNIT = "in [0, 1]"
 REFUSALS = (refuse_nonpositive, refuse_negative, refuse_outside_unit, refuse_unfinite)

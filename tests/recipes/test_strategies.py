@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from individuals_examples import search, sphere
 
-from drumline.algorithms.external import StrategyFailed
+from drumline.errors import StrategyFailed
 from drumline.recipes.strategies import StrategyNumbers, make_strategy
 
 NUMBERS = StrategyNumbers(std=0.1, budget=50, population_size=4, learning_rate=0.05)

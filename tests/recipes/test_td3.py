@@ -15,15 +15,15 @@ from threadpoolctl import threadpool_limits
 from drumline.commands.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.display.dashboard import choose_display
-from drumline.recipes import td3
-from drumline.recipes.layout import Layout
-from drumline.recipes.stopped import Stopped
-from drumline.recipes.stream import StreamRun
-from drumline.recipes.td3 import TD3, build
+from drumline.errors import ImpureEnvironment
+from drumline.recipes.td3 import TD3
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError
 from drumline.runs.segments import segments_there
-from drumline.schedules.generational import ImpureEnvironment
+from drumline.training.layout import Layout
+from drumline.training.run_request import RunRequest
+from drumline.training.stopped import Stopped
+from drumline.training.stream_run import StreamRun
 from drumline.types import State
 from drumline.workers.transition_stream import Step, TransitionStream
 
@@ -171,8 +171,8 @@ def without(state: State, name: str) -> State:
 
 
 def resumed(config: TD3, run: Run, checkpoint: Checkpoint) -> StreamRun:
-    recipe = build(config, INLINE)
-    return StreamRun(recipe, run.folder, INLINE, silent(), resumed_from=checkpoint)
+    recipe = config.build(INLINE)
+    return StreamRun(recipe, RunRequest(run.folder, INLINE, silent(), resumed_from=checkpoint))
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut"])
@@ -248,10 +248,10 @@ def test_a_replay_that_the_machine_cannot_hold_says_how_much_is_needed(tmp_path:
 
 
 @pytest.mark.filterwarnings("ignore:builtin type .* has no __module__:DeprecationWarning")  # Box2D
-@pytest.mark.parametrize("env", sorted(td3.PRESETS))
+@pytest.mark.parametrize("env", sorted(TD3.PRESETS))
 def test_every_preset_learns_for_some_steps(env: str, tmp_path: Path):
     fields = {
-        **td3.preset(env),
+        **TD3.PRESETS[env],
         "total_steps": 30,
         "steps_per_update": 10,
         "random_steps": 15,

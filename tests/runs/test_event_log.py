@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from drumline.runs.event_log import event_line, logged_workers
-from drumline.types import Event
+from drumline.tasks import Event, Told
 
 
 def event(index: int, worker: int) -> Event:
@@ -14,7 +14,7 @@ def event(index: int, worker: int) -> Event:
         env_steps=3,
         task=object(),
         result=object(),
-        metrics={"fitness": 1.0},
+        told=Told({"fitness": 1.0}),
         waited_seconds=0.25,
     )
 

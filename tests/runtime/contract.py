@@ -7,7 +7,8 @@ import doubles
 import numpy as np
 import pytest
 
-from drumline.protocols import PublishedLayout, WorkerError
+from drumline.errors import WorkerError
+from drumline.protocols import PublishedLayout
 from drumline.runtime.shared_arrays import SharedArrays
 
 NOTHING = PublishedLayout({})

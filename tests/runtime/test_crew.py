@@ -14,7 +14,7 @@ from crew_roles import Toy, expected, run_toy, toy_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumline.protocols import RoleKilled, WorkerError
+from drumline.errors import RoleKilled, WorkerError
 from drumline.runtime.inline_crew import InlineCrew
 from drumline.runtime.process_crew import ProcessCrew
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from runtime.contract import NOTHING, MakePool, PoolContract
 
-from drumline.protocols import WorkerContext, WorkerError
+from drumline.errors import WorkerError
+from drumline.protocols import WorkerContext
 from drumline.runtime.inline_pool import InlinePool
 
 

@@ -12,7 +12,7 @@ import pytest
 from crew_roles import Toy, expected, run_toy, toy_plan
 from runtime.contract import NOTHING
 
-from drumline.protocols import WorkerError
+from drumline.errors import WorkerError
 from drumline.runtime.inline_crew import InlineCrew
 from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.process_crew import ProcessCrew

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from runtime.contract import NOTHING, MakePool, PoolContract
 
-from drumline.protocols import PublishedLayout, TaskKilledWorkers, WorkerError
+from drumline.errors import TaskKilledWorkers, WorkerError
+from drumline.protocols import PublishedLayout
 from drumline.runtime.board import CREATING, IDLE
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.shared_arrays import SharedArrays

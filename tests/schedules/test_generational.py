@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 from doubles import ShuffledPool
 
-from drumline.algorithms.mirrored import evaluation_tasks
+from drumline.errors import ImpureEnvironment
 from drumline.protocols import PublishedLayout, Worker, WorkerContext, WorkerPool
 from drumline.runtime.inline_pool import InlinePool
-from drumline.schedules.generational import (
-    Generation,
-    GenerationPlan,
-    ImpureEnvironment,
-    evaluate_now,
-    generational,
-)
-from drumline.types import Evaluate, Evaluation, Metrics, Rehearsal, RehearseTwice, State
+from drumline.schedules import evaluations
+from drumline.schedules.generational import Generation, GenerationPlan, generational
+from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
+from drumline.training.evaluations import evaluation_tasks
+from drumline.types import Metrics, State
 
 BLOCK = 4
 
@@ -211,7 +208,8 @@ def test_evaluating_now_ignores_training_tasks_in_flight():
     )
     next(steps)
     tasks = evaluation_tasks(0, 1, 3)
-    results = evaluate_now(strategy, pool, 1, tasks)
+    evaluations.begin(pool, 1, strategy.published(), tasks)
+    results = evaluations.collect(pool, tasks)
     assert [(r.member, r.sign, r.length) for r in results] == [
         (task.member, 0, length_of(task)) for task in tasks
     ]

@@ -8,7 +8,7 @@ from toy_population import COSTS, ToyPopulation, ToySettings, event_bytes
 
 from drumline.schedules.event_order import ArrivalOrder, LoggedOrder, VirtualCosts, WrongLog
 from drumline.schedules.steady_state import SteadyState
-from drumline.types import Event, Job
+from drumline.tasks import Event, Job, Told
 
 SHORT = ToySettings(concurrency=3, individuals=9)
 
@@ -157,15 +157,11 @@ def test_hooks_are_called_in_the_order_of_the_design():
     calls: list[str] = []
 
     class Recording(ToyPopulation):
-        def append(self, *arguments: object) -> None:
-            calls.append("append")
-            super().append(*arguments)  # type: ignore[arg-type]
-
-        def tell(self, *arguments: object) -> dict[str, float]:
+        def tell(self, *arguments: object) -> Told:
             calls.append("tell")
             return super().tell(*arguments)  # type: ignore[arg-type]
 
-        def take_critic(self, *arguments: object) -> dict[str, float]:
+        def take_critic(self, *arguments: object) -> Told:
             calls.append("take_critic")
             return super().take_critic(*arguments)  # type: ignore[arg-type]
 
@@ -190,7 +186,7 @@ def test_hooks_are_called_in_the_order_of_the_design():
         if event.worker == 3:
             assert calls[:2] == ["take_critic", "ask_critic"]
         else:
-            assert calls[: 3 + len(asks)] == ["append", "tell", *asks, f"ask {event.worker}"]
+            assert calls[: 2 + len(asks)] == ["tell", *asks, f"ask {event.worker}"]
         critic_is_busy = any(s.worker == 3 for s in schedule.snapshot().started)
         calls.clear()
         if population.counters["asked"] == SHORT.individuals:

@@ -13,7 +13,7 @@ from toy_population import COSTS, ToyResult, ToySettings, ToyTask, event_bytes
 from drumline.protocols import Completed, WorkerPool
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.schedules.event_order import ArrivalOrder, Flight, LoggedOrder, VirtualOrder
-from drumline.types import Job
+from drumline.tasks import Job
 
 CONCURRENCY = 4
 

@@ -14,7 +14,7 @@ from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.schedules.event_order import EventOrder, VirtualOrder
 from drumline.schedules.steady_state import SteadyState
-from drumline.types import Event, Job, Snapshot, Started
+from drumline.tasks import Event, Job, Snapshot, Started
 
 MakePool = Callable[[ToySettings, SharedArrays], WorkerPool]
 

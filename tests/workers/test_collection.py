@@ -28,7 +28,7 @@ from rollout_harness import (
 )
 
 from drumline.envs.timing import Bursts, Gamma, StepTimeLaw, Straggler
-from drumline.protocols import RoleKilled, WorkerError
+from drumline.errors import RoleKilled, WorkerError
 from drumline.runtime.crew_plan import CrewPlan
 
 SETUPS = {

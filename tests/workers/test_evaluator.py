@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drumline.algorithms.mirrored import MirroredSampler, evaluation_tasks
+from drumline.algorithms.mirrored import MirroredSampler
 from drumline.algorithms.openai_es import OpenAIES
 from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.search_state import constant_std
@@ -14,6 +14,7 @@ from drumline.envs.make import EnvironmentSpec
 from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec
+from drumline.training.evaluations import evaluation_tasks
 from drumline.workers.evaluator import Evaluator, EvaluatorSpec
 
 POLICY = PolicySpec(4, Head("discrete", choices=2), hidden=(8,), normalize=False)

@@ -13,7 +13,7 @@ from drumline.policies.mlp import initial_vector
 from drumline.policies.spec import PolicySpec, build_policy
 from drumline.protocols import PublishedLayout
 from drumline.runtime.inline_pool import InlinePool
-from drumline.types import GradientJob, Live, Lived
+from drumline.tasks import GradientJob, Live, Lived
 from drumline.workers.refiner import RefinerSpec
 
 TWO = PolicySpec(3, Head("squashed", (-1.0, -1.0), (1.0, 1.0), (2,)), (8,), normalize=False)

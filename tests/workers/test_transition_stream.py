@@ -8,10 +8,10 @@ import pytest
 
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
 from drumline.envs.make import EnvironmentSpec
+from drumline.errors import WorkerError
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
-from drumline.protocols import WorkerError
 from drumline.types import State
 from drumline.workers.transition_stream import Step, TransitionStream, UnfiniteTransition
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from drumline import seeding
-from drumline.algorithms.optimizers import counter
 from drumline.types import State
 
 RefineProbability = Callable[[int, int], float]
@@ -40,5 +39,5 @@ class ActorChoice:
 
     def load(self, state: State) -> None:
         """Load both counts."""
-        self._rl_count = int(counter(state, "rl_individuals"))
-        self._es_count = int(counter(state, "es_individuals"))
+        self._rl_count = int(state.counter("rl_individuals"))
+        self._es_count = int(state.counter("es_individuals"))

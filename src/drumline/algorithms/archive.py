@@ -3,7 +3,6 @@
 import numpy as np
 from jaxtyping import Float32, Int
 
-from drumline.algorithms.optimizers import counter, like
 from drumline.functional.mean_updates import best_first
 from drumline.types import Individual, State
 
@@ -61,7 +60,7 @@ class Archive:
 
     def load(self, state: State) -> None:
         """Load a state."""
-        self.vectors = like(self.vectors, state, "archive_vectors")
-        self.fitness = like(self.fitness, state, "archive_fitness")
-        self._indices = like(self._indices, state, "archive_indices")
-        self._count = int(counter(state, "archive_count"))
+        self.vectors = state.tensor("archive_vectors", like=self.vectors)
+        self.fitness = state.tensor("archive_fitness", like=self.fitness)
+        self._indices = state.tensor("archive_indices", like=self._indices)
+        self._count = int(state.counter("archive_count"))

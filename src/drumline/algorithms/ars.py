@@ -11,7 +11,8 @@ from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.search_state import SearchState, StdSchedule, constant_std
 from drumline.functional.perturbation import counter_noise, weighted_noise_sum
 from drumline.functional.top_directions import top_direction_weights
-from drumline.types import Evaluate, Evaluation, Metrics, State
+from drumline.tasks import Evaluate, Evaluation
+from drumline.types import Metrics, State
 
 
 class ARS:

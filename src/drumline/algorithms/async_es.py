@@ -15,7 +15,6 @@ from drumline.algorithms.individuals import (
     tell_each,
     variance_summary,
 )
-from drumline.algorithms.optimizers import counter, like
 from drumline.functional.mean_updates import moved_mean
 from drumline.functional.perturbation import counter_reader
 from drumline.functional.trust_region import step_within_kl
@@ -128,12 +127,12 @@ class AsyncES:
 
     def load(self, state: State) -> None:
         """Load a state."""
-        self._mean = like(self._mean, state, "parameters")
-        self._variance = like(self._variance, state, "variance")
-        self._asked = int(counter(state, "asked"))
-        self._tells = int(counter(state, "tells"))
-        self._mean_fitness = float(counter(state, "mean_fitness"))
-        self._returns_averaged = int(counter(state, "returns_averaged"))
+        self._mean = state.tensor("parameters", like=self._mean)
+        self._variance = state.tensor("variance", like=self._variance)
+        self._asked = int(state.counter("asked"))
+        self._tells = int(state.counter("tells"))
+        self._mean_fitness = float(state.counter("mean_fitness"))
+        self._returns_averaged = int(state.counter("returns_averaged"))
         self._archive.load(state)
         self._variance_rule.load(state)
 

@@ -8,7 +8,8 @@ import numpy as np
 from drumline import seeding
 from drumline.algorithms.individuals import norm
 from drumline.algorithms.mirrored import in_order
-from drumline.types import Candidate, Evaluate, Evaluation, Individual, Metrics, State
+from drumline.tasks import Evaluate, Evaluation
+from drumline.types import Candidate, Individual, Metrics, State
 
 POPULATION = "population"
 """Name of the published candidates `[N, P]`: a task's member is its row."""
@@ -16,7 +17,16 @@ POPULATION = "population"
 
 @runtime_checkable  # the tests check signatures at run time
 class CandidateStrategy(Protocol):
-    """Interface of CEM and GA: ask candidates, tell individuals."""
+    """Search over parameter vectors by ask and tell: AsyncES, SNES, CEM, GA, pycma and others.
+
+    It asks points, one at a time or many, and is told individuals in any order. A
+    `GenerationStrategy` (`protocols`) asks tasks instead, a whole generation of them.
+    """
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """Return the vector `[P]` that it stands for: a distribution's mean, a champion."""
+        ...
 
     def ask(self, count: int) -> list[Candidate]:
         """Return candidates of the newest distribution."""

@@ -15,7 +15,6 @@ from drumline.algorithms.individuals import (
     tell_each,
     variance_summary,
 )
-from drumline.algorithms.optimizers import counter, like
 from drumline.functional.mean_updates import cem_weights, weighted_mean
 from drumline.functional.perturbation import counter_reader
 from drumline.functional.variance_updates import decayed_damp, elite_variance
@@ -104,11 +103,11 @@ class CEM:
 
     def load(self, state: State) -> None:
         """Load a state."""
-        self._mean = like(self._mean, state, "parameters")
-        self._variance = like(self._variance, state, "variance")
-        self._asked = int(counter(state, "asked"))
-        self._tells = int(counter(state, "tells"))
-        self._damp = float(counter(state, "damp"))
+        self._mean = state.tensor("parameters", like=self._mean)
+        self._variance = state.tensor("variance", like=self._variance)
+        self._asked = int(state.counter("asked"))
+        self._tells = int(state.counter("tells"))
+        self._damp = float(state.counter("damp"))
         self._generation.load(state)
 
     def _noise(self, index: int) -> tuple[int, int]:

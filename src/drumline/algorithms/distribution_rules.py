@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float32
 
 from drumline.algorithms.archive import Archive
-from drumline.algorithms.optimizers import counter, like
 from drumline.functional.mean_updates import StepSize, cem_weights, moved_mean, weighted_mean
 from drumline.functional.variance_updates import (
     SMALLEST_STEP,
@@ -162,8 +161,8 @@ class OneFifthVariance:
 
     def load(self, state: State) -> None:
         """Load a window."""
-        self._successes = like(self._successes, state, "successes")
-        self._count = int(counter(state, "success_count"))
+        self._successes = state.tensor("successes", like=self._successes)
+        self._count = int(state.counter("success_count"))
 
 
 class RankVariance:
@@ -202,7 +201,7 @@ class RankVariance:
 
     def load(self, state: State) -> None:
         """Load ε."""
-        self._damp = float(counter(state, "damp"))
+        self._damp = float(state.counter("damp"))
 
 
 def refuse_damp(damp: float, limit: float, decay: float) -> None:

@@ -9,7 +9,6 @@ from jaxtyping import Float, Float32
 from drumline import seeding
 from drumline.algorithms.archive import Archive
 from drumline.algorithms.individuals import norm, staleness, tell_each
-from drumline.algorithms.optimizers import counter, like
 from drumline.functional.genetics import Breeding, Shapes, next_population
 from drumline.types import Candidate, Individual, Metrics, State
 
@@ -103,11 +102,11 @@ class GA:
 
     def load(self, state: State) -> None:
         """Load a state."""
-        self._champion = like(self._champion, state, "parameters")
-        self._population = like(self._population, state, "population")
-        self._asked = int(counter(state, "asked"))
-        self._tells = int(counter(state, "tells"))
-        self._weakest = int(counter(state, "weakest"))
+        self._champion = state.tensor("parameters", like=self._champion)
+        self._population = state.tensor("population", like=self._population)
+        self._asked = int(state.counter("asked"))
+        self._tells = int(state.counter("tells"))
+        self._weakest = int(state.counter("weakest"))
         self._parents.load(state)
 
     def _tell_one(self, individual: Individual) -> Metrics:

@@ -32,16 +32,13 @@ class LearningState:
         """Return copies of parameters and optimiser, with the entries of `more`."""
         tensors = {"parameters": self._live.values.numpy().copy(), **self.optimizer.tensors()}
         counters: dict[str, int | float] = {"gradient_steps": self.optimizer.steps}
-        return State({**tensors, **more.tensors}, {**counters, **more.counters})
+        return State.merged(State(tensors, counters), more)
 
     def load(self, state: State) -> None:
         """Load parameters and optimiser."""
-        if "parameters" not in state.tensors:
-            raise ValueError("the state has no tensor 'parameters'")
-        if "gradient_steps" not in state.counters:
-            raise ValueError("the state has no counter 'gradient_steps'")
-        self._live.load(state.tensors["parameters"])
-        self.optimizer.load(state.tensors, int(state.counters["gradient_steps"]))
+        parameters, steps = state.tensor("parameters"), int(state.counter("gradient_steps"))
+        self._live.load(parameters)
+        self.optimizer.load(state.tensors, steps)
 
     def saved(self) -> tuple[dict[str, np.ndarray], int]:
         """Return a copy of the optimiser's state, for `restore`."""

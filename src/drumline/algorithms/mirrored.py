@@ -9,7 +9,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.functional.perturbation import Noise
-from drumline.types import Evaluate, Evaluation
+from drumline.tasks import Evaluate, Evaluation
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,6 @@ def in_order(results: Sequence[Evaluation], generation: int) -> list[Evaluation]
                 f"member {min(place, result.member)} is missing or told twice"
             )
     return ordered
-
-
-def evaluation_tasks(seed: int, version: int, count: int) -> list[Evaluate]:
-    """Return noiseless, uncapped episodes of θ itself; they never enter learning."""
-    seeds = seeding.seeds(seed, count, "evaluation", version)
-    return [
-        Evaluate(version, member, 0, 0, episode_seed, 0.0, 0, False, False)
-        for member, episode_seed in enumerate(seeds)
-    ]
 
 
 def answer(task: Evaluate, fitness: SupportsFloat, length: int = 1) -> Evaluation:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from drumline.algorithms.optimizers import counter, like
 from drumline.functional.moments import fold, initial_moments, inverse_std
-from drumline.types import Evaluation, Moments, State
+from drumline.tasks import Evaluation
+from drumline.types import Moments, State
 
 
 class ObservationMoments:
@@ -56,7 +56,7 @@ class ObservationMoments:
     def load(self, state: State) -> None:
         """Load mean, squares and count."""
         self._moments = Moments(
-            float(counter(state, "observation_count")),
-            like(self._moments.mean, state, "observation_mean"),
-            like(self._moments.squares, state, "observation_squares"),
+            float(state.counter("observation_count")),
+            state.tensor("observation_mean", like=self._moments.mean),
+            state.tensor("observation_squares", like=self._moments.squares),
         )

@@ -12,7 +12,8 @@ from drumline.algorithms.optimizers import Adam, Optimizer
 from drumline.algorithms.search_state import SearchState, StdSchedule, constant_std
 from drumline.functional.perturbation import counter_noise, subset_range, weighted_noise_sum
 from drumline.functional.ranking import centered_ranks
-from drumline.types import Evaluate, Evaluation, Metrics, State
+from drumline.tasks import Evaluate, Evaluation
+from drumline.types import Metrics, State
 
 Shaping = Callable[[Float[np.ndarray, " N"]], Float[np.ndarray, " N"]]
 

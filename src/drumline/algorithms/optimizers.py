@@ -63,9 +63,9 @@ class Adam:
 
     def load(self, state: State) -> None:
         """Load both moment estimates and the step count."""
-        self._first = like(self._first, state, "adam_first")
-        self._second = like(self._second, state, "adam_second")
-        self._count = int(counter(state, "adam_count"))
+        self._first = state.tensor("adam_first", like=self._first)
+        self._second = state.tensor("adam_second", like=self._second)
+        self._count = int(state.counter("adam_count"))
 
 
 class SGD:
@@ -104,24 +104,4 @@ class SGD:
 
     def load(self, state: State) -> None:
         """Load the velocity."""
-        self._velocity = like(self._velocity, state, "velocity")
-
-
-def like(present: np.ndarray, state: State, name: str) -> np.ndarray:
-    """Return a copy of a tensor of the state; ValueError if it is absent or of another form."""
-    if name not in state.tensors:
-        raise ValueError(f"the state has no tensor {name!r}")
-    tensor = state.tensors[name]
-    if tensor.shape != present.shape or tensor.dtype != present.dtype:
-        raise ValueError(
-            f"tensor {name!r} is {tensor.dtype}{list(tensor.shape)}, "
-            f"expected {present.dtype}{list(present.shape)}"
-        )
-    return tensor.copy()
-
-
-def counter(state: State, name: str) -> int | float:
-    """Return a counter of the state; ValueError if it is absent."""
-    if name not in state.counters:
-        raise ValueError(f"the state has no counter {name!r}")
-    return state.counters[name]
+        self._velocity = state.tensor("velocity", like=self._velocity)

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from drumline.algorithms.learning_state import UnfiniteLoss
 from drumline.algorithms.observation_moments import ObservationMoments
-from drumline.algorithms.optimizers import counter, like
 from drumline.algorithms.stacked_rows import Observations, StackedRows
 from drumline.functional.frame_stacks import whole
 from drumline.functional.moments import inverse_std, moments_of
@@ -136,11 +135,11 @@ class RolloutPreparation:
         if self._scale is not None:
             moments = self._scale.moments
             self._scale = RewardScaling(
-                like(self._scale.discounted_returns, state, "reward_returns"),
+                state.tensor("reward_returns", like=self._scale.discounted_returns),
                 Moments(
-                    float(counter(state, "reward_count")),
-                    like(moments.mean, state, "reward_mean"),
-                    like(moments.squares, state, "reward_squares"),
+                    float(state.counter("reward_count")),
+                    state.tensor("reward_mean", like=moments.mean),
+                    state.tensor("reward_squares", like=moments.squares),
                 ),
             )
             self._pending = self._scale

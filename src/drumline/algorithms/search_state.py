@@ -8,9 +8,9 @@ from jaxtyping import Float32
 from drumline.algorithms.episode_cap import EpisodeCap, NoCap
 from drumline.algorithms.mirrored import MirroredSampler, in_member_order
 from drumline.algorithms.observation_moments import ObservationMoments
-from drumline.algorithms.optimizers import counter, like
 from drumline.functional.perturbation import perturb, subset_range
-from drumline.types import Evaluate, Evaluation, Metrics, State
+from drumline.tasks import Evaluate, Evaluation
+from drumline.types import Metrics, State
 
 StdSchedule = Callable[[int], float]
 """Generation → std of the search distribution."""
@@ -118,9 +118,9 @@ class SearchState:
 
     def load(self, state: State) -> None:
         """Load a state."""
-        self.parameters = like(self.parameters, state, "parameters")
-        self.generation = int(counter(state, "generation"))
-        self._cap = int(counter(state, "episode_cap"))
+        self.parameters = state.tensor("parameters", like=self.parameters)
+        self.generation = int(state.counter("generation"))
+        self._cap = int(state.counter("episode_cap"))
         self._asked = 0
         if self._moments is not None:
             self._moments.load(state)

@@ -20,7 +20,6 @@ from drumline.algorithms.individuals import (
     tell_each,
     variance_summary,
 )
-from drumline.algorithms.optimizers import counter, like
 from drumline.functional.natural_gradient import (
     longest_deviation,
     nes_utilities,
@@ -102,10 +101,10 @@ class SNES:
 
     def load(self, state: State) -> None:
         """Load a state."""
-        self._mean = like(self._mean, state, "parameters")
-        self._std = like(self._std, state, "std")
-        self._asked = int(counter(state, "asked"))
-        self._tells = int(counter(state, "tells"))
+        self._mean = state.tensor("parameters", like=self._mean)
+        self._std = state.tensor("std", like=self._std)
+        self._asked = int(state.counter("asked"))
+        self._tells = int(state.counter("tells"))
         self._window.load(state)
 
     def _tell_one(self, individual: Individual) -> Metrics:

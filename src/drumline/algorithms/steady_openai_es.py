@@ -7,7 +7,7 @@ from jaxtyping import Float, Float32
 
 from drumline.algorithms.archive import Archive
 from drumline.algorithms.individuals import gaussian_vector, norm, staleness, tell_each
-from drumline.algorithms.optimizers import Optimizer, counter, like
+from drumline.algorithms.optimizers import Optimizer
 from drumline.functional.mean_updates import weighted_mean
 from drumline.functional.perturbation import counter_reader
 from drumline.functional.ranking import centered_ranks
@@ -82,9 +82,9 @@ class SteadyOpenAIES:
 
     def load(self, state: State) -> None:
         """Load a state."""
-        self._parameters = like(self._parameters, state, "parameters")
-        self._asked = int(counter(state, "asked"))
-        self._tells = int(counter(state, "tells"))
+        self._parameters = state.tensor("parameters", like=self._parameters)
+        self._asked = int(state.counter("asked"))
+        self._tells = int(state.counter("tells"))
         self._generation.load(state)
         self._optimizer.load(state)
 

@@ -24,7 +24,8 @@ from drumline.algorithms.learning_state import UnfiniteLoss
 from drumline.algorithms.td3_steps import ActorStep, CriticStep, TD3Settings
 from drumline.algorithms.torch_optimizers import TorchAdam
 from drumline.policies.mlp import uniform_vector
-from drumline.types import GradientJob, Metrics, Minibatch, State
+from drumline.tasks import GradientJob
+from drumline.types import Metrics, Minibatch, State
 
 EPSILON = 1e-8
 """Adam's own, as in TD3's reference."""
@@ -168,20 +169,6 @@ class TD3Jobs:
         return learner.state(), learner.metrics()
 
 
-def first_critics_state(critics: np.ndarray) -> State:
-    """Return the initial state for `train_critics`: equal targets, zero moments."""
-    zeros = np.zeros(critics.size, np.float32)
-    return State(
-        {
-            "critics": critics.copy(),
-            "target_critics": critics.copy(),
-            "critic_adam_first": zeros,
-            "critic_adam_second": zeros.copy(),
-        },
-        {"critic_steps": 0},
-    )
-
-
 def critics_state(critics: LearnedVectors, targets: StackVector) -> State:
     """Return copies of the critics, their targets and their optimiser."""
     tensors = {
@@ -267,6 +254,10 @@ class TD3:
             "gradient_steps": float(self._critics.adam.steps),
         }
 
+    def learned(self) -> dict[str, np.ndarray]:
+        """Return a copy of the critics, which a fingerprint covers besides the actor."""
+        return {"critics": self.critics.copy()}
+
     def state(self) -> State:
         """Return copies of all learned state."""
         critics = critics_state(self._critics, self._targets)
@@ -282,8 +273,8 @@ class TD3:
         """Load a state."""
         _load_critics(state, self._critics, self._targets)
         self._critic.refresh()
-        self._actor.set(_tensor(state, "actor"))
-        _copy(self._target_actor, _tensor(state, "target_actor"))
+        self._actor.set(state.tensor("actor"))
+        _copy(self._target_actor, state.tensor("target_actor"))
         _load_adam(state, self._actor.adam, "actor")
 
 
@@ -314,23 +305,13 @@ def _copy(into: StackVector, values: np.ndarray) -> None:
     into.refresh()
 
 
-def _tensor(state: State, name: str) -> np.ndarray:
-    if name not in state.tensors:
-        raise ValueError(f"the state has no tensor {name!r}")
-    return state.tensors[name]
-
-
 def _load_critics(state: State, critics: LearnedVectors, targets: StackVector) -> None:
-    critics.set(_tensor(state, "critics"))
-    _copy(targets, _tensor(state, "target_critics"))
+    critics.set(state.tensor("critics"))
+    _copy(targets, state.tensor("target_critics"))
     _load_adam(state, critics.adam, "critic")
 
 
 def _load_adam(state: State, adam: TorchAdam, name: str) -> None:
-    if f"{name}_steps" not in state.counters:
-        raise ValueError(f"the state has no counter '{name}_steps'")
-    prefix = f"{name}_"
-    for moment in ("adam_first", "adam_second"):
-        _tensor(state, prefix + moment)
-    tensors = {key.removeprefix(prefix): array for key, array in state.tensors.items()}
-    adam.load(tensors, int(state.counters[f"{name}_steps"]))
+    steps = int(state.counter(f"{name}_steps"))
+    moments = ("adam_first", "adam_second")
+    adam.load({moment: state.tensor(f"{name}_{moment}") for moment in moments}, steps)

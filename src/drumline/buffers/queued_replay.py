@@ -94,20 +94,16 @@ class QueuedReplay:
 
     def load(self, state: State, read: Callable[[str], bytes], oldest: int | None) -> None:
         """Load a checkpoint's state; `read` returns a segment at its length in the checkpoint."""
-        if DIGESTS not in state.tensors:
-            raise ValueError(f"the state has no tensor {DIGESTS!r}")
-        for name in (FIRST, WATERMARK):
-            if name not in state.counters:
-                raise ValueError(f"the state has no counter {name!r}")
-        self.watermark = int(state.counters[WATERMARK])
+        digests, first = state.tensor(DIGESTS), state.counter(FIRST)
+        self.watermark = int(state.counter(WATERMARK))
         numbers = self._numbers(oldest)
-        if numbers.start != state.counters[FIRST] or len(numbers) != len(state.tensors[DIGESTS]):
+        if numbers.start != first or len(numbers) != len(digests):
             raise ValueError(f"the state has other {DIGESTS!r} than its jobs in flight need")
         at = numbers.start * SEGMENT
         self._writer.restart(at)
         self._waiting.clear()
         self._hashes = {}
-        for number, digest in zip(numbers, state.tensors[DIGESTS], strict=True):
+        for number, digest in zip(numbers, digests, strict=True):
             data = read(segment_name(number))
             running = hashlib.sha256(data)
             if running.digest() != digest.tobytes():

@@ -90,17 +90,11 @@ class ReplayArchive:
 
     def load(self, state: State, read: Callable[[str], bytes]) -> None:
         """Load a checkpoint's state; `read` returns a segment at its length in the checkpoint."""
-        for name in (DIGESTS, NEXT):
-            if name not in state.tensors:
-                raise ValueError(f"the state has no tensor {name!r}")
-        for name in (WATERMARK, GOES_ON):
-            if name not in state.counters:
-                raise ValueError(f"the state has no counter {name!r}")
-        watermark = int(state.counters[WATERMARK])
+        digests, after = state.tensor(DIGESTS), state.tensor(NEXT)
+        watermark, goes_on = int(state.counter(WATERMARK)), bool(state.counter(GOES_ON))
         numbers = self._numbers(watermark)
         self._writer.restart(numbers[0] * SEGMENT if numbers else 0)
         self._hashes = {}
-        digests = state.tensors[DIGESTS]
         if digests.shape != (len(numbers), 32):
             raise ValueError(f"the state has no tensor {DIGESTS!r} of shape {[len(numbers), 32]}")
         for number, digest in zip(numbers, digests, strict=True):
@@ -115,8 +109,8 @@ class ReplayArchive:
                 f"the segments end at transition {self._writer.watermark}, not at {watermark}"
             )
         self._saved = watermark
-        if state.counters[GOES_ON]:
-            self._writer.reached(state.tensors[NEXT])
+        if goes_on:
+            self._writer.reached(after)
 
     def _numbers(self, watermark: int) -> range:
         first = max(0, watermark - self._writer.replay.shape.capacity)

@@ -53,7 +53,7 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
     from drumline.runtime.cores import available_cores
 
     found = find_method(method)
-    config = found.config(env=env_id, **found.preset(env_id))
+    config = found.made(env_id)
     if bf16:
         if not hasattr(config, "precision"):
             raise WrongUse(f"--bf16: {method} takes no gradients of a network")
@@ -77,7 +77,7 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
     else:
         times = timings.environment_times(EnvironmentSpec(env_id, engine, frame_skip))
         config = dataclasses.replace(config, **_small_noise(config))
-        recipe = found.build(config, found.layout(pool="inline"))
+        recipe = found.built(config, found.layout(pool="inline"))
         times |= timings.searched_times(recipe)
         clocked = getattr(recipe, "costs", None)  # td3 has no virtual clock
         if hasattr(recipe, "shape"):  # the replay that gradient steps draw from

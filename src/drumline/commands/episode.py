@@ -31,7 +31,7 @@ def command(line: CommandLine) -> int:
 
     from drumline.commands.foreign_code import open_run
     from drumline.commands.lone_episode import LoneEpisode
-    from drumline.recipes.blame import named
+    from drumline.training.blame import named
 
     folder = open_run(line, trust_code=flags.trust_code)
     lone = LoneEpisode(folder, flags.member, flags.checkpoint, evaluation=flags.evaluation)

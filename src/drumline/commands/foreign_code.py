@@ -32,6 +32,11 @@ def refuse_untrusted(
 
 def refuse_code_of_main(config: Any, layout: Any) -> None:
     """Refuse names from a script or notebook if other processes would have to import them."""
+    if type(config).__module__ == "__main__":
+        raise ValueError(
+            f"the method {type(config).__name__} lives in the script or notebook itself, where no "
+            "later process could find it: put it into a module"
+        )
     for name in (config.env, getattr(config, "policy", ""), getattr(config, "network", "")):
         if layout.pool == "process" and name.startswith("__main__:"):
             raise ValueError(

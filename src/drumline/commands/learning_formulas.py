@@ -18,8 +18,9 @@ from drumline.functional.learning_speed import (
     td3_work,
 )
 from drumline.recipes.aes import AES
-from drumline.recipes.cem_rl import CEMRL, PCEMRL
+from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.erl import ERL
+from drumline.recipes.p_cem_rl import PCEMRL
 from drumline.recipes.td3 import TD3
 
 
@@ -70,16 +71,15 @@ def formulas_of(config: Any) -> LearningFormulas:
     return _of_generations(config)
 
 
-def _of_generations(config: CEMRL) -> LearningFormulas:
+def _of_generations(config: CEMRL | PCEMRL) -> LearningFormulas:
     size, refined, beside = config.population_size, config.refined_members, config.mean_evaluations
     work = cem_rl_work(size, refined, beside, config.actor_steps_scale, config.critic_steps_scale)
-    parallel = isinstance(config, PCEMRL)
     seconds = partial(
         cem_rl_seconds,
         population_size=size,
         refined_members=refined,
         mean_evaluations=beside,
-        concurrency=config.concurrency if parallel else size,
-        critic_first=parallel,
+        concurrency=config.concurrency if isinstance(config, PCEMRL) else size,
+        critic_first=isinstance(config, PCEMRL),
     )
     return LearningFormulas(work, seconds)

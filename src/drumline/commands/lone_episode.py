@@ -6,15 +6,15 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import numpy as np
 
-from drumline.algorithms.mirrored import evaluation_tasks
-from drumline.protocols import WorkerError
-from drumline.recipes.ledger import learned
+from drumline.errors import WorkerError
 from drumline.recipes.methods import config_from, find_method
-from drumline.recipes.population import PopulationRecipe, PopulationRun
-from drumline.recipes.run_order import one_numpy_thread
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
-from drumline.types import Evaluate, Evaluation
+from drumline.tasks import Evaluate, Evaluation
+from drumline.training.evaluations import evaluation_tasks
+from drumline.training.generational_run import GenerationalRecipe
+from drumline.training.ledger import learned
+from drumline.training.run_order import one_numpy_thread
 
 
 class LoneEpisode:
@@ -23,14 +23,14 @@ class LoneEpisode:
     def __init__(self, folder: RunFolder, member: int, checkpoint: int | None, *, evaluation: bool):
         document = folder.document
         method = find_method(document["method"])
-        if method.run is not PopulationRun:
+        config = config_from(document["method"], document["config"])
+        recipe = method.built(config, method.layout(pool="inline"))
+        if not isinstance(recipe, GenerationalRecipe):
             raise RunError(
                 f"{folder.path} is a run of {document['method']}, whose episodes depend on all "
                 "that was learned meanwhile: only a search's stand alone; try drumline evaluate"
             )
         saved = read_checkpoint(folder, checkpoint)
-        config = config_from(document["method"], document["config"])
-        recipe: PopulationRecipe = method.build(config, method.layout(pool="inline"))
         recipe.strategy.load(learned(saved))
         self._recipe = recipe
         self.task = _task_of(recipe, saved.update, member, evaluation=evaluation)
@@ -54,7 +54,7 @@ class LoneEpisode:
 class _Alone:
     """The `WorkerContext` of a worker without a pool."""
 
-    def __init__(self, recipe: PopulationRecipe, progress: Callable[[int], None]):
+    def __init__(self, recipe: GenerationalRecipe, progress: Callable[[int], None]):
         self.shared: Mapping[str, np.ndarray] = (
             {} if recipe.shared is None else recipe.shared.arrays
         )
@@ -86,16 +86,18 @@ class _Alone:
         self.leaving.callback(callback)
 
 
-def _task_of(recipe: PopulationRecipe, version: int, member: int, *, evaluation: bool) -> Evaluate:
+def _task_of(
+    recipe: GenerationalRecipe, version: int, member: int, *, evaluation: bool
+) -> Evaluate:
     if member < 0:
         raise RunError(f"--member must be 0 or more, got {member}")
     if evaluation:
-        if member >= recipe.evaluate_episodes:
+        if member >= recipe.config.evaluate_episodes:
             raise RunError(
-                f"an evaluation of this run has {recipe.evaluate_episodes} episodes, "
+                f"an evaluation of this run has {recipe.config.evaluate_episodes} episodes, "
                 f"so there is no --member {member}"
             )
-        return evaluation_tasks(recipe.seed, version, member + 1)[member]
+        return evaluation_tasks(recipe.config.seed, version, member + 1)[member]
     size = recipe.plan.population_size
     if recipe.plan.minimum_env_steps == 0 and member >= size:
         raise RunError(

@@ -96,7 +96,7 @@ def _text(path: str) -> str:
 
 
 def _processor() -> str:
-    from drumline.recipes.machine import machine
+    from drumline.runs.machine import machine
 
     return machine()["processor"]
 

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from drumline.commands.command_line import CommandLine, WrongUse
-from drumline.recipes.stopped import Stopped
+from drumline.training.stopped import Stopped
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
@@ -90,13 +90,18 @@ def _stopped(stop: Stopped) -> str:
 def _judged(error: Exception) -> tuple[int, str]:
     """Return exit code and message; 0 for a fault of drumline's own, which needs its traceback."""
     # Imported only here: a command that ends well does not need these modules.
-    from drumline.algorithms.external import StrategyFailed
     from drumline.display.video import VideoError
     from drumline.envs.episode import NonFinite
-    from drumline.protocols import RoleKilled, TaskKilledWorkers, WorkerError, WorkersLost
+    from drumline.errors import (
+        ImpureEnvironment,
+        RoleKilled,
+        StrategyFailed,
+        TaskKilledWorkers,
+        WorkerError,
+        WorkersLost,
+    )
     from drumline.runs.folder import RunError
     from drumline.runs.recorder import RecordingFailed
-    from drumline.schedules.generational import ImpureEnvironment
 
     failed = (ImpureEnvironment, NonFinite, RecordingFailed, RoleKilled, WorkersLost)
     if isinstance(error, WorkerError):

@@ -28,14 +28,19 @@ class ResumeFlags:
 
 def command(line: CommandLine) -> int:
     """Go on with a run, bit for bit as an uninterrupted run."""
-    from drumline.recipes.layout import Layout
     from drumline.runs.folder import RunFolder
+    from drumline.training.layout import Layout
 
     layout = Layout
     if line.names:
+        from drumline.commands.foreign_code import refuse_untrusted
         from drumline.recipes.methods import find_method
 
-        layout = find_method(RunFolder.open(line.name()).document["method"]).layout
+        folder = RunFolder.open(line.name())
+        method: str = folder.document["method"]
+        own = [method] if ":" in method else []  # its class says which flags there are
+        refuse_untrusted(line, folder.path, own, trust_code="--trust-code" in line.words)
+        layout = find_method(method).layout
     chosen = line.flags("RUN", {"resume": ResumeFlags(), "layout": layout()})
     flags = chosen["resume"]
     from drumline.commands.closing import display_for, say_finished

@@ -4,28 +4,29 @@ import csv
 import os
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from drumline.commands.evaluation import EvaluationResult, evaluate_policy, load_policy
 from drumline.commands.foreign_code import importable_cwd, refuse_code_of_main
+from drumline.commands.run_document import NO_PROMISE, promise_of, run_document
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.plain import ReaderGone
 from drumline.protocols import Policy
-from drumline.recipes.document import NO_PROMISE, PROMISE, run_document
-from drumline.recipes.layout import Layout
-from drumline.recipes.machine import differences
-from drumline.recipes.methods import config_from, find_method, method_of, resolved
-from drumline.recipes.stopped import Stopped
+from drumline.recipes.method import Method
+from drumline.recipes.methods import config_from, find_method, method_of
 from drumline.runs.append_file import whole_lines
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.horizons import after_resume, horizons_of
+from drumline.runs.machine import differences
 from drumline.runs.next_commands import as_typed
 from drumline.runs.policy_files import read_policy
-from drumline.types import Evaluation
+from drumline.tasks import Evaluation
+from drumline.training.layout import Layout
+from drumline.training.run_request import Recipe, RunRequest
+from drumline.training.stopped import Stopped
 
 
 class Run:
@@ -106,37 +107,27 @@ def train(
     """
     importable_cwd()
     method = method_of(config)
-    layout = layout or layout_of(workers, find_method(method).layout)
-    layout = _layout_for(method, layout)
+    layout = _layout_for(method, layout or layout_of(workers, method.layout))
     refuse_code_of_main(config, layout)
-    config = resolved(config)
-    recipe = find_method(method).build(config, layout)
-    promise = _promise(config)
+    config = method.resolved(config)
+    recipe = method.built(config, layout)
     folder = RunFolder.create(
         None if out is None else Path(out),
-        method=method,
+        method=method.name,
         env_id=config.env,
         seed=config.seed,
-        document=run_document(config, layout, promise),
+        document=run_document(config, layout, promise_of(config)),
     )
-    display = display or silent()
-    run = find_method(method).run
-    return _carry_out(folder, lambda: run(recipe, folder, layout, display, last_update=last_update))
+    request = RunRequest(folder, layout, display or silent(), last_update=last_update)
+    return _carry_out(recipe, request)
 
 
-def _layout_for(method: str, layout: Layout) -> Layout:
+def _layout_for(method: Method, layout: Layout) -> Layout:
     """Return a layout of the method's own kind; ValueError if flags of `layout` would be lost."""
-    kind = find_method(method).layout
+    kind = method.layout
     if not issubclass(kind, type(layout)):
-        raise ValueError(f"{method} takes a {kind.__name__}, got a {type(layout).__name__}")
+        raise ValueError(f"{method.name} takes a {kind.__name__}, got a {type(layout).__name__}")
     return kind(**{field.name: getattr(layout, field.name) for field in fields(layout)})
-
-
-def _promise(config: Any) -> str:
-    """Return the promise for the run folder."""
-    if reason := find_method(method_of(config)).no_promise or getattr(config, "no_promise", ""):
-        return f"{NO_PROMISE}: {reason}"
-    return PROMISE if config.promise else f"{NO_PROMISE}: trained with --no-promise"
 
 
 def load(path: str | Path) -> Run:
@@ -159,16 +150,16 @@ def resume(
     `other_machine` goes on with other versions or on another processor, without the promise.
     `last_update` ends the run early, as in `train`.
     """
-    name = folder.document["method"]
-    method, layout = find_method(name), _layout_for(name, layout)
+    method = find_method(folder.document["method"])
+    layout = _layout_for(method, layout)
     changes = _changes_of_machine(folder, other_machine)
     config = resumed_config(folder, total_steps)
     refuse_code_of_main(config, layout)
-    config = resolved(config)
+    config = method.resolved(config)
     saved = _newest_state(folder, checkpoint)
     if saved and config.total_steps < folder.document["config"]["total_steps"]:
         _refuse_less_than_done(config.total_steps, saved)
-    recipe = method.build(config, layout)
+    recipe = method.built(config, layout)
     before = horizons_of(folder)
     horizons = after_resume(before, 0 if saved is None else saved.update, config.total_steps)
     if horizons != before:
@@ -176,9 +167,10 @@ def resume(
         folder.amend_when_claimed(config=fields, horizons=horizons)
     if changes:
         folder.amend_when_claimed(promise=f"{NO_PROMISE}: resumed on another machine ({changes})")
-    display = display or silent()
-    more = {"resumed_from": saved, "last_update": last_update}
-    return _carry_out(folder, lambda: method.run(recipe, folder, layout, display, **more))
+    request = RunRequest(
+        folder, layout, display or silent(), resumed_from=saved, last_update=last_update
+    )
+    return _carry_out(recipe, request)
 
 
 def resumed_config(folder: RunFolder, total_steps: int | None) -> Any:
@@ -219,9 +211,10 @@ def _refuse_less_than_done(total_steps: int, saved: Checkpoint) -> None:
         )
 
 
-def _carry_out(folder: RunFolder, make: Callable[[], Any]) -> Run:
+def _carry_out(recipe: Recipe, request: RunRequest) -> Run:
+    folder = request.folder
     try:
-        make().run()
+        recipe.opened(request).run()
     except Stopped as stop:
         stop.run = folder.path
         raise

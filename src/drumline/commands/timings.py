@@ -80,11 +80,12 @@ def searched_times(recipe: Any) -> dict[str, float]:
 
 def stream_times(recipe: Any) -> dict[str, float]:
     """Return the seconds of one gradient step of the actor, and of the critics."""
-    from drumline.algorithms.td3 import TD3Jobs, first_critics_state, initial_actor, initial_critics
+    from drumline.algorithms.first_critics import first_critics_state
+    from drumline.algorithms.td3 import TD3Jobs, initial_actor, initial_critics
     from drumline.buffers.minibatches import Minibatches
     from drumline.buffers.replay import TRUNCATED, Replay, ReplayWriter, one_episode
     from drumline.recipes.td3_learner import settings_of
-    from drumline.types import GradientJob
+    from drumline.tasks import GradientJob
 
     jobs_of = getattr(recipe, "jobs", None)  # where gradient steps are tasks of a pool
     settings = settings_of(recipe.config, recipe.policy) if jobs_of is None else jobs_of.made()

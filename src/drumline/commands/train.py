@@ -33,19 +33,19 @@ def command(line: CommandLine) -> int:
             f"give METHOD and ENV before the flags, got {got}, as in: drumline train es CartPole-v1"
         )
     from drumline.commands.foreign_code import importable_cwd
-    from drumline.recipes.methods import find_method, resolved
+    from drumline.recipes.methods import find_method
 
     importable_cwd()
     name, env = [*names, "ENV"][:2]
     method = find_method(name)
-    config = method.config(env=env, **method.preset(env))
+    config = method.made(env)
     parts = {"config": config, "layout": method.layout(), "output": Output()}
     chosen = line.flags(" ".join(names), parts)
     config, output = chosen["config"], chosen["output"]
     if config.env != env:
         raise WrongUse(f"--env {config.env} contradicts {env}, whose preset this is: give one ENV")
     if output.print_config:
-        print(json.dumps(dataclasses.asdict(resolved(config)), indent=2))
+        print(json.dumps(dataclasses.asdict(method.resolved(config)), indent=2))
         return 0
     from drumline.commands.closing import display_for, say_finished
     from drumline.commands.run import train

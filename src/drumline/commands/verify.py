@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from drumline.commands.command_line import CommandLine, WrongUse
 
 if TYPE_CHECKING:
-    from drumline.recipes.layout import Layout
     from drumline.runs.fingerprints import Difference
     from drumline.runs.folder import RunFolder
+    from drumline.training.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def layout_for(
     folder: "RunFolder", workers: int, pool: Literal["process", "inline"] = "process"
 ) -> "Layout":
     """Return the layout of a repetition, with at most one executor per environment."""
-    from drumline.recipes.layout import ExecutorLayout
     from drumline.recipes.methods import find_method
+    from drumline.training.layout import ExecutorLayout
 
     kind = find_method(folder.document["method"]).layout
     if issubclass(kind, ExecutorLayout):
@@ -74,12 +74,12 @@ def verify_again(
 ) -> "tuple[int, Difference | None]":
     """Train the first updates again on `layout`; return their number and the first difference."""
     from drumline.commands.run import Run, resume, train
-    from drumline.recipes.document import NO_PROMISE
-    from drumline.recipes.machine import differences
-    from drumline.recipes.stopped import Stopped
+    from drumline.commands.run_document import NO_PROMISE
     from drumline.runs.fingerprints import Chain, first_difference, read_chain
     from drumline.runs.folder import RunError
     from drumline.runs.horizons import horizons_of
+    from drumline.runs.machine import differences
+    from drumline.training.stopped import Stopped
 
     run = Run(folder)
     logged = _event_log(run.config, folder)
@@ -143,7 +143,7 @@ def verify_two(left: "RunFolder", right: "RunFolder") -> "Difference | None":
 
 
 def _refuse_no_promise(folder: "RunFolder") -> None:
-    from drumline.recipes.document import NO_PROMISE
+    from drumline.commands.run_document import NO_PROMISE
     from drumline.runs.folder import RunError
 
     promise = str(folder.document["promise"])

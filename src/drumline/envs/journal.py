@@ -103,20 +103,15 @@ class Journal:
     def load(self, state: State) -> None:
         """Load a state; ValueError, without a change, for an incomplete one."""
         words = self._words()
-        for name, own in words.items():
-            if name not in state.tensors or state.tensors[name].shape != own.shape:
-                raise ValueError(f"the state has no tensor {name!r} of shape {list(own.shape)}")
-        try:
-            first = int(state.counters["journal_first_interval"])
-            count = int(state.counters["journal_intervals"])
-            rows = [state.tensors[f"journal_{name}"] for name in ("actions", "ended") if count]
-        except KeyError as missing:
-            raise ValueError(f"the state has no {missing}") from None
+        saved = {name: state.tensor(name, like=own) for name, own in words.items()}
+        first = int(state.counter("journal_first_interval"))
+        count = int(state.counter("journal_intervals"))
+        rows = [state.tensor(f"journal_{name}") for name in ("actions", "ended") if count]
         lengths = [len(array) for array in rows] or [0, 0]
         if lengths != [count * self._alpha] * 2:
             raise ValueError(f"the journal has {lengths} rows for {count} × {self._alpha} steps")
         for name, own in words.items():
-            own[:] = state.tensors[name]
+            own[:] = saved[name]
         self._first_interval = first
         self._blocks.clear()
         for k in range(count):

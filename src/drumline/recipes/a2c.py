@@ -1,61 +1,21 @@
 """A2C in lock-step, HTS-RL's other synchronous rival."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from drumline.recipes.actor_critic_config import SynchronousConfig, UnrollConfig
-from drumline.recipes.actor_critic_presets import (
-    ATARI_IDS,
-    CONTROL_IDS,
-    FOOTBALL,
-    FOOTBALL_IDS,
-    NORMALIZED,
-)
-from drumline.recipes.layout import LockstepLayout
+from drumline.envs.make import Engine
+from drumline.recipes.actor_critic import packages_with_network, with_inference_rows
+from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBALL_IDS
 from drumline.recipes.lockstep import lockstep_recipe
-from drumline.recipes.refused_values import refuse_negative
-from drumline.recipes.rotation import RotationRecipe
-
-METHOD = "a2c"
-
-
-@dataclass(frozen=True)
-class A2C(UnrollConfig, SynchronousConfig):
-    """A2C in lock-step (Mnih et al. 2016). Every field is an argument of the result."""
-
-    learner: ClassVar[str] = "a2c"
-    correction_used: ClassVar[str] = "none"
-
-    alpha: int = 5
-    """Steps of each environment between two updates."""
-    unroll: int = 5
-    """Steps of an n-step return; 0: generalized advantage estimation."""
-    optimizer: Literal["adam", "rmsprop"] = "rmsprop"
-    """Adam, or RMSProp without momentum."""
-    learning_rate: float = 7e-4
-    """Step size of the optimiser at the start."""
-    entropy_coefficient: float = 0.01
-    """Weight of the entropy bonus at the start."""
-    evaluate_every: int = 1000
-    """Updates between evaluations; 0: only at the end."""
-
-    def __post_init__(self) -> None:
-        refuse_negative(self, "unroll")
-        SynchronousConfig.__post_init__(self)
-
-
-def preset(env_id: str) -> dict[str, Any]:
-    """Return the fields in which the preset of (a2c, env_id) differs from the defaults."""
-    return dict(PRESETS.get(env_id, {}))
-
-
-def build(config: A2C, layout: LockstepLayout) -> RotationRecipe:
-    """Put the parts together."""
-    return lockstep_recipe(METHOD, config, layout)
-
+from drumline.recipes.method import Presets
+from drumline.recipes.refused_values import refuse_negative, refuse_unusable_rollouts
+from drumline.training.layout import Layout, LockstepLayout
+from drumline.training.rotation_run import RotationRecipe
 
 _CONTROL = {
-    **NORMALIZED,
+    # Control tasks: what comes in is brought to scale.
+    "normalize_observations": True,
+    "scale_rewards": True,
     "alpha": 8,
     "unroll": 0,
     "gae_lambda": 0.9,
@@ -75,25 +35,131 @@ _ATARI = {
 }
 _FOOTBALL = {
     **_ATARI,
-    **FOOTBALL,
+    # The paper trained with checkpoints; it reports scores, as every evaluation here does.
+    "reward": "scoring-checkpoints",
+    "clip_rewards": False,
+    "evaluate_episodes": 10,
     "network": "football-cnn",
     "total_steps": 5_000_000,
     "discount": 0.993,
     "renew_intervals": 12_800,  # an EnvPool game of football is never freed: 44 MB each
 }
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {
-        "total_steps": 500_000,
-        "num_envs": 8,
-        "unroll": 0,
-        "optimizer": "adam",
-        "learning_rate": 1e-3,
-        "entropy_coefficient": 0.0,
-        "renew_intervals": 800,
-        "evaluate_every": 0,
-    },
-    **dict.fromkeys(CONTROL_IDS, _CONTROL),
-    **dict.fromkeys(ATARI_IDS, _ATARI),
-    **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
-}
+
+@dataclass(frozen=True)
+class A2C:
+    """A2C in lock-step (Mnih et al. 2016). Every field is an argument of the result."""
+
+    learner: ClassVar[str] = "a2c"
+    correction_used: ClassVar[str] = "none"
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
+    total_steps: int = 1_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: EnvPool if it has the id, else Gymnasium."""
+    num_envs: int = 16
+    """Environments that run side by side."""
+    alpha: int = 5
+    """Steps of each environment between two updates."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the network's forward and backward passes."""
+    learners: int = 1
+    """Shards of the environments whose gradients are computed apart and added in order."""
+    learner_threads: int = 1
+    """Threads of the learner: microbatches at once; of `ppo` and `a2c` in one process also of their
+    forward passes when acting."""
+    reward: Literal["scoring", "scoring-checkpoints"] = "scoring"
+    """Football: pay for goals alone, or for the way to the goal too. Others pay what they pay."""
+    network: str = "mlp"
+    """mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Sizes of the tanh layers of mlp."""
+    optimizer: Literal["adam", "rmsprop"] = "rmsprop"
+    """Adam, or RMSProp without momentum."""
+    learning_rate: float = 7e-4
+    """Step size of the optimiser at the start."""
+    anneal: bool = True
+    """Let the learning rate fall linearly to 0 over the run."""
+    discount: float = 0.99
+    """γ."""
+    value_coefficient: float = 0.5
+    """Weight of the value loss."""
+    entropy_coefficient: float = 0.01
+    """Weight of the entropy bonus at the start."""
+    final_entropy_coefficient: float | None = None
+    """Weight that the entropy bonus goes to linearly over the run; left out: it stays."""
+    max_gradient_norm: float = 0.5
+    """Every gradient is scaled down to this norm."""
+    normalize_observations: bool = False
+    """Normalise observations by the running moments that travel with each version."""
+    scale_rewards: bool = False
+    """Divide rewards by the running std of discounted returns."""
+    clip_rewards: bool = False
+    """Learn from the sign of rewards, as is usual for Atari."""
+    inference_rows: int = -1
+    """Rows of every forward pass when acting, 0 for any number: a self-check finds (-1) how many
+    keep a row's bits, and a run goes on only where it finds the same."""
+    renew_intervals: int = 0
+    """EnvPool only: make every environment anew before each interval that this divides."""
+    truncations_per_interval: int = 0
+    """How many time limits one environment may meet in one interval; 0: as many as fit in 16 MB,
+    at least 4."""
+    step_time: str = ""
+    """Make environments slow by a law, as in exponential:5ms."""
+    evaluate_every: int = 1000
+    """Updates between evaluations; 0: only at the end."""
+    evaluate_episodes: int = 20
+    """Episodes of each evaluation."""
+    gae_lambda: float = 0.95
+    """λ of generalized advantage estimation."""
+    promise: bool = True
+    """Repeat the first interval of the first environment and stop if its bits differ."""
+    unroll: int = 5
+    """Steps of an n-step return; 0: generalized advantage estimation."""
+
+    LAYOUT: ClassVar[type[Layout]] = LockstepLayout
+    ENGINE: ClassVar[Engine] = "envpool"
+    PRESETS: ClassVar[Presets] = {
+        "CartPole-v1": {
+            "total_steps": 500_000,
+            "num_envs": 8,
+            "unroll": 0,
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "entropy_coefficient": 0.0,
+            "renew_intervals": 800,
+            "evaluate_every": 0,
+        },
+        **dict.fromkeys(CONTROL_IDS, _CONTROL),
+        **dict.fromkeys(ATARI_IDS, _ATARI),
+        **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
+    }
+
+    def __post_init__(self) -> None:
+        refuse_negative(self, "unroll")
+        refuse_unusable_rollouts(self)
+
+    @property
+    def steps_per_update(self) -> int:
+        """Return how many env steps one update is made from."""
+        return self.num_envs * self.alpha
+
+    @property
+    def intervals(self) -> int:
+        """Return how many updates reach `total_steps`."""
+        return -(-self.total_steps // self.steps_per_update)
+
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that compute in a run."""
+        return packages_with_network(self)
+
+    def resolved(self) -> Self:
+        """Return the config with the rows that keep the bits of the driver's forward pass."""
+        return with_inference_rows(self, self.learner_threads)
+
+    def build(self, layout: LockstepLayout) -> RotationRecipe:
+        """Put the parts together."""
+        return lockstep_recipe(self, layout)

@@ -1,7 +1,8 @@
-"""What every actor-critic method is put together from: environments, network, storages."""
+"""Parts that every actor-critic recipe is put together from: environments, network, learner."""
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,47 +11,34 @@ from drumline import seeding
 from drumline.buffers.rollout import RolloutShape
 from drumline.envs.lanes import LanesSpec
 from drumline.envs.make import EnvironmentSpec, resolve_engine
-from drumline.envs.packages import environment_packages, top_package
+from drumline.envs.packages import top_package
 from drumline.envs.timing import parse_step_time
 from drumline.policies.actions import ActionHead, head_for
-from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
-from drumline.recipes.actor_critic_config import ActorCriticConfig
+from drumline.protocols import Learner
+from drumline.recipes.families import ActorCritic, Rollouts
+from drumline.recipes.method import torch_packages
+from drumline.training.actor_critic_parts import ActorCriticParts
 
 
-@dataclasses.dataclass(frozen=True)
-class ActorCriticParts:
-    """What follows from a config alone."""
-
-    config: Any
-    lanes: LanesSpec
-    renewed: bool
-    """Whether the engine needs renewals to be restored exactly."""
-    shape: RolloutShape
-    network: NetworkSpec
-    policy_head: Head | None
-    starts: tuple[int, ...]
-
-    def inference(self) -> InferenceSpec:
-        """Return how whoever acts makes its forward pass."""
-        rows = max(0, self.config.inference_rows)  # not resolved: MLPs keep their bits in any batch
-        return InferenceSpec(self.network, self.config.precision, rows)
-
-    def policy(self, parameter_count: int) -> ActorCriticSpec:
-        """Return what a policy file says about the policy."""
-        return ActorCriticSpec(self.network, self.policy_head, parameter_count, self.starts)
-
-
-def packages(config: ActorCriticConfig) -> tuple[str, ...]:
+def packages_with_network(config: ActorCritic) -> tuple[str, ...]:
     """Return the packages that compute in a run: the learner is always torch's."""
-    engine = resolve_engine(config.env, config.engine, prefer="envpool")
     module = (top_package(config.network),) if ":" in config.network else ()
-    return (*environment_packages(config.env, engine), "torch", *module)
+    return (*torch_packages(config, "envpool"), *module)
 
 
-def resolve(config: Any, acting_threads: int = 1) -> Any:
+def make_learner(
+    parts: ActorCriticParts, pause: Callable[[], None], acting_threads: int
+) -> Learner:
+    """Return the learner of a method's parts; between updates torch has `acting_threads`."""
+    from drumline.recipes import learners  # imports torch: not at start-up
+
+    return learners.make_learner(parts, pause=pause, acting_threads=acting_threads)
+
+
+def with_inference_rows(config: Rollouts, acting_threads: int = 1) -> Rollouts:
     """Return the config with the rows that keep the bits of the forward pass, or refuse it."""
     import torch
 
@@ -80,7 +68,7 @@ def resolve(config: Any, acting_threads: int = 1) -> Any:
     return dataclasses.replace(config, inference_rows=rows)
 
 
-def parts_of(config: ActorCriticConfig) -> ActorCriticParts:
+def parts_of(config: ActorCritic) -> ActorCriticParts:
     """Make one environment to learn its spaces, and describe what fits them."""
     engine = resolve_engine(config.env, config.engine, prefer="envpool")
     environment = EnvironmentSpec(config.env, engine)

@@ -3,43 +3,108 @@
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from drumline.algorithms.actor_choice import ActorChoice
 from drumline.algorithms.async_es import AsyncES
-from drumline.envs.make import resolve_engine
-from drumline.envs.packages import environment_packages
+from drumline.algorithms.candidate_generations import CandidateStrategy
+from drumline.algorithms.first_critics import first_critics
 from drumline.functional.population_control import controlled_probability, fixed_probability
-from drumline.recipes.aes_population import AESPopulation, PopulationPlan
-from drumline.recipes.layout import SteadyLayout
-from drumline.recipes.population_config import CLOCKS, ClockConfig, RefiningConfig
-from drumline.recipes.published_learner import first_critics
+from drumline.populations.aes import AESPopulation, PopulationPlan
+from drumline.recipes.method import Presets, torch_packages
 from drumline.recipes.refining import refining_parts
 from drumline.recipes.refused_values import (
     refuse_negative,
     refuse_nonpositive,
     refuse_outside_unit,
     refuse_unfinite,
+    refuse_unusable_replay,
+    refuse_unusable_training,
 )
-from drumline.recipes.steady import SteadyRecipe
 from drumline.recipes.strategies import ASYNC_ES, StrategyNumbers, make_strategy
 from drumline.recipes.update_rules import RuleNumbers, make_update_rules
+from drumline.recipes.virtual_clock import (
+    no_promise_by_clock,
+    refuse_unusable_clock,
+    virtual_costs,
+    with_whole_path,
+)
+from drumline.training.layout import Layout, SteadyLayout
+from drumline.training.steady_run import SteadyRecipe
 
-METHOD = "aes"
-ONE_PLUS_ONE = "one-plus-one"
-ACEM_RL = "acem-rl"
+_SMALL = {
+    "warmup_steps": 1_000,
+    "total_steps": 50_000,
+    "replay_size": 50_000,
+    "hidden": (64, 64),
+    "evaluate_every": 10,
+}
 
 
 @dataclass(frozen=True)
-class AES(ClockConfig, RefiningConfig):
+class AES:
     """AES-RL (Lee et al. 2020). Every field is an argument of the result."""
 
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
+    total_steps: int = 1_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: Gymnasium if it has the id, else EnvPool."""
+    frame_skip: int = 1
+    """How often each action is repeated."""
+    hidden: tuple[int, ...] = (400, 300)
+    """Sizes of the hidden layers of actor (tanh) and critics (leaky ReLU)."""
+    evaluate_every: int = 20
+    """Updates between evaluations; 0: only at the end."""
+    evaluate_episodes: int = 20
+    """Episodes of each evaluation."""
+    promise: bool = True
+    """Run the first episode again and stop if its bits differ."""
     mean_evaluations: int = 5
     """Episodes of the mean beside each individual; 0: a moving average of returns instead."""
     warmup_steps: int = 10_000
     """Env steps with random actions before anything is told or learned."""
+    replay_size: int = 200_000
+    """Transitions that are kept."""
+    batch_size: int = 256
+    """Transitions per gradient step."""
+    learning_rate: float = 1e-3
+    """Step size of Adam, for actors and critics."""
+    discount: float = 0.99
+    """γ."""
+    polyak: float = 0.005
+    """Share of the critics that enters their targets at each step."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the forward and backward passes of gradient steps."""
+    target_noise: float = 0.2
+    """Std of the noise on target actions."""
+    target_noise_clip: float = 0.5
+    """Largest noise on target actions."""
+    concurrency: int = 5
+    """Logical workers: individuals that live at the same time."""
+    clock: Literal["virtual", "wall"] = "virtual"
+    """virtual: results are handled by virtual time, the same on every layout; wall: as they
+    arrive."""
+    replay_events: str = ""
+    """With --clock wall: handle results in the order of this events.jsonl of an earlier run."""
+    env_step_cost: int = 125_000
+    """Virtual nanoseconds of an env step."""
+    gradient_overhead_cost: int = 750_000
+    """Virtual nanoseconds of a gradient step besides its arithmetic."""
+    multiply_add_cost: int = 30
+    """Virtual picoseconds of each multiply-add of a gradient step."""
+    actor_step_cost: int = 0
+    """Virtual nanoseconds of an actor's gradient step; 0: by networks and batch, from the two
+    above."""
+    critic_step_cost: int = 0
+    """Virtual nanoseconds of a critics' gradient step; 0: likewise."""
+    least_env_steps: int = 1
+    """No episode is shorter (1000 for HalfCheetah): results can be handled the sooner."""
     schedule: Literal["async", "sync"] = "async"
     """async: an individual begins as soon as its logical worker is free; sync: once all of the last
     generation, one for each logical worker, have been told."""
@@ -87,9 +152,69 @@ class AES(ClockConfig, RefiningConfig):
     """No individual begins before the critic's first job has ended, nor while its steps are this
     many behind the env's; 0: nobody waits for it, as in the release."""
 
+    LAYOUT: ClassVar[type[Layout]] = SteadyLayout
+    PRESETS: ClassVar[Presets] = {
+        # r is ours, and so is b: -r, but below what a random policy gets, or `absolute` stays put.
+        "InvertedPendulum-v5": {
+            **_SMALL,
+            "fitness_range": 160.0,
+            "fitness_baseline": -160.0,
+            "env_step_cost": 90_000,
+        },
+        "Pendulum-v1": {
+            **_SMALL,
+            "fitness_range": 250.0,
+            "fitness_baseline": -2000.0,
+            "env_step_cost": 45_000,
+            "least_env_steps": 200,
+        },
+        "CartPole-v1": {
+            **_SMALL,
+            "fitness_range": 80.0,
+            "fitness_baseline": -80.0,
+            "env_step_cost": 40_000,
+        },
+        "LunarLander-v3": {
+            **_SMALL,
+            "total_steps": 200_000,
+            "fitness_range": 50.0,
+            "fitness_baseline": -500.0,
+            "env_step_cost": 80_000,
+        },
+        # r and b of the release's config files; its command-line script has r = 2000 for Hopper
+        # and 960 for Walker2d and Swimmer, and which of them is the paper's is not known.
+        "HalfCheetah-v5": {
+            "fitness_range": 2000.0,
+            "fitness_baseline": -2000.0,
+            "least_env_steps": 1000,
+        },
+        "Hopper-v5": {"fitness_range": 600.0, "fitness_baseline": -600.0},
+        "Walker2d-v5": {"fitness_range": 800.0, "fitness_baseline": -800.0},
+        "Swimmer-v5": {
+            "fitness_range": 48.0,
+            "fitness_baseline": -48.0,
+            "p_desired": 0.1,
+            "least_env_steps": 1000,
+        },
+        "Ant-v5": {
+            "fitness_range": 960.0,
+            "fitness_baseline": -960.0,
+            "env_step_cost": 400_000,
+        },
+        "Humanoid-v5": {
+            "fitness_range": 960.0,
+            "fitness_baseline": -960.0,
+            "hidden": (256, 256),
+            "learning_rate": 3e-4,
+            "env_step_cost": 550_000,
+        },
+    }
+
     def __post_init__(self) -> None:
-        RefiningConfig.__post_init__(self)
-        ClockConfig.__post_init__(self)
+        refuse_unusable_training(self)
+        refuse_unusable_replay(self)
+        refuse_unusable_clock(self)
+        refuse_negative(self, "target_noise", "target_noise_clip")
         refuse_nonpositive(self, "recent_episodes", "fixed_actor_steps", "critic_batches")
         refuse_nonpositive(self, "fitness_range", "initial_variance", "control_slope")
         refuse_nonpositive(self, "actor_steps_scale")
@@ -104,12 +229,63 @@ class AES(ClockConfig, RefiningConfig):
         """Return the sizes of the actor's hidden layers."""
         return () if self.policy == "linear" else self.hidden
 
+    @property
+    def no_promise(self) -> str:
+        """Return why this run cannot be repeated; empty if it can."""
+        return no_promise_by_clock(self)
+
     def resolved(self) -> Self:
         """Return the config with the log's whole path and the budget that a longer run keeps."""
-        config = super().resolved()
+        config = with_whole_path(self)
         if self.strategy_budget or not self.strategy.startswith("nevergrad:"):
             return config
         return replace(config, strategy_budget=max(1, self.total_steps // 100))
+
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that compute in a run."""
+        library = self.strategy.split(":")[0].removeprefix("sep-")
+        return (*torch_packages(self), *((library,) if library in ("cma", "nevergrad") else ()))
+
+    def build(self, layout: SteadyLayout) -> SteadyRecipe:
+        """Put the parts together; names become functions here and nowhere else."""
+        parts = refining_parts(self, self.actor_hidden, self.concurrency)
+        start = parts.actor.first_parameters(self.seed)
+        probability = (
+            partial(controlled_probability, desired_share=self.p_desired, slope=self.control_slope)
+            if self.rl_probability == "controlled"
+            else partial(fixed_probability, desired_share=self.p_desired)
+        )
+        plan = PopulationPlan(
+            seed=self.seed,
+            warmup_steps=self.warmup_steps,
+            mean_evaluations=self.mean_evaluations,
+            batch_size=self.batch_size,
+            critic_batches=self.critic_batches,
+            critic_lag=self.critic_lag,
+            recent_episodes=self.recent_episodes,
+            actor_steps=partial(_actor_steps, self),
+            learns_critics=self.p_desired > 0.0,
+            least_env_steps=parts.actor.least(self.least_env_steps),
+            generation=self.concurrency if self.schedule == "sync" else 0,
+        )
+        return SteadyRecipe(
+            config=self,
+            environment=parts.actor.environment,
+            policy=parts.actor.policy,
+            shape=parts.shape,
+            jobs=parts.jobs,
+            population=partial(
+                AESPopulation,
+                plan,
+                _strategy(self, start),
+                ActorChoice(probability, seed=self.seed),
+                first_critics(parts.critic_sizes, self.seed),
+            ),
+            concurrency=self.concurrency,
+            longest_episode=parts.actor.longest,
+            costs=virtual_costs(self, parts.actor.sizes, parts.critic_sizes),
+            order=self,
+        )
 
     def _refuse_rules_without_effect(self) -> None:
         if self.strategy == ASYNC_ES:
@@ -149,105 +325,13 @@ class ACEMRL(AES):
     variance_rule: str = "rank"
 
 
-_SMALL = {
-    "warmup_steps": 1_000,
-    "total_steps": 50_000,
-    "replay_size": 50_000,
-    "hidden": (64, 64),
-    "evaluate_every": 10,
-}
-
-_RULES: dict[str, dict[str, Any]] = {
-    # r is ours, and so is b: -r, but below what random policies get, or `absolute` stands still.
-    "InvertedPendulum-v5": {**_SMALL, "fitness_range": 160.0, "fitness_baseline": -160.0},
-    "Pendulum-v1": {**_SMALL, "fitness_range": 250.0, "fitness_baseline": -2000.0},
-    "CartPole-v1": {**_SMALL, "fitness_range": 80.0, "fitness_baseline": -80.0},
-    "LunarLander-v3": {
-        **_SMALL,
-        "total_steps": 200_000,
-        "fitness_range": 50.0,
-        "fitness_baseline": -500.0,
-    },
-    # r and b of the release's config files; its command-line script has r = 2000 for Hopper and
-    # 960 for Walker2d and Swimmer, and which of them is the paper's is not known.
-    "HalfCheetah-v5": {"fitness_range": 2000.0, "fitness_baseline": -2000.0},
-    "Hopper-v5": {"fitness_range": 600.0, "fitness_baseline": -600.0},
-    "Walker2d-v5": {"fitness_range": 800.0, "fitness_baseline": -800.0},
-    "Swimmer-v5": {"fitness_range": 48.0, "fitness_baseline": -48.0, "p_desired": 0.1},
-    "Ant-v5": {"fitness_range": 960.0, "fitness_baseline": -960.0},
-    "Humanoid-v5": {
-        "fitness_range": 960.0,
-        "fitness_baseline": -960.0,
-        "hidden": (256, 256),
-        "learning_rate": 3e-4,
-    },
-}
-PRESETS: dict[str, dict[str, Any]] = {env: {**_RULES[env], **CLOCKS[env]} for env in _RULES}
-
-
-def preset(env_id: str) -> dict[str, Any]:
-    """Return the fields in which the preset of (aes, env_id) differs from the defaults."""
-    return dict(PRESETS.get(env_id, {}))
-
-
-def packages(config: AES) -> tuple[str, ...]:
-    """Return the packages that compute in a run."""
-    engine = resolve_engine(config.env, config.engine)
-    library = config.strategy.split(":")[0].removeprefix("sep-")
-    searching = (library,) if library in ("cma", "nevergrad") else ()
-    return (*environment_packages(config.env, engine), "torch", *searching)
-
-
-def build(config: AES, layout: SteadyLayout) -> SteadyRecipe:
-    """Put the parts together; names become functions here and nowhere else."""
-    parts = refining_parts(config, config.concurrency)
-    start = parts.actor.first_parameters(config.seed)
-    probability = (
-        partial(controlled_probability, desired_share=config.p_desired, slope=config.control_slope)
-        if config.rl_probability == "controlled"
-        else partial(fixed_probability, desired_share=config.p_desired)
-    )
-    plan = PopulationPlan(
-        seed=config.seed,
-        warmup_steps=config.warmup_steps,
-        mean_evaluations=config.mean_evaluations,
-        batch_size=config.batch_size,
-        critic_batches=config.critic_batches,
-        critic_lag=config.critic_lag,
-        recent_episodes=config.recent_episodes,
-        actor_steps=partial(_actor_steps, config),
-        learns_critics=config.p_desired > 0.0,
-        least_env_steps=parts.actor.least(config.least_env_steps),
-        generation=config.concurrency if config.schedule == "sync" else 0,
-    )
-    names = {OnePlusOne: ONE_PLUS_ONE, ACEMRL: ACEM_RL}
-    return SteadyRecipe(
-        method=names.get(type(config), METHOD),
-        config=config,
-        environment=parts.actor.environment,
-        policy=parts.actor.policy,
-        shape=parts.shape,
-        jobs=parts.jobs,
-        population=partial(
-            AESPopulation,
-            plan,
-            _strategy(config, start),
-            ActorChoice(probability, seed=config.seed),
-            first_critics(parts.critic_sizes, config.seed),
-        ),
-        concurrency=config.concurrency,
-        longest_episode=parts.actor.longest,
-        costs=config.costs(parts.actor.sizes, parts.critic_sizes, config.batch_size),
-    )
-
-
 def _actor_steps(config: AES, recent_env_steps: int) -> int:
     if config.actor_steps == "fixed":
         return config.fixed_actor_steps
     return round(config.actor_steps_scale * recent_env_steps)
 
 
-def _strategy(config: AES, start: np.ndarray) -> Any:
+def _strategy(config: AES, start: np.ndarray) -> CandidateStrategy:
     if config.strategy != ASYNC_ES:
         numbers = StrategyNumbers(
             std=math.sqrt(config.initial_variance), budget=max(1, config.strategy_budget)

@@ -1,7 +1,7 @@
 """ARS as a recipe: V1, V2, V1-t, V2-t on the same schedule as OpenAI-ES."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -12,14 +12,13 @@ from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.search_state import decaying_std
 from drumline.functional.moments import inverse_std_unless_constant
 from drumline.policies.spec import initial_parameters
-from drumline.recipes.layout import SearchLayout
-from drumline.recipes.population import PopulationRecipe
+from drumline.recipes.method import Presets
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
 from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
 from drumline.schedules.generational import GenerationPlan
+from drumline.training.generational_run import GenerationalRecipe
+from drumline.training.layout import Layout, SearchLayout
 from drumline.workers.evaluator import EvaluatorSpec
-
-METHOD = "ars"
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,58 @@ class ARS:
     promise: bool = True
     """Run the first task again and stop if its bits differ."""
 
+    LAYOUT: ClassVar[type[Layout]] = SearchLayout
+    # Best per task in the paper (appendix A.2), as published implementations carry it on.
+    PRESETS: ClassVar[Presets] = {
+        "Swimmer-v5": {
+            "population_size": 2,
+            "normalize": False,
+            "std": 0.01,
+            "evaluate_every": 500,
+            "total_steps": 2_000_000,
+        },
+        "Hopper-v5": {
+            "population_size": 16,
+            "top_directions": 4,
+            "std": 0.025,
+            "learning_rate": 0.01,
+            "reward_shift": 1.0,
+            "total_steps": 7_000_000,
+        },
+        "HalfCheetah-v5": {
+            "population_size": 64,
+            "top_directions": 4,
+            "evaluate_every": 50,
+            "total_steps": 2_880_000,
+        },
+        "Walker2d-v5": {
+            "population_size": 80,
+            "top_directions": 30,
+            "std": 0.025,
+            "learning_rate": 0.03,
+            "reward_shift": 1.0,
+            "evaluate_every": 50,
+            "total_steps": 25_000_000,
+        },
+        "Ant-v5": {
+            "population_size": 120,
+            "top_directions": 20,
+            "std": 0.025,
+            "learning_rate": 0.015,
+            "reward_shift": 1.0,
+            "evaluate_every": 50,
+            "total_steps": 25_000_000,
+        },
+        "Humanoid-v5": {
+            "population_size": 460,
+            "top_directions": 230,
+            "std": 0.0075,
+            "reward_shift": 5.0,
+            "evaluate_every": 10,
+            "total_steps": 50_000_000,
+        },
+    }
+
     def __post_init__(self) -> None:
         if self.population_size < 2 or self.population_size % 2:
             raise ValueError(
@@ -79,101 +130,37 @@ class ARS:
                 f"got {self.top_directions}"
             )
 
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that compute in a run."""
+        return searching_packages(self, "linear")
 
-# What the paper found best per task (appendix A.2), as published implementations carry it on.
-PRESETS: dict[str, dict[str, Any]] = {
-    "Swimmer-v5": {
-        "population_size": 2,
-        "normalize": False,
-        "std": 0.01,
-        "evaluate_every": 500,
-        "total_steps": 2_000_000,
-    },
-    "Hopper-v5": {
-        "population_size": 16,
-        "top_directions": 4,
-        "std": 0.025,
-        "learning_rate": 0.01,
-        "reward_shift": 1.0,
-        "total_steps": 7_000_000,
-    },
-    "HalfCheetah-v5": {
-        "population_size": 64,
-        "top_directions": 4,
-        "evaluate_every": 50,
-        "total_steps": 2_880_000,
-    },
-    "Walker2d-v5": {
-        "population_size": 80,
-        "top_directions": 30,
-        "std": 0.025,
-        "learning_rate": 0.03,
-        "reward_shift": 1.0,
-        "evaluate_every": 50,
-        "total_steps": 25_000_000,
-    },
-    "Ant-v5": {
-        "population_size": 120,
-        "top_directions": 20,
-        "std": 0.025,
-        "learning_rate": 0.015,
-        "reward_shift": 1.0,
-        "evaluate_every": 50,
-        "total_steps": 25_000_000,
-    },
-    "Humanoid-v5": {
-        "population_size": 460,
-        "top_directions": 230,
-        "std": 0.0075,
-        "reward_shift": 5.0,
-        "evaluate_every": 10,
-        "total_steps": 50_000_000,
-    },
-}
-
-
-def preset(env_id: str) -> dict[str, Any]:
-    """Return the fields in which the preset of (ars, env_id) differs from the defaults."""
-    return dict(PRESETS.get(env_id, {}))
-
-
-def packages(config: ARS) -> tuple[str, ...]:
-    """Return the packages that compute in a run."""
-    return searching_packages(config, "linear")
-
-
-def build(config: ARS, layout: SearchLayout) -> PopulationRecipe:
-    """Put the parts together."""
-    environment, policy = environment_and_policy(config, "linear", (), bias=False, zero=True)
-    parameters = initial_parameters(policy, np.random.default_rng(0))
-    noise, shared = make_noise(config, parameters.size, layout.update_thread_count)
-    moments = ObservationMoments(policy.observation_size, inverse_std_unless_constant, 0.0)
-    strategy = Strategy(
-        parameters,
-        MirroredSampler(config.seed, noise, obs_stat_probability=float(config.normalize)),
-        decaying_std(config.std, 1.0, 0.0),
-        learning_rate=config.learning_rate,
-        top_directions=config.top_directions or None,
-        moments=moments if config.normalize else None,
-        episode_cap=parse_episode_cap(config.episode_cap),
-        update_threads=layout.update_thread_count,
-    )
-    worker = EvaluatorSpec(
-        environment=environment,
-        policy=policy,
-        noise_seed=None if shared is not None else config.seed,
-        reward_shift=config.reward_shift,
-    )
-    return PopulationRecipe(
-        method=METHOD,
-        env_id=config.env,
-        seed=config.seed,
-        total_steps=config.total_steps,
-        strategy=strategy,
-        plan=GenerationPlan(config.population_size, rehearse=config.promise),
-        worker=worker,
-        policy=policy,
-        shared=shared,
-        evaluate_every=config.evaluate_every,
-        evaluate_episodes=config.evaluate_episodes,
-    )
+    def build(self, layout: SearchLayout) -> GenerationalRecipe:
+        """Put the parts together."""
+        environment, policy = environment_and_policy(self, "linear", (), bias=False, zero=True)
+        parameters = initial_parameters(policy, np.random.default_rng(0))
+        noise, shared = make_noise(self, parameters.size, layout.update_thread_count)
+        moments = ObservationMoments(policy.observation_size, inverse_std_unless_constant, 0.0)
+        strategy = Strategy(
+            parameters,
+            MirroredSampler(self.seed, noise, obs_stat_probability=float(self.normalize)),
+            decaying_std(self.std, 1.0, 0.0),
+            learning_rate=self.learning_rate,
+            top_directions=self.top_directions or None,
+            moments=moments if self.normalize else None,
+            episode_cap=parse_episode_cap(self.episode_cap),
+            update_threads=layout.update_thread_count,
+        )
+        worker = EvaluatorSpec(
+            environment=environment,
+            policy=policy,
+            noise_seed=None if shared is not None else self.seed,
+            reward_shift=self.reward_shift,
+        )
+        return GenerationalRecipe(
+            config=self,
+            strategy=strategy,
+            plan=GenerationPlan(self.population_size, rehearse=self.promise),
+            worker=worker,
+            policy=policy,
+            shared=shared,
+        )

@@ -1,29 +1,48 @@
 """CEM as a recipe: CEM-RL's search without its gradient steps."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from drumline.algorithms.candidate_generations import CandidateGenerations
+from drumline.algorithms.candidate_generations import POPULATION, CandidateGenerations
 from drumline.algorithms.cem import CEM as Strategy
 from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages
-from drumline.recipes.layout import Layout
+from drumline.recipes.families import CrossEntropy
 from drumline.recipes.learned_actor import learned_actor
-from drumline.recipes.population import PopulationRecipe
-from drumline.recipes.population_config import TrainingConfig
-from drumline.recipes.refused_values import refuse_nonpositive, refuse_outside_unit
+from drumline.recipes.method import Presets
+from drumline.recipes.refused_values import refuse_unusable_distribution, refuse_unusable_training
 from drumline.schedules.generational import GenerationPlan
+from drumline.training.generational_run import GenerationalRecipe
+from drumline.training.layout import Layout
 from drumline.workers.evaluator import EvaluatorSpec
 
-METHOD = "cem"
+_SMALL = {"hidden": (64, 64), "initial_variance": 1e-2, "damp": 1e-2}
 
 
 @dataclass(frozen=True)
-class SearchConfig:
-    """The distribution of the cross-entropy method."""
+class CEM:
+    """The cross-entropy method of CEM-RL (Pourchot & Sigaud 2019), without gradient steps."""
 
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
+    total_steps: int = 1_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: Gymnasium if it has the id, else EnvPool."""
+    frame_skip: int = 1
+    """How often each action is repeated."""
+    hidden: tuple[int, ...] = (400, 300)
+    """Sizes of the actor's hidden layers."""
+    evaluate_every: int = 50
+    """Updates between evaluations of the mean; 0: only at the end."""
+    evaluate_episodes: int = 10
+    """Episodes of each evaluation."""
+    promise: bool = True
+    """Run the first episode again and stop if its bits differ."""
     population_size: int = 10
     """Individuals, and episodes, per generation."""
     elites: int = 5
@@ -40,87 +59,45 @@ class SearchConfig:
     """Whether members i and i + N/2 have opposite noise."""
     divide_by_elites: bool = True
     """Whether the variance is divided by K once more, as in CEM-RL's code."""
-
-    def __post_init__(self) -> None:
-        if self.population_size < 2:
-            raise ValueError(f"--population-size must be 2 or more, got {self.population_size}")
-        if self.antithetic and self.population_size % 2:
-            raise ValueError(
-                f"--population-size must be even with --antithetic, got {self.population_size}"
-            )
-        if not 1 <= self.elites <= self.population_size:
-            raise ValueError(
-                f"--elites must be 1 to --population-size {self.population_size}, got {self.elites}"
-            )
-        refuse_nonpositive(self, "initial_variance", "damp", "damp_limit")
-        if self.damp_limit > self.damp:
-            raise ValueError(
-                f"--damp-limit must be at most --damp {self.damp}, got {self.damp_limit}"
-            )
-        refuse_outside_unit(self, "damp_decay")
-
-
-@dataclass(frozen=True)
-class CEM(SearchConfig, TrainingConfig):
-    """The cross-entropy method of CEM-RL (Pourchot & Sigaud 2019), without gradient steps."""
-
-    hidden: tuple[int, ...] = (400, 300)
-    """Sizes of the actor's hidden layers."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Of the actor's hidden layers."""
-    evaluate_every: int = 50
-    """Updates between evaluations of the mean; 0: only at the end."""
-    evaluate_episodes: int = 10
-    """Episodes of each evaluation."""
+
+    PRESETS: ClassVar[Presets] = {
+        "CartPole-v1": {**_SMALL, "total_steps": 100_000},
+        "Pendulum-v1": {**_SMALL, "total_steps": 200_000},
+        "InvertedPendulum-v5": {**_SMALL, "total_steps": 200_000},
+        "HalfCheetah-v5": {},
+        "Hopper-v5": {},
+        "Walker2d-v5": {},
+        "Swimmer-v5": {},
+        "Ant-v5": {},
+        "Humanoid-v5": {"hidden": (256, 256)},
+    }
 
     def __post_init__(self) -> None:
-        TrainingConfig.__post_init__(self)
-        SearchConfig.__post_init__(self)
+        refuse_unusable_training(self)
+        refuse_unusable_distribution(self)
+
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that compute in a run."""
+        return environment_packages(self.env, resolve_engine(self.env, self.engine))
+
+    def build(self, layout: Layout) -> GenerationalRecipe:
+        """Put the parts together."""
+        actor = learned_actor(self, self.activation)
+        return GenerationalRecipe(
+            config=self,
+            strategy=CandidateGenerations(
+                search(self, actor.first_parameters(self.seed)), self.population_size, self.seed
+            ),
+            plan=GenerationPlan(self.population_size, rehearse=self.promise),
+            worker=EvaluatorSpec(actor.environment, actor.policy, noise_seed=self.seed),
+            policy=actor.policy,
+            not_policy=(POPULATION,),
+        )
 
 
-MUJOCO = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Swimmer-v5", "Ant-v5", "Humanoid-v5")
-_SMALL = {"hidden": (64, 64), "initial_variance": 1e-2, "damp": 1e-2}
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {**_SMALL, "total_steps": 100_000},
-    "Pendulum-v1": {**_SMALL, "total_steps": 200_000},
-    "InvertedPendulum-v5": {**_SMALL, "total_steps": 200_000},
-    **{env: {} for env in MUJOCO},
-    "Humanoid-v5": {"hidden": (256, 256)},
-}
-
-
-def preset(env_id: str) -> dict[str, Any]:
-    """Return the fields in which the preset of (cem, env_id) differs from the defaults."""
-    return dict(PRESETS.get(env_id, {}))
-
-
-def packages(config: CEM) -> tuple[str, ...]:
-    """Return the packages that compute in a run."""
-    return environment_packages(config.env, resolve_engine(config.env, config.engine))
-
-
-def build(config: CEM, layout: Layout) -> PopulationRecipe:
-    """Put the parts together."""
-    actor = learned_actor(config, config.activation)
-    return PopulationRecipe(
-        method=METHOD,
-        env_id=config.env,
-        seed=config.seed,
-        total_steps=config.total_steps,
-        strategy=CandidateGenerations(
-            search(config, actor.first_parameters(config.seed)), config.population_size, config.seed
-        ),
-        plan=GenerationPlan(config.population_size, rehearse=config.promise),
-        worker=EvaluatorSpec(actor.environment, actor.policy, noise_seed=config.seed),
-        policy=actor.policy,
-        shared=None,
-        evaluate_every=config.evaluate_every,
-        evaluate_episodes=config.evaluate_episodes,
-    )
-
-
-def search(config: Any, mean: np.ndarray) -> Strategy:
+def search(config: CrossEntropy, mean: np.ndarray) -> Strategy:
     """Return CEM around a first actor."""
     return Strategy(
         mean,

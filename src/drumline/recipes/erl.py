@@ -2,43 +2,70 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from drumline import seeding
 from drumline.algorithms.ga import GA
-from drumline.envs.make import EnvironmentProblem, resolve_engine
-from drumline.envs.packages import environment_packages
+from drumline.envs.make import EnvironmentProblem
 from drumline.functional.genetics import Breeding, Mutation, layer_tensors
 from drumline.policies.mlp import uniform_vector
-from drumline.recipes.erl_population import ERLPlan, ERLPopulation
-from drumline.recipes.layout import Layout
+from drumline.populations.erl import ERLPlan, ERLPopulation
 from drumline.recipes.learned_actor import learned_actor
-from drumline.recipes.population_config import OffPolicyConfig
+from drumline.recipes.method import Presets
 from drumline.recipes.refining import replay_shape, scaled_steps
-from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
-from drumline.recipes.steady import SteadyRecipe
+from drumline.recipes.refused_values import (
+    refuse_empty_layers,
+    refuse_negative,
+    refuse_nonpositive,
+    refuse_outside_unit,
+    refuse_unusable_replay,
+    refuse_unusable_training,
+)
 from drumline.recipes.td3_jobs import TD3JobsSpec
+from drumline.training.layout import Layout
+from drumline.training.steady_run import SteadyRecipe
 from drumline.types import State
 
-METHOD = "erl"
 _LAST_LAYER = np.float32(0.1)
 """What the RL actor's and the critic's last layers are scaled by at first, as in ERL's code."""
 
 
+_SMALL = {
+    "total_steps": 50_000,
+    "replay_size": 50_000,
+    "hidden": (64, 64),
+    "critic_hidden": (64, 64),
+    "learning_rate": 1e-3,
+    "critic_learning_rate": 1e-3,
+    "polyak": 0.005,
+    "sync_every": 1,
+}
+
+
 @dataclass(frozen=True)
-class ERL(OffPolicyConfig):
+class ERL:
     """ERL (Khadka & Tumer 2018): a genetic algorithm that a DDPG actor joins."""
 
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
     total_steps: int = 2_000_000
     """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: Gymnasium if it has the id, else EnvPool."""
+    frame_skip: int = 1
+    """How often each action is repeated."""
     hidden: tuple[int, ...] = (128, 128)
     """Sizes of the actors' hidden layers (tanh)."""
     evaluate_every: int = 10
     """Updates (generations) between evaluations of the champion; 0: only at the end."""
     evaluate_episodes: int = 10
     """Episodes of each evaluation."""
+    promise: bool = True
+    """Run the first episode again and stop if its bits differ."""
     mean_evaluations: int = 0
     """Episodes of the champion at the end of each generation, which nothing learns from; 0: none
     (5 in ERL's code)."""
@@ -50,8 +77,12 @@ class ERL(OffPolicyConfig):
     """Transitions per gradient step."""
     learning_rate: float = 5e-5
     """Step size of Adam, for the RL actor."""
+    discount: float = 0.99
+    """γ."""
     polyak: float = 1e-3
     """Share of actor and critic that enters their targets at each step."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the forward and backward passes of gradient steps."""
     population_size: int = 10
     """Members, without the RL actor."""
     episodes_per_member: int = 1
@@ -79,8 +110,25 @@ class ERL(OffPolicyConfig):
     noise_scale: float = 0.3
     """What the noise is multiplied by, in units of half the action range."""
 
+    PRESETS: ClassVar[Presets] = {
+        "Pendulum-v1": _SMALL,
+        "InvertedPendulum-v5": _SMALL,
+        "Hopper-v5": {
+            "total_steps": 4_000_000,
+            "episodes_per_member": 5,
+            "elite_fraction": 0.3,
+            "sync_every": 1,
+        },
+        "Walker2d-v5": {"total_steps": 8_000_000, "episodes_per_member": 3, "elite_fraction": 0.2},
+        "Ant-v5": {"total_steps": 6_000_000, "elite_fraction": 0.3, "sync_every": 1},
+        "HalfCheetah-v5": {},
+        "Swimmer-v5": {},
+        "Humanoid-v5": {},
+    }
+
     def __post_init__(self) -> None:
-        super().__post_init__()
+        refuse_unusable_training(self)
+        refuse_unusable_replay(self)
         refuse_nonpositive(self, "episodes_per_member", "tournament_size", "sync_every")
         refuse_nonpositive(self, "gradient_steps_scale", "critic_learning_rate")
         refuse_negative(self, "mutation_strength", "noise_std", "noise_scale")
@@ -91,108 +139,67 @@ class ERL(OffPolicyConfig):
         if elites >= self.population_size:
             raise ValueError(
                 f"--elite-fraction {self.elite_fraction} of --population-size "
-                f"{self.population_size} leaves nobody but elites"
+                f"{self.population_size} leaves no member but elites"
             )
-        if not self.critic_hidden or min(self.critic_hidden) < 1:
-            raise ValueError(f"--critic-hidden needs layers of 1 or more, got {self.critic_hidden}")
+        refuse_empty_layers(self, "critic_hidden")
 
-
-_SMALL = {
-    "total_steps": 50_000,
-    "replay_size": 50_000,
-    "hidden": (64, 64),
-    "critic_hidden": (64, 64),
-    "learning_rate": 1e-3,
-    "critic_learning_rate": 1e-3,
-    "polyak": 0.005,
-    "sync_every": 1,
-}
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "Pendulum-v1": _SMALL,
-    "InvertedPendulum-v5": _SMALL,
-    "Hopper-v5": {
-        "total_steps": 4_000_000,
-        "episodes_per_member": 5,
-        "elite_fraction": 0.3,
-        "sync_every": 1,
-    },
-    "Walker2d-v5": {"total_steps": 8_000_000, "episodes_per_member": 3, "elite_fraction": 0.2},
-    "Ant-v5": {"total_steps": 6_000_000, "elite_fraction": 0.3, "sync_every": 1},
-    "HalfCheetah-v5": {},
-    "Swimmer-v5": {},
-    "Humanoid-v5": {},
-}
-
-
-def preset(env_id: str) -> dict[str, Any]:
-    """Return the fields in which the preset of (erl, env_id) differs from the defaults."""
-    return dict(PRESETS.get(env_id, {}))
-
-
-def packages(config: ERL) -> tuple[str, ...]:
-    """Return the packages that compute in a run."""
-    return (*environment_packages(config.env, resolve_engine(config.env, config.engine)), "torch")
-
-
-def build(config: ERL, layout: Layout) -> SteadyRecipe:
-    """Put the parts together."""
-    actor = learned_actor(config)
-    head, size = actor.policy.head, actor.policy.observation_size
-    if head.kind == "discrete":
-        raise EnvironmentProblem(
-            f"{config.env} has {head.choices} discrete actions, and erl's noise is for continuous "
-            f"ones: try drumline train aes {config.env}, or cem-rl"
+    def build(self, layout: Layout) -> SteadyRecipe:
+        """Put the parts together."""
+        actor = learned_actor(self)
+        head, size = actor.policy.head, actor.policy.observation_size
+        if head.kind == "discrete":
+            raise EnvironmentProblem(
+                f"{self.env} has {head.choices} discrete actions, and erl's noise is for "
+                f"continuous ones: try drumline train aes {self.env}, or cem-rl"
+            )
+        episodes = self.population_size * self.episodes_per_member + 1
+        shape = replay_shape(self, actor, episodes, most_transitions=self.total_steps)
+        settings = {
+            "observation_size": size,
+            "head": head,
+            "actor_hidden": self.hidden,
+            "critic_hidden": self.critic_hidden,
+            "actor_activation": "tanh",
+            "critic_activation": "relu",
+            "critics": 1,
+            "batch_size": self.batch_size,
+            "discount": self.discount,
+            "polyak": self.polyak,
+            "actor_learning_rate": self.learning_rate,
+            "critic_learning_rate": self.critic_learning_rate,
+            "target_noise": 0.0,
+            "policy_delay": 1,
+            "precision": self.precision,
+        }
+        plan = ERLPlan(
+            seed=self.seed,
+            population_size=self.population_size,
+            episodes_per_member=self.episodes_per_member,
+            sync_every=self.sync_every,
+            warmup_steps=self.warmup_steps,
+            least_transitions=5 * self.batch_size,
+            gradient_steps=partial(scaled_steps, self.gradient_steps_scale),
+            mean_evaluations=self.mean_evaluations,
+            noise=(self.noise_theta, self.noise_std, self.noise_scale),
         )
-    episodes = config.population_size * config.episodes_per_member + 1
-    shape = replay_shape(config, actor, episodes, most_transitions=config.total_steps)
-    settings = {
-        "observation_size": size,
-        "head": head,
-        "actor_hidden": config.hidden,
-        "critic_hidden": config.critic_hidden,
-        "actor_activation": "tanh",
-        "critic_activation": "relu",
-        "critics": 1,
-        "batch_size": config.batch_size,
-        "discount": config.discount,
-        "polyak": config.polyak,
-        "actor_learning_rate": config.learning_rate,
-        "critic_learning_rate": config.critic_learning_rate,
-        "target_noise": 0.0,
-        "policy_delay": 1,
-        "precision": config.precision,
-    }
-    plan = ERLPlan(
-        seed=config.seed,
-        population_size=config.population_size,
-        episodes_per_member=config.episodes_per_member,
-        sync_every=config.sync_every,
-        warmup_steps=config.warmup_steps,
-        least_transitions=5 * config.batch_size,
-        gradient_steps=partial(scaled_steps, config.gradient_steps_scale),
-        mean_evaluations=config.mean_evaluations,
-        noise=(config.noise_theta, config.noise_std, config.noise_scale),
-    )
-    critic_sizes = (size + head.action_size, *config.critic_hidden, 1)
-    population = partial(
-        ERLPopulation,
-        plan,
-        genetic_algorithm(config, actor.sizes),
-        first_learner(actor.sizes, critic_sizes, config.seed),
-    )
-    return SteadyRecipe(
-        method=METHOD,
-        config=config,
-        environment=actor.environment,
-        policy=actor.policy,
-        shape=shape,
-        jobs=TD3JobsSpec(settings, shape),
-        population=population,
-        concurrency=config.population_size + 1,
-        longest_episode=actor.longest,
-        costs=None,
-    )
+        critic_sizes = (size + head.action_size, *self.critic_hidden, 1)
+        population = partial(
+            ERLPopulation,
+            plan,
+            genetic_algorithm(self, actor.sizes),
+            first_learner(actor.sizes, critic_sizes, self.seed),
+        )
+        return SteadyRecipe(
+            config=self,
+            environment=actor.environment,
+            policy=actor.policy,
+            shape=shape,
+            jobs=TD3JobsSpec(settings, shape),
+            population=population,
+            concurrency=self.population_size + 1,
+            longest_episode=actor.longest,
+            costs=None,
+        )
 
 
 def genetic_algorithm(config: ERL, sizes: tuple[int, ...]) -> GA:

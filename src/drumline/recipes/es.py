@@ -1,7 +1,7 @@
 """OpenAI-ES as a recipe: its config, its presets, and the parts that it puts together."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from drumline import seeding
 from drumline.algorithms.episode_cap import parse_episode_cap
@@ -12,14 +12,31 @@ from drumline.algorithms.optimizers import SGD, Adam, Optimizer
 from drumline.algorithms.search_state import decaying_std
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.policies.spec import initial_parameters
-from drumline.recipes.layout import SearchLayout
-from drumline.recipes.population import PopulationRecipe
+from drumline.recipes.method import Presets
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
 from drumline.schedules.generational import GenerationPlan
+from drumline.training.generational_run import GenerationalRecipe
+from drumline.training.layout import Layout, SearchLayout
 from drumline.workers.evaluator import EvaluatorSpec
 
-METHOD = "es"
+_TINY = {
+    "std": 0.1,
+    "learning_rate": 0.03,
+    "weight_decay": 0.0,
+    "obs_stat_probability": 1.0,
+    "hidden": (16, 16),
+    "evaluate_every": 250,
+}
+
+_CONTROL = {"std": 0.05, "learning_rate": 0.02, "obs_stat_probability": 0.2}
+
+_SHAPINGS: dict[str, Shaping] = {
+    "centered-rank": centered_ranks,
+    "sign-rank": centered_ranks,
+    "z-score": z_scores,
+    "none": unshaped,
+}
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,25 @@ class ES:
     promise: bool = True
     """Run the first task again and stop if its bits differ."""
 
+    LAYOUT: ClassVar[type[Layout]] = SearchLayout
+    PRESETS: ClassVar[Presets] = {
+        "CartPole-v1": {**_TINY, "total_steps": 200_000, "action_noise_std": 0.0},
+        "Pendulum-v1": {**_TINY, "total_steps": 2_000_000},
+        "InvertedPendulum-v5": {**_TINY, "total_steps": 1_000_000},
+        "InvertedDoublePendulum-v5": {**_CONTROL, "total_steps": 5_390_000},
+        "Swimmer-v5": {**_CONTROL, "total_steps": 1_390_000, "action_bins": "uniform:10"},
+        "Hopper-v5": {**_CONTROL, "total_steps": 5_000_000, "action_bins": "uniform:10"},
+        "HalfCheetah-v5": {**_CONTROL, "total_steps": 2_880_000},
+        "Walker2d-v5": {**_CONTROL, "total_steps": 10_000_000},
+        "Ant-v5": {**_CONTROL, "total_steps": 10_000_000},
+        "Humanoid-v5": {
+            "total_steps": 50_000_000,
+            "population_size": 200,
+            "hidden": (256, 256),
+            "obs_stat_probability": 0.05,
+        },
+    }
+
     def __post_init__(self) -> None:
         if self.population_size < 2 or self.population_size % 2:
             raise ValueError(
@@ -99,97 +135,48 @@ class ES:
         refuse_negative(self, "evaluate_every")
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
 
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that compute in a run."""
+        return searching_packages(self, self.policy)
 
-def preset(env_id: str) -> dict[str, Any]:
-    """Return the fields in which the preset of (es, env_id) differs from the defaults."""
-    return dict(PRESETS.get(env_id, {}))
-
-
-_TINY = {
-    "std": 0.1,
-    "learning_rate": 0.03,
-    "weight_decay": 0.0,
-    "obs_stat_probability": 1.0,
-    "hidden": (16, 16),
-    "evaluate_every": 250,
-}
-_CONTROL = {"std": 0.05, "learning_rate": 0.02, "obs_stat_probability": 0.2}
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {**_TINY, "total_steps": 200_000, "action_noise_std": 0.0},
-    "Pendulum-v1": {**_TINY, "total_steps": 2_000_000},
-    "InvertedPendulum-v5": {**_TINY, "total_steps": 1_000_000},
-    "InvertedDoublePendulum-v5": {**_CONTROL, "total_steps": 5_390_000},
-    "Swimmer-v5": {**_CONTROL, "total_steps": 1_390_000, "action_bins": "uniform:10"},
-    "Hopper-v5": {**_CONTROL, "total_steps": 5_000_000, "action_bins": "uniform:10"},
-    "HalfCheetah-v5": {**_CONTROL, "total_steps": 2_880_000},
-    "Walker2d-v5": {**_CONTROL, "total_steps": 10_000_000},
-    "Ant-v5": {**_CONTROL, "total_steps": 10_000_000},
-    "Humanoid-v5": {
-        "total_steps": 50_000_000,
-        "population_size": 200,
-        "hidden": (256, 256),
-        "obs_stat_probability": 0.05,
-    },
-}
-
-
-def packages(config: ES) -> tuple[str, ...]:
-    """Return the packages that compute in a run."""
-    return searching_packages(config, config.policy)
-
-
-def build(config: ES, layout: SearchLayout) -> PopulationRecipe:
-    """Put the parts together; names become functions here and nowhere else."""
-    environment, policy = environment_and_policy(config, config.policy, config.hidden)
-    rng = seeding.generator(config.seed, "initial-parameters")
-    parameters = initial_parameters(policy, rng)
-    noise, shared = make_noise(config, parameters.size, layout.update_thread_count)
-    size = policy.observation_size
-    perturb = config.subset_fraction if config.subset == "perturb" else None
-    strategy = OpenAIES(
-        parameters,
-        MirroredSampler(config.seed, noise, config.common_seeds, config.obs_stat_probability),
-        _optimizer(config, parameters.size),
-        decaying_std(config.std, config.std_decay, config.std_floor),
-        shaping=_SHAPINGS[config.shaping],
-        moments=ObservationMoments(size) if config.normalize else None,
-        episode_cap=parse_episode_cap(config.episode_cap),
-        perturb_fraction=perturb,
-        use_fraction=config.subset_fraction if config.subset == "use" else None,
-        update_threads=layout.update_thread_count,
-    )
-    worker = EvaluatorSpec(
-        environment=environment,
-        policy=policy,
-        noise_seed=None if shared is not None else config.seed,
-        subset_fraction=perturb,
-        action_noise_std=config.action_noise_std,
-        sign_fitness=config.shaping == "sign-rank",
-    )
-    return PopulationRecipe(
-        method=METHOD,
-        env_id=config.env,
-        seed=config.seed,
-        total_steps=config.total_steps,
-        strategy=strategy,
-        plan=GenerationPlan(
-            config.population_size, config.generation_env_steps, rehearse=config.promise
-        ),
-        worker=worker,
-        policy=policy,
-        shared=shared,
-        evaluate_every=config.evaluate_every,
-        evaluate_episodes=config.evaluate_episodes,
-    )
-
-
-_SHAPINGS: dict[str, Shaping] = {
-    "centered-rank": centered_ranks,
-    "sign-rank": centered_ranks,
-    "z-score": z_scores,
-    "none": unshaped,
-}
+    def build(self, layout: SearchLayout) -> GenerationalRecipe:
+        """Put the parts together; names become functions here and nowhere else."""
+        environment, policy = environment_and_policy(self, self.policy, self.hidden)
+        rng = seeding.generator(self.seed, "initial-parameters")
+        parameters = initial_parameters(policy, rng)
+        noise, shared = make_noise(self, parameters.size, layout.update_thread_count)
+        size = policy.observation_size
+        perturb = self.subset_fraction if self.subset == "perturb" else None
+        strategy = OpenAIES(
+            parameters,
+            MirroredSampler(self.seed, noise, self.common_seeds, self.obs_stat_probability),
+            _optimizer(self, parameters.size),
+            decaying_std(self.std, self.std_decay, self.std_floor),
+            shaping=_SHAPINGS[self.shaping],
+            moments=ObservationMoments(size) if self.normalize else None,
+            episode_cap=parse_episode_cap(self.episode_cap),
+            perturb_fraction=perturb,
+            use_fraction=self.subset_fraction if self.subset == "use" else None,
+            update_threads=layout.update_thread_count,
+        )
+        worker = EvaluatorSpec(
+            environment=environment,
+            policy=policy,
+            noise_seed=None if shared is not None else self.seed,
+            subset_fraction=perturb,
+            action_noise_std=self.action_noise_std,
+            sign_fitness=self.shaping == "sign-rank",
+        )
+        return GenerationalRecipe(
+            config=self,
+            strategy=strategy,
+            plan=GenerationPlan(
+                self.population_size, self.generation_env_steps, rehearse=self.promise
+            ),
+            worker=worker,
+            policy=policy,
+            shared=shared,
+        )
 
 
 def _optimizer(config: ES, size: int) -> Optimizer:

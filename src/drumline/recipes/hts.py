@@ -2,90 +2,41 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import ClassVar, Literal, Self
 
+from drumline.envs.make import Engine
 from drumline.protocols import Learner
-from drumline.recipes import actor_critic
-from drumline.recipes.actor_critic import ActorCriticParts, parts_of
-from drumline.recipes.actor_critic_config import (
-    EpochsConfig,
-    SynchronousConfig,
-    UnrollConfig,
+from drumline.recipes.actor_critic import (
+    make_learner,
+    packages_with_network,
+    parts_of,
+    with_inference_rows,
+)
+from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBALL_IDS
+from drumline.recipes.method import Presets
+from drumline.recipes.refused_values import (
+    refuse_negative,
     refuse_uneven_minibatches,
     refuse_unusable_epochs,
+    refuse_unusable_rollouts,
 )
-from drumline.recipes.actor_critic_presets import (
-    ATARI_IDS,
-    CONTROL_IDS,
-    FOOTBALL,
-    FOOTBALL_IDS,
-    NORMALIZED,
-)
-from drumline.recipes.interval_course import IntervalCourse
-from drumline.recipes.layout import RotationLayout
-from drumline.recipes.refused_values import refuse_negative
-from drumline.recipes.rotation import RotationRecipe
-from drumline.recipes.staff import Staff, counted
 from drumline.schedules.intervals import RotationPlan
+from drumline.training.actor_critic_parts import ActorCriticParts
+from drumline.training.interval_course import IntervalCourse
+from drumline.training.layout import Layout, RotationLayout
+from drumline.training.rotation_run import RotationRecipe
+from drumline.training.staff import Staff, counted
 
-METHOD = "hts"
 CORRECTIONS = {
     "a2c": ("delayed", "none", "truncated-is", "vtrace"),
     "ppo": ("decoupled", "ppo-ratio", "delayed", "vtrace", "none"),
 }
 """Legal corrections of each learner; the first is the default."""
 
-
-@dataclass(frozen=True)
-class HTS(EpochsConfig, UnrollConfig, SynchronousConfig):
-    """HTS-RL (Liu et al. 2020). Every field is an argument of the result."""
-
-    learner: Literal["a2c", "ppo"] = "ppo"
-    """One gradient step per interval, or epochs of minibatches."""
-    lag: Literal[0, 1] = 1
-    """Policies between acting and learning: 1 overlaps them, 0 is on-policy without overlap."""
-    correction: str = "auto"
-    """a2c: delayed (the paper), none, truncated-is, vtrace; ppo: decoupled, ppo-ratio (what the
-    release ran), delayed, vtrace, none; auto is the first of these, and ppo-ratio for ppo with
-    --lag 0."""
-
-    def __post_init__(self) -> None:
-        refuse_unusable_epochs(self)
-        refuse_negative(self, "unroll")
-        legal = CORRECTIONS[self.learner]
-        if self.correction not in ("auto", *legal):
-            raise ValueError(
-                f"--correction {self.correction!r} does not go with --learner {self.learner}: "
-                f"legal are {', '.join(legal)}"
-            )
-        SynchronousConfig.__post_init__(self)
-        if self.learner == "ppo":
-            refuse_uneven_minibatches(self, self.minibatches)
-
-    @property
-    def correction_used(self) -> str:
-        """Return the correction, resolved."""
-        if self.correction != "auto":
-            return self.correction
-        on_policy = self.learner == "ppo" and self.lag == 0
-        return "ppo-ratio" if on_policy else CORRECTIONS[self.learner][0]
-
-
-def resolve(config: HTS) -> HTS:
-    """Return the config with what the self-checks found and the correction by name.
-
-    So that a run goes on with its own correction wherever the default has changed since.
-    """
-    return replace(actor_critic.resolve(config), correction=config.correction_used)
-
-
-def preset(env_id: str) -> dict[str, Any]:
-    """Return the fields in which the preset of (hts, env_id) differs from the defaults."""
-    return dict(PRESETS.get(env_id, {}))
-
-
 _CONTROL = {
-    **NORMALIZED,
+    # Control tasks: what comes in is brought to scale.
+    "normalize_observations": True,
+    "scale_rewards": True,
     "renew_intervals": 32,
     "evaluate_every": 250,
     "evaluate_episodes": 10,
@@ -107,7 +58,10 @@ _ATARI = {
 }
 _FOOTBALL = {
     **_ATARI,
-    **FOOTBALL,
+    # The paper trained with checkpoints; it reports scores, as every evaluation here does.
+    "reward": "scoring-checkpoints",
+    "clip_rewards": False,
+    "evaluate_episodes": 10,
     "network": "football-cnn",
     "total_steps": 5_000_000,
     "learning_rate": 3.43e-4,
@@ -121,45 +75,183 @@ _FOOTBALL = {
     "evaluate_every": 250,
 }
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {
-        "total_steps": 100_000,
-        "num_envs": 8,
-        "alpha": 32,
-        "learning_rate": 1e-3,
-        "minibatches": 4,
-        "renew_intervals": 128,
-        "evaluate_every": 0,
-    },
-    "Pendulum-v1": {
-        "total_steps": 300_000,
-        "num_envs": 8,
-        "learning_rate": 1e-3,
-        "discount": 0.9,
-        "renew_intervals": 64,
-        "evaluate_every": 250,
-    },
-    **dict.fromkeys(CONTROL_IDS, _CONTROL),
-    **dict.fromkeys(ATARI_IDS, _ATARI),
-    **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
-}
 
+@dataclass(frozen=True)
+class HTS:
+    """HTS-RL (Liu et al. 2020). Every field is an argument of the result."""
 
-def build(config: HTS, layout: RotationLayout) -> RotationRecipe:
-    """Put the parts together; names become functions here and nowhere else."""
-    executors = layout.executors_for(config.num_envs)
-    words = counted(executors, "executor")
-    if layout.actors:
-        words = f"{words}, {counted(layout.actors, 'actor')}"
-    inline = layout.pool == "inline"
-    staff = Staff(
-        executors,
-        layout.actors,
-        inline,
-        engine_threads=layout.engine_threads_beside(config.learner, executors),
-        words="inline" if inline else words,
-    )
-    return RotationRecipe(METHOD, parts_of(config), staff, partial(_course, layout.barrier))
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
+    total_steps: int = 1_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: EnvPool if it has the id, else Gymnasium."""
+    num_envs: int = 16
+    """Environments that run side by side."""
+    alpha: int = 128
+    """Steps of each environment between two synchronisations."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the network's forward and backward passes."""
+    learners: int = 1
+    """Shards of the environments whose gradients are computed apart and added in order."""
+    learner_threads: int = 1
+    """Threads of the learner: microbatches at once; of `ppo` and `a2c` in one process also of their
+    forward passes when acting."""
+    reward: Literal["scoring", "scoring-checkpoints"] = "scoring"
+    """Football: pay for goals alone, or for the way to the goal too. Others pay what they pay."""
+    network: str = "mlp"
+    """mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Sizes of the tanh layers of mlp."""
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """Adam, or RMSProp without momentum."""
+    learning_rate: float = 3e-4
+    """Step size of the optimiser at the start."""
+    anneal: bool = True
+    """Let the learning rate fall linearly to 0 over the run."""
+    discount: float = 0.99
+    """γ."""
+    value_coefficient: float = 0.5
+    """Weight of the value loss."""
+    entropy_coefficient: float = 0.0
+    """Weight of the entropy bonus at the start."""
+    final_entropy_coefficient: float | None = None
+    """Weight that the entropy bonus goes to linearly over the run; left out: it stays."""
+    max_gradient_norm: float = 0.5
+    """Every gradient is scaled down to this norm."""
+    normalize_observations: bool = False
+    """Normalise observations by the running moments that travel with each version."""
+    scale_rewards: bool = False
+    """Divide rewards by the running std of discounted returns."""
+    clip_rewards: bool = False
+    """Learn from the sign of rewards, as is usual for Atari."""
+    inference_rows: int = -1
+    """Rows of every forward pass when acting, 0 for any number: a self-check finds (-1) how many
+    keep a row's bits, and a run goes on only where it finds the same."""
+    renew_intervals: int = 0
+    """EnvPool only: make every environment anew before each interval that this divides."""
+    truncations_per_interval: int = 0
+    """How many time limits one environment may meet in one interval; 0: as many as fit in 16 MB,
+    at least 4."""
+    step_time: str = ""
+    """Make environments slow by a law, as in exponential:5ms."""
+    evaluate_every: int = 50
+    """Updates between evaluations; 0: only at the end."""
+    evaluate_episodes: int = 20
+    """Episodes of each evaluation."""
+    gae_lambda: float = 0.95
+    """λ of generalized advantage estimation."""
+    promise: bool = True
+    """Repeat the first interval of the first environment and stop if its bits differ."""
+    unroll: int = 0
+    """a2c: steps of an n-step return; 0: generalized advantage estimation."""
+    epochs: int = 10
+    """ppo: passes over an interval's data."""
+    minibatches: int = 32
+    """ppo: steps per pass."""
+    clip: float = 0.2
+    """ppo: how far the ratio may move, at the start."""
+    anneal_clip: bool = False
+    """ppo: let that fall linearly to 0 over the run."""
+    clip_values: bool = False
+    """ppo: clip the value loss alike."""
+    normalize_advantages: bool = True
+    """ppo: give each minibatch's advantages mean 0 and std 1."""
+    target_kl: float = 0.0
+    """ppo: end an update when a minibatch's KL exceeds 1.5 times this; 0: never."""
+    learner: Literal["a2c", "ppo"] = "ppo"
+    """One gradient step per interval, or epochs of minibatches."""
+    lag: Literal[0, 1] = 1
+    """Policies between acting and learning: 1 overlaps them, 0 is on-policy without overlap."""
+    correction: str = "auto"
+    """a2c: delayed (the paper), none, truncated-is, vtrace; ppo: decoupled, ppo-ratio (what the
+    release ran), delayed, vtrace, none; auto is the first of these, and ppo-ratio for ppo with
+    --lag 0."""
+
+    LAYOUT: ClassVar[type[Layout]] = RotationLayout
+    ENGINE: ClassVar[Engine] = "envpool"
+    PRESETS: ClassVar[Presets] = {
+        "CartPole-v1": {
+            "total_steps": 100_000,
+            "num_envs": 8,
+            "alpha": 32,
+            "learning_rate": 1e-3,
+            "minibatches": 4,
+            "renew_intervals": 128,
+            "evaluate_every": 0,
+        },
+        "Pendulum-v1": {
+            "total_steps": 300_000,
+            "num_envs": 8,
+            "learning_rate": 1e-3,
+            "discount": 0.9,
+            "renew_intervals": 64,
+            "evaluate_every": 250,
+        },
+        **dict.fromkeys(CONTROL_IDS, _CONTROL),
+        **dict.fromkeys(ATARI_IDS, _ATARI),
+        **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
+    }
+
+    def __post_init__(self) -> None:
+        refuse_unusable_epochs(self)
+        refuse_negative(self, "unroll")
+        legal = CORRECTIONS[self.learner]
+        if self.correction not in ("auto", *legal):
+            raise ValueError(
+                f"--correction {self.correction!r} does not go with --learner {self.learner}: "
+                f"legal are {', '.join(legal)}"
+            )
+        refuse_unusable_rollouts(self)
+        if self.learner == "ppo":
+            refuse_uneven_minibatches(self)
+
+    @property
+    def correction_used(self) -> str:
+        """Return the correction, resolved."""
+        if self.correction != "auto":
+            return self.correction
+        on_policy = self.learner == "ppo" and self.lag == 0
+        return "ppo-ratio" if on_policy else CORRECTIONS[self.learner][0]
+
+    @property
+    def steps_per_update(self) -> int:
+        """Return how many env steps one update is made from."""
+        return self.num_envs * self.alpha
+
+    @property
+    def intervals(self) -> int:
+        """Return how many updates reach `total_steps`."""
+        return -(-self.total_steps // self.steps_per_update)
+
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that compute in a run."""
+        return packages_with_network(self)
+
+    def resolved(self) -> Self:
+        """Return the config with what the self-checks found and the correction by name.
+
+        So that a run goes on with its own correction wherever the default has changed since.
+        """
+        return replace(with_inference_rows(self), correction=self.correction_used)
+
+    def build(self, layout: RotationLayout) -> RotationRecipe:
+        """Put the parts together; names become functions here and nowhere else."""
+        executors = layout.executors_for(self.num_envs)
+        words = counted(executors, "executor")
+        if layout.actors:
+            words = f"{words}, {counted(layout.actors, 'actor')}"
+        inline = layout.pool == "inline"
+        staff = Staff(
+            executors,
+            layout.actors,
+            inline,
+            engine_threads=layout.engine_threads_beside(self.learner, executors),
+            words="inline" if inline else words,
+        )
+        return RotationRecipe(parts_of(self), staff, partial(_course, layout.barrier), make_learner)
 
 
 def _course(

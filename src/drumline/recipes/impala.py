@@ -2,102 +2,29 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
+from drumline.envs.make import Engine
 from drumline.protocols import Learner
-from drumline.recipes.actor_critic import ActorCriticParts, parts_of
-from drumline.recipes.actor_critic_config import ActorCriticConfig
-from drumline.recipes.actor_critic_presets import (
-    ATARI_IDS,
-    CONTROL_IDS,
-    FOOTBALL,
-    FOOTBALL_IDS,
-    NORMALIZED,
+from drumline.recipes.actor_critic import (
+    make_learner,
+    packages_with_network,
+    parts_of,
+    with_inference_rows,
 )
-from drumline.recipes.free_course import FreeCourse
-from drumline.recipes.layout import ActorLayout
-from drumline.recipes.refused_values import refuse_nonpositive
-from drumline.recipes.rotation import RotationRecipe
-from drumline.recipes.staff import Staff, counted
-
-METHOD = "impala"
-NO_PROMISE = "free running: who is quick decides what an update learns from"
-
-
-@dataclass(frozen=True)
-class Impala(ActorCriticConfig):
-    """IMPALA (Espeholt et al. 2018). Every field is an argument of the result, and so is time."""
-
-    learner: ClassVar[str] = "a2c"
-    correction_used: ClassVar[str] = "vtrace"
-    unroll: ClassVar[int] = 0
-    gae_lambda: ClassVar[float] = 1.0
-    promise: ClassVar[bool] = False
-
-    alpha: int = 20
-    """Steps of an unroll."""
-    batch: int = 8
-    """Unrolls that an update learns from; at most as many as there are environments."""
-    optimizer: Literal["adam", "rmsprop"] = "rmsprop"
-    """Adam, or RMSProp without momentum."""
-    learning_rate: float = 6e-4
-    """Step size of the optimiser at the start."""
-    entropy_coefficient: float = 0.01
-    """Weight of the entropy bonus at the start."""
-    evaluate_every: int = 1000
-    """Updates between evaluations; 0: only at the end."""
-
-    def __post_init__(self) -> None:
-        refuse_nonpositive(self, "batch", "num_envs", "learners")
-        if self.batch > self.num_envs:
-            raise ValueError(
-                f"--batch {self.batch} unrolls is more than the {self.num_envs} environments: "
-                "raise --num-envs or lower --batch"
-            )
-        if self.batch % self.learners:
-            raise ValueError(f"--learners {self.learners} must divide --batch {self.batch}")
-        super().__post_init__()
-
-    @property
-    def steps_per_update(self) -> int:
-        """Return how many env steps one update is made from."""
-        return self.batch * self.alpha
-
-
-def preset(env_id: str) -> dict[str, Any]:
-    """Return the fields in which the preset of (impala, env_id) differs from the defaults."""
-    return dict(PRESETS.get(env_id, {}))
-
-
-def build(config: Impala, layout: ActorLayout) -> RotationRecipe:
-    """Put the parts together; rewards are scaled where they are taken, not by the learner."""
-    executors = layout.executors_for(config.num_envs)
-    inline = layout.pool == "inline"
-    words = counted(executors, "executor")
-    if layout.actors:
-        words = f"{words}, {counted(layout.actors, 'actor')}"
-    words = "inline" if inline else f"{words}, free running"
-    staff = Staff(
-        executors,
-        layout.actors,
-        inline,
-        engine_threads=layout.engine_threads_beside(config.learner, executors),
-        newest=True,
-        words=words,
-    )
-    parts = parts_of(config)
-    parts = replace(parts, config=replace(parts.config, scale_rewards=False))
-    return RotationRecipe(METHOD, parts, staff, partial(_course, config.scale_rewards))
-
-
-def _course(
-    scale_rewards: bool, parts: ActorCriticParts, staff: Staff, updates: int, learner: Learner
-) -> FreeCourse:
-    return FreeCourse(parts, updates, learner, scale_rewards=scale_rewards)
-
+from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBALL_IDS
+from drumline.recipes.method import Presets
+from drumline.recipes.refused_values import refuse_nonpositive, refuse_unusable_rollouts
+from drumline.training.actor_critic_parts import ActorCriticParts
+from drumline.training.free_course import FreeCourse
+from drumline.training.layout import ActorLayout, Layout
+from drumline.training.rotation_run import RotationRecipe
+from drumline.training.staff import Staff, counted
 
 _CONTROL = {
-    **NORMALIZED,
+    # Control tasks: what comes in is brought to scale.
+    "normalize_observations": True,
+    "scale_rewards": True,
     "entropy_coefficient": 0.0,
     "renew_intervals": 200,
     "evaluate_every": 3000,
@@ -116,21 +43,159 @@ _FOOTBALL = {
     "network": "football-cnn",
     "total_steps": 5_000_000,
     "discount": 0.993,
-    **FOOTBALL,
+    # The paper trained with checkpoints; it reports scores, as every evaluation here does.
+    "reward": "scoring-checkpoints",
+    "clip_rewards": False,
+    "evaluate_episodes": 10,
     "renew_intervals": 3200,  # an EnvPool game of football is never freed: 44 MB each
 }
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {
-        "total_steps": 500_000,
-        "num_envs": 8,
-        "batch": 4,
-        "optimizer": "adam",
-        "learning_rate": 1e-3,
-        "renew_intervals": 200,
-        "evaluate_every": 0,
-    },
-    **dict.fromkeys(CONTROL_IDS, _CONTROL),
-    **dict.fromkeys(ATARI_IDS, _ATARI),
-    **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
-}
+
+@dataclass(frozen=True)
+class Impala:
+    """IMPALA (Espeholt et al. 2018). Every field is an argument of the result, and so is time."""
+
+    learner: ClassVar[str] = "a2c"
+    correction_used: ClassVar[str] = "vtrace"
+    unroll: ClassVar[int] = 0
+    gae_lambda: ClassVar[float] = 1.0
+    promise: ClassVar[bool] = False
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
+    total_steps: int = 1_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: EnvPool if it has the id, else Gymnasium."""
+    num_envs: int = 16
+    """Environments that run side by side."""
+    alpha: int = 20
+    """Steps of an unroll."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the network's forward and backward passes."""
+    learners: int = 1
+    """Shards of the environments whose gradients are computed apart and added in order."""
+    learner_threads: int = 1
+    """Threads of the learner: microbatches at once; of `ppo` and `a2c` in one process also of their
+    forward passes when acting."""
+    reward: Literal["scoring", "scoring-checkpoints"] = "scoring"
+    """Football: pay for goals alone, or for the way to the goal too. Others pay what they pay."""
+    network: str = "mlp"
+    """mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Sizes of the tanh layers of mlp."""
+    optimizer: Literal["adam", "rmsprop"] = "rmsprop"
+    """Adam, or RMSProp without momentum."""
+    learning_rate: float = 6e-4
+    """Step size of the optimiser at the start."""
+    anneal: bool = True
+    """Let the learning rate fall linearly to 0 over the run."""
+    discount: float = 0.99
+    """γ."""
+    value_coefficient: float = 0.5
+    """Weight of the value loss."""
+    entropy_coefficient: float = 0.01
+    """Weight of the entropy bonus at the start."""
+    final_entropy_coefficient: float | None = None
+    """Weight that the entropy bonus goes to linearly over the run; left out: it stays."""
+    max_gradient_norm: float = 0.5
+    """Every gradient is scaled down to this norm."""
+    normalize_observations: bool = False
+    """Normalise observations by the running moments that travel with each version."""
+    scale_rewards: bool = False
+    """Divide rewards by the running std of discounted returns."""
+    clip_rewards: bool = False
+    """Learn from the sign of rewards, as is usual for Atari."""
+    inference_rows: int = -1
+    """Rows of every forward pass when acting, 0 for any number: a self-check finds (-1) how many
+    keep a row's bits, and a run goes on only where it finds the same."""
+    renew_intervals: int = 0
+    """EnvPool only: make every environment anew before each interval that this divides."""
+    truncations_per_interval: int = 0
+    """How many time limits one environment may meet in one interval; 0: as many as fit in 16 MB,
+    at least 4."""
+    step_time: str = ""
+    """Make environments slow by a law, as in exponential:5ms."""
+    evaluate_every: int = 1000
+    """Updates between evaluations; 0: only at the end."""
+    evaluate_episodes: int = 20
+    """Episodes of each evaluation."""
+    batch: int = 8
+    """Unrolls that an update learns from; at most as many as there are environments."""
+
+    LAYOUT: ClassVar[type[Layout]] = ActorLayout
+    ENGINE: ClassVar[Engine] = "envpool"
+    PRESETS: ClassVar[Presets] = {
+        "CartPole-v1": {
+            "total_steps": 500_000,
+            "num_envs": 8,
+            "batch": 4,
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "renew_intervals": 200,
+            "evaluate_every": 0,
+        },
+        **dict.fromkeys(CONTROL_IDS, _CONTROL),
+        **dict.fromkeys(ATARI_IDS, _ATARI),
+        **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
+    }
+
+    no_promise: ClassVar[str] = (
+        "free running: the order in which unrolls end decides what an update learns"
+    )
+
+    def __post_init__(self) -> None:
+        refuse_nonpositive(self, "batch", "num_envs", "learners")
+        if self.batch > self.num_envs:
+            raise ValueError(
+                f"--batch {self.batch} unrolls is more than the {self.num_envs} environments: "
+                "raise --num-envs or lower --batch"
+            )
+        if self.batch % self.learners:
+            raise ValueError(f"--learners {self.learners} must divide --batch {self.batch}")
+        refuse_unusable_rollouts(self)
+
+    @property
+    def steps_per_update(self) -> int:
+        """Return how many env steps one update is made from."""
+        return self.batch * self.alpha
+
+    @property
+    def intervals(self) -> int:
+        """Return how many updates reach `total_steps`."""
+        return -(-self.total_steps // self.steps_per_update)
+
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that compute in a run."""
+        return packages_with_network(self)
+
+    def resolved(self) -> Self:
+        """Return the config with what the self-checks found."""
+        return with_inference_rows(self)
+
+    def build(self, layout: ActorLayout) -> RotationRecipe:
+        """Put the parts together; rewards are scaled where they are taken, not by the learner."""
+        executors = layout.executors_for(self.num_envs)
+        inline = layout.pool == "inline"
+        words = counted(executors, "executor")
+        if layout.actors:
+            words = f"{words}, {counted(layout.actors, 'actor')}"
+        words = "inline" if inline else f"{words}, free running"
+        staff = Staff(
+            executors,
+            layout.actors,
+            inline,
+            engine_threads=layout.engine_threads_beside(self.learner, executors),
+            newest=True,
+            words=words,
+        )
+        parts = parts_of(self)
+        parts = replace(parts, config=replace(self, scale_rewards=False))
+        return RotationRecipe(parts, staff, partial(_course, self.scale_rewards), make_learner)
+
+
+def _course(
+    scale_rewards: bool, parts: ActorCriticParts, staff: Staff, updates: int, learner: Learner
+) -> FreeCourse:
+    return FreeCourse(parts, updates, learner, scale_rewards=scale_rewards)

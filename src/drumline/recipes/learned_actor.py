@@ -1,7 +1,7 @@
 """The actor that gradient steps can follow, for the spaces of an environment; made in one place."""
 
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from drumline.envs.make import (
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
+from drumline.recipes.families import Learned
 
 _LONGEST = 10_000
 
@@ -50,7 +51,10 @@ class LearnedActor(NamedTuple):
 
 
 def learned_actor(
-    config: Any, activation: Any = "tanh", *, hidden: tuple[int, ...] | None = None
+    config: Learned,
+    activation: Literal["tanh", "relu"] = "tanh",
+    *,
+    hidden: tuple[int, ...] | None = None,
 ) -> LearnedActor:
     """Make the environment once, to learn its spaces; `hidden` is the config's if not given."""
     layers = config.hidden if hidden is None else hidden

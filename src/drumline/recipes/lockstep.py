@@ -1,19 +1,18 @@
 """A method in lock-step: executors of their own processes or none, and a driver that acts."""
 
-from typing import Any
-
 from drumline.protocols import Learner
-from drumline.recipes import actor_critic
-from drumline.recipes.actor_critic import ActorCriticParts, parts_of
-from drumline.recipes.interval_course import IntervalCourse
-from drumline.recipes.layout import LockstepLayout
-from drumline.recipes.rotation import RotationRecipe
-from drumline.recipes.staff import Staff, counted
+from drumline.recipes.actor_critic import make_learner, parts_of
+from drumline.recipes.families import Lockstep
 from drumline.runtime.cores import available_cores
 from drumline.schedules.intervals import RotationPlan
+from drumline.training.actor_critic_parts import ActorCriticParts
+from drumline.training.interval_course import IntervalCourse
+from drumline.training.layout import LockstepLayout
+from drumline.training.rotation_run import RotationRecipe
+from drumline.training.staff import Staff, counted
 
 
-def lockstep_recipe(method: str, config: Any, layout: LockstepLayout) -> RotationRecipe:
+def lockstep_recipe(config: Lockstep, layout: LockstepLayout) -> RotationRecipe:
     """Put the parts together; the learner's threads make the forward passes, too."""
     executors = layout.executors_for(config.num_envs)
     inline = layout.pool == "inline" or not executors
@@ -27,12 +26,7 @@ def lockstep_recipe(method: str, config: Any, layout: LockstepLayout) -> Rotatio
         engine_threads=layout.engine_threads or (1 if executors else available_cores()),
         words=words,
     )
-    return RotationRecipe(method, parts_of(config), staff, _course)
-
-
-def resolve(config: Any) -> Any:
-    """Return the config with the rows that keep the bits of the driver's forward pass."""
-    return actor_critic.resolve(config, config.learner_threads)
+    return RotationRecipe(parts_of(config), staff, _course, make_learner)
 
 
 def _course(

@@ -1,145 +1,98 @@
-"""The table of methods: a name, its config, its presets and how it is built."""
+"""Table of methods: a name and its config; and a config from a run folder's document."""
 
 import dataclasses
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from drumline.envs.make import Engine, resolve_engine
-from drumline.recipes import (
-    a2c,
-    actor_critic,
-    aes,
-    ars,
-    cem,
-    cem_rl,
-    erl,
-    es,
-    hts,
-    impala,
-    lockstep,
-    ppo,
-    td3,
-)
-from drumline.recipes.layout import (
-    ActorLayout,
-    Layout,
-    LockstepLayout,
-    RotationLayout,
-    SearchLayout,
-    SteadyLayout,
-    StreamLayout,
-)
-from drumline.recipes.population import PopulationRun
-from drumline.recipes.rotation import RotationRun
-from drumline.recipes.steady import SteadyRun
-from drumline.recipes.stream import StreamRun
-
-
-@dataclass(frozen=True)
-class Method:
-    """One row of the table."""
-
-    config: type
-    preset: Callable[[str], dict[str, Any]]
-    build: Callable[[Any, Any], Any]
-    """(config, layout) → a recipe."""
-    run: Callable[..., Any]
-    """(recipe, folder, layout, display, resumed_from=…) → what `run()` trains."""
-    packages: Callable[[Any], tuple[str, ...]]
-    """config → installed packages that compute in a run, besides NumPy and Gymnasium."""
-    layout: type[Layout] = Layout
-    resolve: Callable[[Any], Any] = lambda config: config
-    """config → the same with what the start-up self-checks found."""
-    prefers: Engine = "gymnasium"
-    """The engine of environments that both have."""
-    no_promise: str = ""
-    """Why results of this method cannot be repeated; empty: they can."""
-
-
-def _steady(config: type, recipe: Any, preset: Any, layout: type[Layout] = Layout) -> Method:
-    resolve = getattr(config, "resolved", lambda config: config)
-    return Method(config, preset, recipe.build, SteadyRun, recipe.packages, layout, resolve)
-
-
-def _actor_critic(config: type, preset: Any, build: Any, layout: Any, resolve: Any) -> Method:
-    packages = actor_critic.packages
-    return Method(config, preset, build, RotationRun, packages, layout, resolve, prefers="envpool")
-
+from drumline.recipes import outside_methods
+from drumline.recipes.a2c import A2C
+from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
+from drumline.recipes.ars import ARS
+from drumline.recipes.cem import CEM
+from drumline.recipes.cem_rl import CEMRL
+from drumline.recipes.erl import ERL
+from drumline.recipes.es import ES
+from drumline.recipes.hts import HTS
+from drumline.recipes.impala import Impala
+from drumline.recipes.method import Method
+from drumline.recipes.p_cem_rl import PCEMRL
+from drumline.recipes.ppo import PPO
+from drumline.recipes.td3 import TD3
 
 METHODS: dict[str, Method] = {
-    es.METHOD: Method(es.ES, es.preset, es.build, PopulationRun, es.packages, SearchLayout),
-    ars.METHOD: Method(ars.ARS, ars.preset, ars.build, PopulationRun, ars.packages, SearchLayout),
-    **{
-        name: _steady(config, aes, aes.preset, SteadyLayout)
-        for name, config in (
-            (aes.METHOD, aes.AES),
-            (aes.ONE_PLUS_ONE, aes.OnePlusOne),
-            (aes.ACEM_RL, aes.ACEMRL),
-        )
-    },
-    cem.METHOD: Method(cem.CEM, cem.preset, cem.build, PopulationRun, cem.packages),
-    cem_rl.METHOD: _steady(cem_rl.CEMRL, cem_rl, cem_rl.preset),
-    cem_rl.PARALLEL: _steady(cem_rl.PCEMRL, cem_rl, cem_rl.parallel_preset, SteadyLayout),
-    erl.METHOD: _steady(erl.ERL, erl, erl.preset),
-    td3.METHOD: Method(td3.TD3, td3.preset, td3.build, StreamRun, td3.packages, StreamLayout),
-    hts.METHOD: _actor_critic(hts.HTS, hts.preset, hts.build, RotationLayout, hts.resolve),
-    a2c.METHOD: _actor_critic(a2c.A2C, a2c.preset, a2c.build, LockstepLayout, lockstep.resolve),
-    ppo.METHOD: _actor_critic(ppo.PPO, ppo.preset, ppo.build, LockstepLayout, lockstep.resolve),
-    impala.METHOD: dataclasses.replace(
-        _actor_critic(
-            impala.Impala, impala.preset, impala.build, ActorLayout, actor_critic.resolve
-        ),
-        no_promise=impala.NO_PROMISE,
-    ),
+    name: Method(name, config)
+    for name, config in (
+        ("es", ES),
+        ("ars", ARS),
+        ("aes", AES),
+        ("one-plus-one", OnePlusOne),
+        ("acem-rl", ACEMRL),
+        ("cem", CEM),
+        ("cem-rl", CEMRL),
+        ("p-cem-rl", PCEMRL),
+        ("erl", ERL),
+        ("td3", TD3),
+        ("hts", HTS),
+        ("a2c", A2C),
+        ("ppo", PPO),
+        ("impala", Impala),
+    )
 }
 
-
-_LATE: dict[str, Any] = {
+_LATE: dict[str, object] = {
     "strategy_budget": 0,
     "policy": "mlp",
     "final_entropy_coefficient": None,
     "anneal_clip": False,
 }
-"""Fields that older run folders lack, and what they did."""
+"""Fields that older run folders lack, with the values that those runs had."""
 
 
 def find_method(name: str) -> Method:
-    """Return the method; raises with the nearest name."""
-    if name not in METHODS:
-        close = difflib.get_close_matches(name, METHODS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"unknown method {name!r}: there are {', '.join(METHODS)}{hint}")
-    return METHODS[name]
+    """Return a method of ours, an installed package's, or that of `package.module:Class`.
 
-
-def method_of(config: Any) -> str:
-    """Return the name of the method whose config this is."""
-    for name, method in METHODS.items():
-        if type(config) is method.config:
-            return name
-    raise ValueError(f"{type(config).__name__} is not a method's config")
-
-
-def resolved(config: Any) -> Any:
-    """Return the config that a run records: with its engine, and what the self-checks found.
-
-    What is installed later must not change a run that goes on or is repeated.
+    Raises `ValueError` with the nearest name, or with what is wrong about a class from outside.
     """
-    method = find_method(method_of(config))
-    engine = resolve_engine(config.env, config.engine, method.prefers)
-    return method.resolve(dataclasses.replace(config, engine=engine))
+    if ":" in name:
+        return outside_methods.method_at(name)
+    others = outside_methods.registered()
+    if name in METHODS and name in others:
+        raise ValueError(
+            f"{name!r} is Drumline's own method and one of an installed package: to train that, "
+            f"name its class: drumline train {others[name].value} ENV; else uninstall the package"
+        )
+    if name in METHODS:
+        return METHODS[name]
+    if name in others:
+        return outside_methods.method_of_entry_point(others[name])
+    there = [*METHODS, *others]
+    close = difflib.get_close_matches(name, there, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise ValueError(
+        f"unknown method {name!r}: there are {', '.join(there)}{hint}; "
+        "your own is package.module:Class"
+    )
+
+
+def method_of(config: Any) -> Method:
+    """Return the method whose config this is; raises `ValueError` if no method has such."""
+    for method in METHODS.values():
+        if type(config) is method.config:
+            return method
+    config_class: type[Any] = type(config)
+    return outside_methods.checked(outside_methods.name_of(config_class), config_class)
 
 
 def with_late_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Return a config's fields with those that came after the run was made."""
-    known = {field.name for field in dataclasses.fields(find_method(name).config)}
+    if name not in METHODS:  # nor is a stranger's code imported to read a run folder
+        return fields
+    known = {field.name for field in dataclasses.fields(METHODS[name].config)}
     return {**{late: value for late, value in _LATE.items() if late in known}, **fields}
 
 
 def with_late_settings(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's document; one from before a setting says what those say that left it out."""
+    """Return a run's document with the settings that its version of Drumline did not have yet."""
     return {**document, "config": with_late_fields(document["method"], document["config"])}
 
 

@@ -1,42 +1,198 @@
 """PPO in lock-step, HTS-RL's synchronous rival: the same learner, environments and network."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, Literal, Self
 
-from drumline.recipes import hts
-from drumline.recipes.actor_critic_config import (
-    EpochsConfig,
-    SynchronousConfig,
+from drumline.envs.make import Engine
+from drumline.recipes.actor_critic import packages_with_network, with_inference_rows
+from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBALL_IDS
+from drumline.recipes.lockstep import lockstep_recipe
+from drumline.recipes.method import Presets
+from drumline.recipes.refused_values import (
     refuse_uneven_minibatches,
     refuse_unusable_epochs,
+    refuse_unusable_rollouts,
 )
-from drumline.recipes.actor_critic_presets import IMAGES
-from drumline.recipes.layout import LockstepLayout
-from drumline.recipes.lockstep import lockstep_recipe
-from drumline.recipes.rotation import RotationRecipe
+from drumline.training.layout import Layout, LockstepLayout
+from drumline.training.rotation_run import RotationRecipe
 
-METHOD = "ppo"
+_CONTROL = {
+    # Control tasks: what comes in is brought to scale.
+    "normalize_observations": True,
+    "scale_rewards": True,
+    "renew_intervals": 32,
+    "evaluate_every": 250,
+    "evaluate_episodes": 10,
+}
+_ATARI = {
+    "network": "nature-cnn",
+    "learner_threads": 2,  # no executor needs the cores meanwhile
+    "total_steps": 10_000_000,
+    "learning_rate": 2.5e-4,
+    "epochs": 4,
+    "minibatches": 4,
+    "clip": 0.1,
+    "clip_values": True,
+    "entropy_coefficient": 0.01,
+    "clip_rewards": True,
+    "renew_intervals": 256,
+    "evaluate_every": 500,
+    "evaluate_episodes": 4,
+}
+_FOOTBALL = {
+    **_ATARI,
+    # The paper trained with checkpoints; it reports scores, as every evaluation here does.
+    "reward": "scoring-checkpoints",
+    "clip_rewards": False,
+    "evaluate_episodes": 10,
+    "network": "football-cnn",
+    "total_steps": 5_000_000,
+    "learning_rate": 3.43e-4,
+    "discount": 0.993,
+    "epochs": 2,
+    "minibatches": 8,
+    "clip": 0.08,
+    "entropy_coefficient": 0.003,
+    "max_gradient_norm": 0.64,
+    "renew_intervals": 512,  # an EnvPool game of football is never freed: 44 MB each
+    "evaluate_every": 250,
+}
 
 
 @dataclass(frozen=True)
-class PPO(EpochsConfig, SynchronousConfig):
+class PPO:
     """PPO in lock-step (Schulman et al. 2017). Every field is an argument of the result."""
 
     learner: ClassVar[str] = "ppo"
     correction_used: ClassVar[str] = "ppo-ratio"
+    env: str
+    """Gymnasium id, EnvPool id, or module:factory."""
+    seed: int = 0
+    """Root of every random stream."""
+    total_steps: int = 1_000_000
+    """Train until this many env steps (agent decisions) have been made."""
+    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
+    """auto: EnvPool if it has the id, else Gymnasium."""
+    num_envs: int = 16
+    """Environments that run side by side."""
+    alpha: int = 128
+    """Steps of each environment between two synchronisations."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the network's forward and backward passes."""
+    learners: int = 1
+    """Shards of the environments whose gradients are computed apart and added in order."""
+    learner_threads: int = 1
+    """Threads of the learner: microbatches at once; of `ppo` and `a2c` in one process also of their
+    forward passes when acting."""
+    reward: Literal["scoring", "scoring-checkpoints"] = "scoring"
+    """Football: pay for goals alone, or for the way to the goal too. Others pay what they pay."""
+    network: str = "mlp"
+    """mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Sizes of the tanh layers of mlp."""
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """Adam, or RMSProp without momentum."""
+    learning_rate: float = 3e-4
+    """Step size of the optimiser at the start."""
+    anneal: bool = True
+    """Let the learning rate fall linearly to 0 over the run."""
+    discount: float = 0.99
+    """γ."""
+    value_coefficient: float = 0.5
+    """Weight of the value loss."""
+    entropy_coefficient: float = 0.0
+    """Weight of the entropy bonus at the start."""
+    final_entropy_coefficient: float | None = None
+    """Weight that the entropy bonus goes to linearly over the run; left out: it stays."""
+    max_gradient_norm: float = 0.5
+    """Every gradient is scaled down to this norm."""
+    normalize_observations: bool = False
+    """Normalise observations by the running moments that travel with each version."""
+    scale_rewards: bool = False
+    """Divide rewards by the running std of discounted returns."""
+    clip_rewards: bool = False
+    """Learn from the sign of rewards, as is usual for Atari."""
+    inference_rows: int = -1
+    """Rows of every forward pass when acting, 0 for any number: a self-check finds (-1) how many
+    keep a row's bits, and a run goes on only where it finds the same."""
+    renew_intervals: int = 0
+    """EnvPool only: make every environment anew before each interval that this divides."""
+    truncations_per_interval: int = 0
+    """How many time limits one environment may meet in one interval; 0: as many as fit in 16 MB,
+    at least 4."""
+    step_time: str = ""
+    """Make environments slow by a law, as in exponential:5ms."""
+    evaluate_every: int = 50
+    """Updates between evaluations; 0: only at the end."""
+    evaluate_episodes: int = 20
+    """Episodes of each evaluation."""
+    gae_lambda: float = 0.95
+    """λ of generalized advantage estimation."""
+    promise: bool = True
+    """Repeat the first interval of the first environment and stop if its bits differ."""
+    epochs: int = 10
+    """ppo: passes over an interval's data."""
+    minibatches: int = 32
+    """ppo: steps per pass."""
+    clip: float = 0.2
+    """ppo: how far the ratio may move, at the start."""
+    anneal_clip: bool = False
+    """ppo: let that fall linearly to 0 over the run."""
+    clip_values: bool = False
+    """ppo: clip the value loss alike."""
+    normalize_advantages: bool = True
+    """ppo: give each minibatch's advantages mean 0 and std 1."""
+    target_kl: float = 0.0
+    """ppo: end an update when a minibatch's KL exceeds 1.5 times this; 0: never."""
+
+    LAYOUT: ClassVar[type[Layout]] = LockstepLayout
+    ENGINE: ClassVar[Engine] = "envpool"
+    PRESETS: ClassVar[Presets] = {
+        "CartPole-v1": {
+            "total_steps": 100_000,
+            "num_envs": 8,
+            "alpha": 32,
+            "learning_rate": 1e-3,
+            "minibatches": 4,
+            "renew_intervals": 128,
+            "evaluate_every": 0,
+        },
+        "Pendulum-v1": {
+            "total_steps": 300_000,
+            "num_envs": 8,
+            "learning_rate": 1e-3,
+            "discount": 0.9,
+            "renew_intervals": 64,
+            "evaluate_every": 250,
+        },
+        **dict.fromkeys(CONTROL_IDS, _CONTROL),
+        **dict.fromkeys(ATARI_IDS, _ATARI),
+        **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
+    }
 
     def __post_init__(self) -> None:
         refuse_unusable_epochs(self)
-        SynchronousConfig.__post_init__(self)
-        refuse_uneven_minibatches(self, self.minibatches)
+        refuse_unusable_rollouts(self)
+        refuse_uneven_minibatches(self)
 
+    @property
+    def steps_per_update(self) -> int:
+        """Return how many env steps one update is made from."""
+        return self.num_envs * self.alpha
 
-def preset(env_id: str) -> dict[str, Any]:
-    """Return hts's preset; where images are learned from, nobody else needs the cores meanwhile."""
-    threads = {"learner_threads": 2} if env_id in IMAGES else {}
-    return {**hts.preset(env_id), **threads}
+    @property
+    def intervals(self) -> int:
+        """Return how many updates reach `total_steps`."""
+        return -(-self.total_steps // self.steps_per_update)
 
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that compute in a run."""
+        return packages_with_network(self)
 
-def build(config: PPO, layout: LockstepLayout) -> RotationRecipe:
-    """Put the parts together."""
-    return lockstep_recipe(METHOD, config, layout)
+    def resolved(self) -> Self:
+        """Return the config with the rows that keep the bits of the driver's forward pass."""
+        return with_inference_rows(self, self.learner_threads)
+
+    def build(self, layout: LockstepLayout) -> RotationRecipe:
+        """Put the parts together."""
+        return lockstep_recipe(self, layout)

@@ -1,11 +1,14 @@
 """What populations that TD3's steps refine are put together from, whatever their schedule."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from drumline.buffers.replay import ReplayShape
+from drumline.recipes.families import Refining, Replayed
 from drumline.recipes.learned_actor import LearnedActor, learned_actor, truncation_slots
-from drumline.recipes.population_config import OffPolicyConfig, RefiningConfig
 from drumline.recipes.td3_jobs import TD3JobsSpec
+
+if TYPE_CHECKING:
+    from drumline.recipes.aes import AES
 
 
 class RefiningParts(NamedTuple):
@@ -18,7 +21,7 @@ class RefiningParts(NamedTuple):
 
 
 def replay_shape(
-    config: OffPolicyConfig, actor: LearnedActor, episodes: int, most_transitions: int | None = None
+    config: Replayed, actor: LearnedActor, episodes: int, most_transitions: int | None = None
 ) -> ReplayShape:
     """Return a replay that so many episodes may wait for, while older windows are read.
 
@@ -40,20 +43,23 @@ def replay_shape(
 
 
 def refining_parts(
-    config: RefiningConfig, individuals: int, most_transitions: int | None = None
+    config: "AES | Refining",
+    actor_hidden: tuple[int, ...],
+    individuals: int,
+    most_transitions: int | None = None,
 ) -> RefiningParts:
     """Make the environment once, and what `individuals` that live at the same time need.
 
     `most_transitions`: how many there are before the last individuals live, if that is known.
     """
-    actor = learned_actor(config, hidden=config.actor_hidden)
+    actor = learned_actor(config, hidden=actor_hidden)
     head, size = actor.policy.head, actor.policy.observation_size
     discrete = head.kind == "discrete"
     shape = replay_shape(config, actor, individuals, most_transitions)
     settings = {
         "observation_size": size,
         "head": head,
-        "actor_hidden": config.actor_hidden,
+        "actor_hidden": actor_hidden,
         "critic_hidden": config.hidden,
         "actor_activation": "tanh",
         "critic_activation": "leaky-relu",

@@ -1,32 +1,148 @@
-"""What is refused of a config's numbers, by the flag that they were typed with."""
+"""Values that a config refuses, by the flag that they were typed with."""
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
+
+from drumline.recipes.families import (
+    ActorCritic,
+    CrossEntropy,
+    Epochs,
+    Learned,
+    Refining,
+    Replayed,
+)
+
+if TYPE_CHECKING:
+    from drumline.recipes.td3 import TD3
 
 
-def refuse_nonpositive(config: Any, *names: str) -> None:
+def refuse_nonpositive(config: object, *names: str) -> None:
     """Raise for the first named field that is not above 0, or no finite number."""
     _refuse(config, names, lambda value: value > 0, "above 0")
 
 
-def refuse_negative(config: Any, *names: str) -> None:
+def refuse_negative(config: object, *names: str) -> None:
     """Raise for the first named field that is below 0, or no finite number."""
     _refuse(config, names, lambda value: value >= 0, "0 or more")
 
 
-def refuse_outside_unit(config: Any, *names: str) -> None:
+def refuse_outside_unit(config: object, *names: str) -> None:
     """Raise for the first named field that is not in [0, 1]."""
     _refuse(config, names, lambda value: 0 <= value <= 1, "in [0, 1]")
 
 
-def refuse_unfinite(config: Any, *names: str) -> None:
+def refuse_unfinite(config: object, *names: str) -> None:
     """Raise for the first named field that is no finite number."""
     _refuse(config, names, lambda value: True, "a finite number")
 
 
+def refuse_unusable_training(config: Learned) -> None:
+    """Raise for values of a population's training that could never work."""
+    refuse_nonpositive(config, "total_steps", "frame_skip", "evaluate_episodes")
+    refuse_negative(config, "evaluate_every")
+    refuse_empty_layers(config, "hidden")
+
+
+def refuse_unusable_replay(config: Replayed) -> None:
+    """Raise for values of a replay and its gradient steps that could never work."""
+    refuse_nonpositive(config, "replay_size", "batch_size", "learning_rate")
+    refuse_negative(config, "mean_evaluations", "warmup_steps")
+    refuse_outside_unit(config, "discount", "polyak")
+    refuse_small_replay(config)
+
+
+def refuse_small_replay(config: "Replayed | TD3") -> None:
+    """Raise for a replay that holds less than a batch."""
+    if config.replay_size < config.batch_size:
+        raise ValueError(
+            f"--replay-size {config.replay_size} is smaller than --batch-size {config.batch_size}"
+        )
+
+
+def refuse_empty_layers(config: object, name: str) -> None:
+    """Raise for a field of layer sizes that has none, or one below 1."""
+    layers: tuple[int, ...] = getattr(config, name)
+    if not layers or min(layers) < 1:
+        flag = name.replace("_", "-")
+        raise ValueError(f"--{flag} needs layers of 1 or more, got {layers}")
+
+
+def refuse_unusable_distribution(config: CrossEntropy) -> None:
+    """Raise for values of a cross-entropy search that could never work."""
+    size, elites = config.population_size, config.elites
+    if size < 2:
+        raise ValueError(f"--population-size must be 2 or more, got {size}")
+    if config.antithetic and size % 2:
+        raise ValueError(f"--population-size must be even with --antithetic, got {size}")
+    if not 1 <= elites <= size:
+        raise ValueError(f"--elites must be 1 to --population-size {size}, got {elites}")
+    refuse_nonpositive(config, "initial_variance", "damp", "damp_limit")
+    if config.damp_limit > config.damp:
+        raise ValueError(
+            f"--damp-limit must be at most --damp {config.damp}, got {config.damp_limit}"
+        )
+    refuse_outside_unit(config, "damp_decay")
+
+
+def refuse_unusable_refining(config: Refining) -> None:
+    """Raise for values of CEM-RL's gradient steps that could never work."""
+    refuse_negative(config, "target_noise", "target_noise_clip")
+    refuse_nonpositive(config, "actor_steps_scale", "critic_steps_scale")
+    if not 0 <= config.refined_members <= config.population_size:
+        raise ValueError(
+            f"--refined-members must be 0 to --population-size {config.population_size}, "
+            f"got {config.refined_members}"
+        )
+
+
+def refuse_unusable_rollouts(config: ActorCritic) -> None:
+    """Raise for values of an actor-critic method that could never work."""
+    positive = ["total_steps", "num_envs", "alpha", "learners", "learner_threads"]
+    refuse_nonpositive(config, *positive, "learning_rate", "max_gradient_norm")
+    refuse_nonpositive(config, "evaluate_episodes")
+    refuse_negative(config, "value_coefficient", "entropy_coefficient")
+    if config.final_entropy_coefficient is not None:
+        refuse_negative(config, "final_entropy_coefficient")
+    refuse_negative(config, "renew_intervals", "truncations_per_interval", "evaluate_every")
+    refuse_outside_unit(config, "discount", "gae_lambda")
+    if any(size < 1 for size in config.hidden):
+        raise ValueError(f"--hidden needs layers of 1 or more, got {config.hidden}")
+    if config.scale_rewards and config.clip_rewards:
+        raise ValueError(
+            "--scale-rewards and --clip-rewards both change what is learned from: leave one "
+            "out, as in --scale-rewards --no-clip-rewards"
+        )
+    if config.num_envs % config.learners:
+        raise ValueError(
+            f"--learners {config.learners} must divide the {config.num_envs} environments"
+        )
+    if config.total_steps < config.steps_per_update:
+        raise ValueError(
+            f"--total-steps {config.total_steps} is less than the {config.steps_per_update} env "
+            "steps that one update is made from"
+        )
+
+
+def refuse_unusable_epochs(config: Epochs) -> None:
+    """Raise for values of PPO's own that could never work."""
+    refuse_nonpositive(config, "epochs", "minibatches", "clip")
+    refuse_negative(config, "target_kl")
+
+
+def refuse_uneven_minibatches(config: Epochs) -> None:
+    """Raise if the rows of a shard cannot be dealt evenly."""
+    rows = config.num_envs // config.learners * config.alpha
+    if rows % config.minibatches:
+        raise ValueError(
+            f"--minibatches {config.minibatches} must divide the {rows} rows of "
+            f"{'each shard' if config.learners > 1 else 'an interval'} "
+            "(num_envs / learners × alpha)"
+        )
+
+
 def _refuse(
-    config: Any, names: tuple[str, ...], allowed: Callable[[float], bool], words: str
+    config: object, names: tuple[str, ...], allowed: Callable[[float], bool], words: str
 ) -> None:
     for name in names:
         value, flag = getattr(config, name), f"--{name.replace('_', '-')}"

@@ -11,11 +11,17 @@ from drumline.functional.perturbation import Noise, counter_noise, fill_table, t
 from drumline.policies.heads import Head, parse_bins
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout
+from drumline.recipes.families import Searching
 from drumline.runtime.shared_arrays import SharedArrays
 
 
 def environment_and_policy(
-    config: Any, policy: str, hidden: tuple[int, ...], *, bias: bool = True, zero: bool = False
+    config: Searching,
+    policy: str,
+    hidden: tuple[int, ...],
+    *,
+    bias: bool = True,
+    zero: bool = False,
 ) -> tuple[EnvironmentSpec, PolicySpec]:
     """Make the environment once to learn its spaces, and describe the policy that fits them."""
     engine = resolve_engine(config.env, config.engine)
@@ -33,7 +39,7 @@ def environment_and_policy(
     )
 
 
-def searching_packages(config: Any, policy: str) -> tuple[str, ...]:
+def searching_packages(config: Searching, policy: str) -> tuple[str, ...]:
     """Return the packages that compute in a search: of the environment, and of a torch policy."""
     engine = resolve_engine(config.env, config.engine)
     module = ("torch", top_package(policy)) if ":" in policy else ()
@@ -41,7 +47,7 @@ def searching_packages(config: Any, policy: str) -> tuple[str, ...]:
 
 
 def make_noise(
-    config: Any, parameter_count: int, threads: int
+    config: Searching, parameter_count: int, threads: int
 ) -> tuple[Noise, SharedArrays | None]:
     """Return the noise source, and the memory of its table if it has one."""
     if config.noise == "counter":

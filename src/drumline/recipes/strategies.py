@@ -1,17 +1,12 @@
 """Names of searches other than AsyncES, turned into strategies of the steady-state loop."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from drumline.algorithms.external import (
-    External,
-    OptimizerFactory,
-    cma_factory,
-    named_factory,
-    nevergrad_factory,
-)
+from drumline.algorithms.candidate_generations import CandidateStrategy
+from drumline.algorithms.external import External, OptimizerFactory
+from drumline.algorithms.optimizer_packages import cma_factory, named_factory, nevergrad_factory
 from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.snes import SNES
 from drumline.algorithms.steady_openai_es import SteadyOpenAIES
@@ -39,7 +34,7 @@ class StrategyNumbers:
 
 def make_strategy(
     name: str, start: np.ndarray, numbers: StrategyNumbers, *, seed: int, promise: bool = True
-) -> Any:
+) -> CandidateStrategy:
     """Return the strategy of a name, starting at the vector `start`.
 
     With `promise`, a user's own must ask for the same vectors when it is made again.

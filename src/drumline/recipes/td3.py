@@ -1,18 +1,24 @@
 """TD3 as a recipe: its config, its presets, and the parts that it puts together."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import ClassVar, Literal
 
-from drumline.buffers.replay import ReplayShape
-from drumline.envs.make import resolve_engine
-from drumline.envs.packages import environment_packages
-from drumline.recipes.layout import Layout
+from drumline.buffers.replay import Replay, ReplayShape
+from drumline.policies.spec import PolicySpec
 from drumline.recipes.learned_actor import learned_actor, truncation_slots
+from drumline.recipes.method import Presets
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
-from drumline.recipes.stream import StreamRecipe
-from drumline.schedules.single_stream import SingleStreamPlan
+from drumline.schedules.single_stream import SingleStreamPlan, StreamLearner
+from drumline.training.layout import Layout, StreamLayout
+from drumline.training.stream_run import StreamRecipe
 
-METHOD = "td3"
+_SMALL = {
+    "steps_per_update": 500,
+    "random_steps": 1_000,
+    "replay_size": 50_000,
+    "learning_rate": 1e-3,
+}
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,19 @@ class TD3:
     promise: bool = True
     """Repeat the first update's actions in another environment and stop if its bits differ."""
 
+    LAYOUT: ClassVar[type[Layout]] = StreamLayout
+    PRESETS: ClassVar[Presets] = {
+        "CartPole-v1": {**_SMALL, "total_steps": 20_000, "hidden": (64, 64)},
+        "LunarLander-v3": {**_SMALL, "total_steps": 100_000, "replay_size": 100_000},
+        "Pendulum-v1": {**_SMALL, "total_steps": 20_000},
+        "InvertedPendulum-v5": {**_SMALL, "total_steps": 20_000},
+        "InvertedDoublePendulum-v5": {**_SMALL, "total_steps": 50_000},
+        **{
+            f"{name}-v5": {"total_steps": 1_000_000}
+            for name in ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Swimmer", "Humanoid")
+        },
+    }
+
     def __post_init__(self) -> None:
         positive = ["total_steps", "frame_skip", "steps_per_update", "replay_size", "batch_size"]
         positive += ["learning_rate", "policy_delay", "learner_threads", "evaluate_episodes"]
@@ -92,55 +111,31 @@ class TD3:
         """Return how many updates reach `total_steps`."""
         return -(-self.total_steps // self.steps_per_update)
 
-
-def preset(env_id: str) -> dict[str, Any]:
-    """Return the fields in which the preset of (td3, env_id) differs from the defaults."""
-    return dict(PRESETS.get(env_id, {}))
-
-
-_SMALL = {
-    "steps_per_update": 500,
-    "random_steps": 1_000,
-    "replay_size": 50_000,
-    "learning_rate": 1e-3,
-}
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {**_SMALL, "total_steps": 20_000, "hidden": (64, 64)},
-    "LunarLander-v3": {**_SMALL, "total_steps": 100_000, "replay_size": 100_000},
-    "Pendulum-v1": {**_SMALL, "total_steps": 20_000},
-    "InvertedPendulum-v5": {**_SMALL, "total_steps": 20_000},
-    "InvertedDoublePendulum-v5": {**_SMALL, "total_steps": 50_000},
-    **{
-        f"{name}-v5": {"total_steps": 1_000_000}
-        for name in ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Swimmer", "Humanoid")
-    },
-}
+    def build(self, layout: Layout) -> StreamRecipe:
+        """Put the parts together; names become functions here and nowhere else."""
+        actor = learned_actor(self, self.activation)
+        # A ring that never fills needs no more rows than there are steps, and has the same windows.
+        capacity = min(self.replay_size, self.updates * self.steps_per_update)
+        shape = ReplayShape(
+            capacity=max(capacity, self.batch_size),
+            observation_size=actor.policy.observation_size,
+            action_size=actor.policy.head.action_size,
+            slack=self.steps_per_update + 1,  # what is not on disk yet stays
+            truncations=truncation_slots(capacity + self.steps_per_update + 1, actor.limit),
+        )
+        return StreamRecipe(
+            config=self,
+            environment=actor.environment,
+            policy=actor.policy,
+            shape=shape,
+            replay_size=self.replay_size,
+            plan=SingleStreamPlan(self.steps_per_update, self.updates, self.random_steps),
+            learner=partial(_learner, self, actor.policy),
+            exploration=self.exploration_noise,
+        )
 
 
-def packages(config: TD3) -> tuple[str, ...]:
-    """Return the packages that compute in a run: the learner is always torch's."""
-    engine = resolve_engine(config.env, config.engine)
-    return (*environment_packages(config.env, engine), "torch")
+def _learner(config: TD3, policy: PolicySpec, replay: Replay) -> StreamLearner:
+    from drumline.recipes.td3_learner import make_learner  # imports torch: not at start-up
 
-
-def build(config: TD3, layout: Layout) -> StreamRecipe:
-    """Put the parts together; names become functions here and nowhere else."""
-    actor = learned_actor(config, config.activation)
-    # A ring that never fills needs no more rows than there are steps, and holds the same windows.
-    capacity = min(config.replay_size, config.updates * config.steps_per_update)
-    shape = ReplayShape(
-        capacity=max(capacity, config.batch_size),
-        observation_size=actor.policy.observation_size,
-        action_size=actor.policy.head.action_size,
-        slack=config.steps_per_update + 1,  # what is not on disk yet stays
-        truncations=truncation_slots(capacity + config.steps_per_update + 1, actor.limit),
-    )
-    return StreamRecipe(
-        method=METHOD,
-        config=config,
-        environment=actor.environment,
-        policy=actor.policy,
-        shape=shape,
-        plan=SingleStreamPlan(config.steps_per_update, config.updates, config.random_steps),
-    )
+    return make_learner(config, policy, replay)

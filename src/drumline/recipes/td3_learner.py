@@ -1,6 +1,6 @@
 """TD3's learner from a config: the place where torch comes into its run."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -10,18 +10,20 @@ from drumline.buffers.minibatches import Minibatches
 from drumline.buffers.replay import Replay
 from drumline.policies.spec import PolicySpec
 
+if TYPE_CHECKING:
+    from drumline.recipes.td3 import TD3 as TD3Config
 
-def make_learner(recipe: Any, replay: Replay) -> TD3:
-    """Return the learner of a stream recipe, on the threads that its config gives it."""
-    config = recipe.config
+
+def make_learner(config: "TD3Config", policy: PolicySpec, replay: Replay) -> TD3:
+    """Return the learner over a replay, on the threads that its config gives it."""
     torch.set_num_threads(config.learner_threads)
-    settings = settings_of(config, recipe.policy)
+    settings = settings_of(config, policy)
     draws = Minibatches(replay, settings.batch_size, settings.noise_size)
     return TD3(settings, draws, config.seed)
 
 
-def settings_of(config: Any, policy: PolicySpec) -> TD3Settings:
-    """Return what a config says about losses and steps."""
+def settings_of(config: "TD3Config", policy: PolicySpec) -> TD3Settings:
+    """Return the settings of losses and steps that a config describes."""
     return TD3Settings(
         policy.observation_size,
         policy.head,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from drumline.types import Event
+from drumline.tasks import Event
 
 
 class _Line(msgspec.Struct):

@@ -111,6 +111,7 @@ class RunFolder:
     def named_code(self) -> list[str]:
         """Return the names in config.json that refer to code outside of drumline."""
         named = [str(self.document["config"].get(field, "")) for field in CODE_FIELDS]
+        named.append(str(self.document["method"]))
         return [name for name in named if ":" in name and not name.startswith(OWN_PREFIXES)]
 
     @property

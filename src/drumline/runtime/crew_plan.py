@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from drumline.protocols import PublishedLayout, RoleFactory
+from drumline.crew_protocols import RoleFactory
+from drumline.protocols import PublishedLayout
 from drumline.runtime.exchange import Ownership, combined, exchange_layout
 from drumline.runtime.published import slots_layout
 from drumline.runtime.roles import rows_layout

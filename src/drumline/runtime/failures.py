@@ -4,7 +4,7 @@ import pickle
 import traceback
 from typing import Any, NoReturn
 
-from drumline.protocols import WorkerError
+from drumline.errors import WorkerError
 from drumline.runtime.messages import Failure
 
 

@@ -8,7 +8,9 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from drumline.protocols import Probe, Role, WorkerError
+from drumline.crew_protocols import Role
+from drumline.errors import WorkerError
+from drumline.protocols import Probe
 from drumline.runtime.crew_plan import CrewPlan
 from drumline.runtime.doorbell import BellWait, Doorbell
 from drumline.runtime.exchange import Bells, SharedExchange

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from drumline.protocols import Completed, Probe, PublishedLayout, Worker, WorkerError, WorkerFactory
+from drumline.errors import WorkerError
+from drumline.protocols import Completed, Probe, PublishedLayout, Worker, WorkerFactory
 from drumline.runtime.published import SLOTS, PublishedSlots, slots_layout
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span

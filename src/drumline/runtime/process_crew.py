@@ -17,7 +17,8 @@ from functools import partial
 
 import numpy as np
 
-from drumline.protocols import Probe, RoleKilled
+from drumline.errors import RoleKilled
+from drumline.protocols import Probe
 from drumline.runtime.crew_plan import CrewPlan, Strikes
 from drumline.runtime.doorbell import Doorbell
 from drumline.runtime.exchange import Bells, SharedExchange

@@ -15,19 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from drumline.protocols import (
-    Completed,
-    Probe,
-    PublishedLayout,
-    TaskKilledWorkers,
-    WorkerError,
-    WorkerFactory,
-)
+from drumline.errors import TaskKilledWorkers, WorkerError
+from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
 from drumline.runtime.cores import available_cores
+from drumline.runtime.deaths import Losses
 from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.fleet import Fleet
 from drumline.runtime.leases import TaskQueue, lease_size, may_wait
-from drumline.runtime.losses import Losses
 from drumline.runtime.messages import Answer, Failure, Reached, Ready, Unbuilt
 from drumline.runtime.portable import by_reference, quickly
 from drumline.runtime.progress_marks import ProgressMarks

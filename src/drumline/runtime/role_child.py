@@ -13,7 +13,8 @@ import time
 from contextlib import ExitStack, suppress
 from typing import NoReturn
 
-from drumline.protocols import Probe, PublishedLayout, Role
+from drumline.crew_protocols import Role
+from drumline.protocols import Probe, PublishedLayout
 from drumline.runtime.child_start import begin, leave
 from drumline.runtime.doorbell import BellWait, Doorbell
 from drumline.runtime.exchange import Bells, Ownership, SharedExchange

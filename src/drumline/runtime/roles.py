@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drumline.protocols import Exchange, Probe, Role
+from drumline.crew_protocols import Exchange, Role
+from drumline.protocols import Probe
 from drumline.runtime.published import PublishedSlots
 from drumline.types import Span
 

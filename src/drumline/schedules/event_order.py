@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from drumline.protocols import Completed
-from drumline.types import Job
+from drumline.tasks import Job
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
-from drumline.protocols import Crew, Learner
+from drumline.crew_protocols import Crew
+from drumline.protocols import Learner
 from drumline.schedules.intervals import Interval, learned_from
 from drumline.types import Rollout
 

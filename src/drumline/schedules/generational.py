@@ -10,12 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from drumline.protocols import Completed, Strategy, WorkerPool
-from drumline.types import Evaluate, Evaluation, Metrics, Rehearsal, RehearseTwice
-
-
-class ImpureEnvironment(RuntimeError):
-    """The same task gave other bits the second time: the environment has hidden state."""
+from drumline.errors import ImpureEnvironment
+from drumline.protocols import Completed, GenerationStrategy, WorkerPool
+from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
+from drumline.types import Metrics
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Generation:
 
 
 def generational(
-    strategy: Strategy,
+    strategy: GenerationStrategy,
     pool: WorkerPool,
     plan: GenerationPlan,
     *,
@@ -98,28 +96,12 @@ def generational(
         yield previous
 
 
-def evaluate_now(
-    strategy: Strategy, pool: WorkerPool, version: int, tasks: Sequence[Evaluate]
-) -> list[Evaluation]:
-    """Evaluate the current version outside any generation; results by episode.
-
-    Training tasks of the same version may still be in flight if the consumer stopped at a yield.
-    """
-    pool.publish(version, strategy.published())
-    pool.submit(tasks)
-    wanted = set(tasks)
-    results: dict[int, Evaluation] = {}
-    while len(results) < len(wanted):
-        for item in pool.completed():
-            if not item.withdrawn and item.task in wanted:
-                results[item.result.member] = item.result
-    return [results[member] for member in sorted(results)]
-
-
 class _Collector:
     """Collector of one generation: arrived blocks, and the blocks to begin ahead of time."""
 
-    def __init__(self, strategy: Strategy, pool: WorkerPool, plan: GenerationPlan, version: int):
+    def __init__(
+        self, strategy: GenerationStrategy, pool: WorkerPool, plan: GenerationPlan, version: int
+    ):
         self._strategy = strategy
         self._pool = pool
         self._plan = plan

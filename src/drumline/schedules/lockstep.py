@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from drumline.protocols import Crew, Learner
+from drumline.crew_protocols import Crew
+from drumline.protocols import Learner
 from drumline.schedules.intervals import Interval, RotationPlan, Storage, learned_from
 
 

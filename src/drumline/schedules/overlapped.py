@@ -15,7 +15,8 @@ every update is on-policy.
 import time
 from collections.abc import Callable, Iterator
 
-from drumline.protocols import Crew, Learner
+from drumline.crew_protocols import Crew
+from drumline.protocols import Learner
 from drumline.schedules.intervals import Interval, RotationPlan, Storage, learned_from
 
 

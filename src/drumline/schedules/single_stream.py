@@ -5,11 +5,11 @@ can be saved between two blocks.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from drumline.types import Metrics
+from drumline.types import Metrics, State
 
 
 class StreamLearner(Protocol):
@@ -17,7 +17,7 @@ class StreamLearner(Protocol):
 
     @property
     def actor(self) -> Any:
-        """The parameters of the acting policy."""
+        """Return the parameters `[P]` that act, in place."""
         ...
 
     def begin(self, block: int) -> None:
@@ -30,6 +30,18 @@ class StreamLearner(Protocol):
 
     def metrics(self) -> Metrics:
         """Return the mean metrics of the block."""
+        ...
+
+    def learned(self) -> Mapping[str, Any]:
+        """Return copies of the arrays that a fingerprint covers besides the actor."""
+        ...
+
+    def state(self) -> State:
+        """Return copies of all learned state, so that `load` goes on with the same bits."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Take over a state; raises `ValueError` naming what is missing or of another shape."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Steady state: a logical worker gets its next job when the end of its last job is handled.
 
-    ask ─ job ─▶ pool ─ result ─▶ wait for its turn ─▶ append ─ tell ─ critic ─▶ ask …
+    ask ─ job ─▶ pool ─ result ─▶ wait for its turn ─▶ tell ─ critic ─▶ ask …
 
 There are no generations to wait for. The order of the events alone decides the learned state, and
 under the virtual clock the jobs alone decide that order (docs/adr/0010). The number of processes,
@@ -14,7 +14,8 @@ from typing import Any
 
 from drumline.protocols import Completed, Population, WorkerPool
 from drumline.schedules.event_order import EventOrder, Flight, VirtualCosts
-from drumline.types import Event, Job, Snapshot, Span, Started
+from drumline.tasks import Event, Job, Snapshot, Started
+from drumline.types import Span
 
 _LOOK_SECONDS = 0.25  # results and marks wake the driver earlier; this is for the display
 _SPANS_KEPT = 50_000
@@ -94,10 +95,9 @@ class SteadyState:
         del self._flights[worker]
         self._now, _ = flight.earliest
         if worker == self._concurrency:
-            metrics = population.take_critic(done.task, done.result)
+            told = population.take_critic(done.task, done.result)
         else:
-            population.append(worker, done.task, done.result)
-            metrics = population.tell(worker, done.task, done.result)
+            told = population.tell(worker, done.task, done.result)
         self._start_idle()
         event = Event(
             index=self._events,
@@ -107,7 +107,7 @@ class SteadyState:
             env_steps=flight.env_steps,
             task=done.task,
             result=done.result,
-            metrics=metrics,
+            told=told,
             waited_seconds=time.perf_counter() - done.ended,
         )
         self._events += 1

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from drumline.buffers.rollout import STORAGES, RolloutShape, RolloutStorage
+from drumline.crew_protocols import Exchange, RoleContext
 from drumline.policies.actions import ActionHead, sample
 from drumline.policies.inference import Inference
-from drumline.protocols import Exchange, Probe, RoleContext
+from drumline.protocols import Probe
 from drumline.workers.versions import Forward, forward_for
 
 _REQUESTED = 1

@@ -14,7 +14,7 @@ from drumline.functional import moments, perturbation
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.spec import PolicySpec, build_policy
 from drumline.protocols import WorkerContext
-from drumline.types import Evaluate, Evaluation, Rehearsal, RehearseTwice
+from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from drumline.buffers.rollout import RolloutShape, RolloutStorage
+from drumline.crew_protocols import RoleContext
 from drumline.envs.lanes import LaneHistory, LanesSpec
 from drumline.policies.actions import ActionHead
 from drumline.policies.inference import Inference
-from drumline.protocols import RoleContext
 from drumline.workers.lane_group import LaneGroup, NoiseBlocks
 from drumline.workers.versions import forward_for
 

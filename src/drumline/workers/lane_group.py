@@ -14,10 +14,10 @@ import numpy as np
 
 from drumline import seeding
 from drumline.buffers.rollout import STORAGES, RolloutStorage
+from drumline.crew_protocols import RoleContext
 from drumline.envs.lanes import Lanes
 from drumline.envs.timing import StepTimes
 from drumline.policies.actions import ActionHead, sample
-from drumline.protocols import RoleContext
 from drumline.workers.versions import Forward
 
 HELD, READY, REQUESTED, RESTING = range(4)

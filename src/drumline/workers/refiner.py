@@ -23,7 +23,9 @@ from drumline.envs.make import EnvironmentSpec, make_environment
 from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec, build_policy
 from drumline.protocols import WorkerContext
-from drumline.types import (
+from drumline.tasks import (
+    LEARNER,
+    LEARNER_COUNTERS,
     CriticsTrained,
     EvaluateMean,
     Explore,
@@ -32,18 +34,13 @@ from drumline.types import (
     Live,
     Lived,
     MeanEvaluated,
-    Metrics,
-    State,
     TrainCritics,
     TrainLearner,
 )
+from drumline.types import Metrics, State
 
 CRITIC_TENSORS = ("critics", "target_critics", "critic_adam_first", "critic_adam_second")
 """Published tensors of the critics, besides the number of their gradient steps."""
-
-LEARNER = "learner/"
-"""Prefix of the names of a published learner's arrays."""
-LEARNER_COUNTERS = ("actor_steps", "critic_steps")
 
 _WARMUP_BLOCK = 128
 

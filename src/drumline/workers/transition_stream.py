@@ -15,9 +15,9 @@ from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
 from drumline.envs.episode import storable
 from drumline.envs.make import EnvironmentSpec, make_environment
+from drumline.errors import WorkerError
 from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec, build_policy
-from drumline.protocols import WorkerError
 from drumline.types import EpisodeRow, State
 
 RECENT = 100
@@ -144,21 +144,15 @@ class TransitionStream:
 
     def load(self, state: State) -> None:
         """Load a state by repeating the running episode's actions; ValueError if it differs."""
-        for name in (_ACTIONS, _RECENT):
-            if name not in state.tensors:
-                raise ValueError(f"the state has no tensor {name!r}")
-        for name in (_EPISODE, _RETURN):
-            if name not in state.counters:
-                raise ValueError(f"the state has no counter {name!r}")
-        self._episode = int(state.counters[_EPISODE])
-        self._recent = state.tensors[_RECENT].tolist()
+        actions, made = state.tensor(_ACTIONS), state.counter(_RETURN)
+        self._episode = int(state.counter(_EPISODE))
+        self._recent = state.tensor(_RECENT).tolist()
         self._begun, self._return, self._actions = False, 0.0, []
-        for action in state.tensors[_ACTIONS]:
+        for action in actions:
             self.apply(action)
-        if self._return != state.counters[_RETURN]:
+        if self._return != made:
             raise ValueError(
-                f"{self._place()} does not repeat: its return is {self._return!r}, and was "
-                f"{state.counters[_RETURN]!r}"
+                f"{self._place()} does not repeat: its return is {self._return!r}, and was {made!r}"
             )
 
     def close(self) -> None:

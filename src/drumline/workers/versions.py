@@ -5,8 +5,8 @@ from typing import Protocol
 
 import numpy as np
 
+from drumline.crew_protocols import RoleContext
 from drumline.policies.inference import Inference
-from drumline.protocols import RoleContext
 
 _LIVE = 2  # under both barriers, roles act with at most two versions at a time
 

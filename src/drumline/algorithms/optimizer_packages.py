@@ -1,0 +1,199 @@
+"""Optimisers of other packages for `External`: pycma, Nevergrad, and a user's own factory."""
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from drumline import seeding
+from drumline.algorithms.external import OptimizerFactory, RefusesRefined, VectorOptimizer
+from drumline.types import Metrics
+
+LARGEST_FULL_COVARIANCE_BYTES = 2 << 30
+
+
+def cma_factory(*, std: float, full_covariance: bool) -> OptimizerFactory:
+    """CMA-ES of the package cma (Hansen & Ostermeier 2001), or sep-CMA-ES (Ros & Hansen 2008)."""
+    cma = _package("cma", extra="cma")
+
+    def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
+        needed = 8 * start.size**2
+        if full_covariance and needed > LARGEST_FULL_COVARIANCE_BYTES:
+            raise ValueError(
+                f"cma keeps a full covariance matrix: {needed / 2**30:.1f} GiB for "
+                f"{start.size} parameters (limit {LARGEST_FULL_COVARIANCE_BYTES / 2**30:.0f} GiB); "
+                "use --strategy sep-cma, smaller layers with --hidden, or --policy linear"
+            )
+        return _CMA(cma, start, seed, std, full_covariance)
+
+    return make
+
+
+class _CMA:
+    """pycma with one vector asked at a time; an update for every λ told."""
+
+    def __init__(
+        self, cma: Any, start: Float32[np.ndarray, " P"], seed: int, std: float, full: bool
+    ):
+        rng = seeding.generator(seed, "cma")
+
+        def normals(*shape: int) -> np.ndarray:
+            return rng.standard_normal(shape)
+
+        self._full = full
+        self._search = cma.CMAEvolutionStrategy(
+            start.astype(np.float64),
+            std,
+            {
+                "seed": math.nan,  # leaves NumPy's global generator alone
+                "randn": normals,
+                "CMA_diagonal": not full,
+                # The two-point rule, pycma's default from 300 parameters on, needs two samples of
+                # its own back in their places: no use where results come in any order.
+                "AdaptSigma": cma.sigma_adaptation.CMAAdaptSigmaCSA,
+                "verbose": -9,
+            },
+        )
+        self._told: list[np.ndarray] = []
+        self._costs: list[float] = []
+
+    def ask(self) -> np.ndarray:
+        """Return a sample of the newest distribution."""
+        return self._search.ask(1)[0]
+
+    def tell(self, vector: np.ndarray, fitness: float) -> None:
+        """Take a vector in; pycma itself shortens what it has not asked for."""
+        self._told.append(vector)
+        self._costs.append(-fitness)
+        if len(self._told) == self._search.popsize:
+            self._search.tell(self._told, self._costs)
+            self._told, self._costs = [], []
+
+    def recommend(self) -> np.ndarray:
+        """Return the mean."""
+        return self._search.mean
+
+    def metrics(self) -> Metrics:
+        """Return √ of the mean variance of the coordinates, and the covariance's condition."""
+        stds = self._search.stds
+        condition = (
+            self._search.condition_number if self._full else float(stds.max() / stds.min()) ** 2
+        )
+        return {
+            "sampling_std": math.sqrt(float(np.square(stds).mean())),
+            "condition_number": float(condition),
+        }
+
+
+def nevergrad_factory(optimizer: str, *, std: float, budget: int) -> OptimizerFactory:
+    """Any optimiser of Nevergrad's registry; `budget` is how many individuals it should expect."""
+    nevergrad = _package("nevergrad", extra="nevergrad")
+    registry = nevergrad.optimizers.registry
+    if optimizer not in registry:
+        near = [name for name in sorted(registry) if optimizer.lower() in name.lower()][:8]
+        raise ValueError(
+            f"Nevergrad has no optimizer {optimizer!r}; "
+            f"it has {', '.join(near or ['DE', 'PSO', 'OnePlusOne', 'CMA', 'TBPSA'])} and others"
+        )
+    if registry[optimizer].no_parallelization:
+        raise ValueError(
+            f"Nevergrad's {optimizer} asks for one vector after the other was told, and several "
+            "are out at once here: take another, such as DE, PSO, OnePlusOne, CMA or TBPSA"
+        )
+
+    def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
+        space = nevergrad.p.Array(init=start.astype(np.float64)).set_mutation(sigma=std)
+        space.random_state.seed(seed)
+        return _Nevergrad(nevergrad, registry[optimizer](space, budget=budget, num_workers=2))
+
+    return make
+
+
+class _Nevergrad:
+    """A Nevergrad optimiser; a vector that it did not ask is told as one of the user's own."""
+
+    def __init__(self, nevergrad: Any, optimizer: Any):
+        self._unsupported = nevergrad.errors.TellNotAskedNotSupportedError
+        self._optimizer = optimizer
+        self._asked: dict[bytes, list[Any]] = {}
+
+    def ask(self) -> np.ndarray:
+        """Return the next vector."""
+        search = self._optimizer
+        if search.one_shot and search.num_ask >= search.budget:
+            raise ValueError(
+                f"{search.name} lays out all its vectors beforehand, and its {search.budget} are "
+                "spent: give a larger --strategy-budget, for shorter episodes than 100 env steps"
+            )
+        candidate = search.ask()
+        self._asked.setdefault(candidate.value.tobytes(), []).append(candidate)
+        return candidate.value
+
+    def discard(self, vector: np.ndarray) -> Any:
+        """Return the candidate of an asked vector, which is out no longer."""
+        candidates = self._asked[vector.tobytes()]
+        candidate = candidates.pop()
+        if not candidates:
+            del self._asked[vector.tobytes()]
+        return candidate
+
+    def tell(self, vector: np.ndarray, fitness: float) -> None:
+        """Take a vector in."""
+        if vector.tobytes() in self._asked:
+            candidate = self.discard(vector)
+        else:
+            candidate = self._optimizer.parametrization.spawn_child(new_value=vector)
+        try:
+            self._optimizer.tell(candidate, -fitness)
+        except self._unsupported as error:
+            raise RefusesRefined(
+                f"Nevergrad's {self._optimizer.name} learns only from vectors that it asked for, "
+                "not from refined ones: set --p-desired 0"
+            ) from error
+
+    def recommend(self) -> np.ndarray:
+        """Return Nevergrad's recommendation."""
+        return self._optimizer.provide_recommendation().value
+
+
+def named_factory(path: str) -> OptimizerFactory:
+    """Return a user's `module:factory`: called with (start vector, seed), returns an optimiser."""
+    module_name, _, name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(
+            f"--strategy {path!r}: module {module_name!r} cannot be imported ({error}); "
+            "the current directory is importable"
+        ) from error
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        raise ValueError(f"--strategy {path!r}: {module_name!r} has no callable {name!r}")
+
+    def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
+        try:
+            made = factory(start, seed)
+        except (Exception, SystemExit) as error:
+            raise ValueError(
+                f"--strategy {path!r} cannot be made: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(made, VectorOptimizer):
+            raise ValueError(
+                f"--strategy {path!r} returned {type(made).__name__}, which has no ask() and "
+                "tell(vector, fitness)"
+            )
+        return made
+
+    return make
+
+
+def _package(name: str, *, extra: str) -> Any:
+    """Import an optional package when its strategy is used."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ValueError(
+            f"this strategy needs the package {name} ({error}): pip install 'drumline[{extra}]'"
+        ) from error

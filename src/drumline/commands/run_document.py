@@ -1,0 +1,35 @@
+"""Contents of config.json besides what the run folder itself adds, and the promise of a run."""
+
+import dataclasses
+from typing import Any
+
+from drumline.recipes.methods import method_of
+from drumline.runs.machine import ALWAYS, machine, versions
+from drumline.training.layout import Layout
+
+PROMISE = (
+    "the same bits for any number of workers, through kills and resumes, "
+    "on one CPU type and one set of versions"
+)
+
+NO_PROMISE = "no promise"
+"""Beginning of the sentence of a run that promises nothing; the reason follows."""
+
+
+def run_document(config: Any, layout: Layout, promise: str) -> dict[str, Any]:
+    """Return the document of a config whose environment has been made in this process."""
+    computed_by = dict.fromkeys((*ALWAYS, *method_of(config).packages(config)))
+    return {
+        "config": dataclasses.asdict(config),
+        "layout": dataclasses.asdict(layout),
+        "promise": promise,
+        "versions": versions((*computed_by, "mujoco", "torch", "envpool")),
+        "computed_by": list(computed_by),
+        "machine": machine(),
+    }
+
+
+def promise_of(config: Any) -> str:
+    """Return the sentence that the run card and config.json begin with."""
+    reason = method_of(config).no_promise(config)
+    return f"{NO_PROMISE}: {reason}" if reason else PROMISE

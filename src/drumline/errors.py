@@ -1,0 +1,53 @@
+"""Failures that cross rooms: raised in one, named or explained in another."""
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class WorkerError(RuntimeError):
+    """A worker raised; carries the task and the far side's traceback as text.
+
+    `task` is the factory if the worker could not be built; `cause` is the exception, if it travels.
+    """
+
+    def __init__(self, task: Any, error: str, traceback: str, cause: BaseException | None = None):
+        super().__init__(f"{error}\nwhile running {task!r}; the worker's traceback:\n{traceback}")
+        self.task = task
+        self.error = error
+        self.traceback = traceback
+        self.cause = cause
+
+
+class TaskKilledWorkers(RuntimeError):
+    """The same task ended (or hung) its worker three times."""
+
+    def __init__(self, task: Any, causes: Sequence[str]):
+        super().__init__(f"{task!r} ended its worker {len(causes)} times ({', '.join(causes)})")
+        self.task = task
+        self.causes = tuple(causes)
+
+
+class RoleKilled(RuntimeError):
+    """A long-lived role ended (or hung) three times at the same place."""
+
+    def __init__(self, role: str, index: int, causes: Sequence[str], place: str):
+        super().__init__(
+            f"{role} {index} ended {len(causes)} times ({', '.join(causes)}) at the same place: "
+            f"{place}"
+        )
+        self.role = role
+        self.index = index
+        self.causes = tuple(causes)
+        self.place = place
+
+
+class WorkersLost(RuntimeError):
+    """One place of a pool lost worker after worker without finishing a task."""
+
+
+class ImpureEnvironment(RuntimeError):
+    """The same task gave other bits the second time: the environment has hidden state."""
+
+
+class StrategyFailed(RuntimeError):
+    """An optimiser raised, or put out what no policy can hold: nothing was changed by it."""

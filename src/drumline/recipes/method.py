@@ -1,0 +1,109 @@
+"""Form of a method, Drumline's own or one from outside: a frozen config that builds a recipe."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from drumline.envs.make import Engine, resolve_engine
+from drumline.envs.packages import environment_packages
+from drumline.training.layout import Layout
+from drumline.training.run_request import Recipe
+
+Presets = Mapping[str, Mapping[str, object]]
+"""Environment id → the fields in which its preset differs from the defaults."""
+
+REQUIRED = ("env", "seed", "total_steps", "evaluate_every", "evaluate_episodes", "promise")
+"""Fields that every method's config has; the run reads them."""
+
+
+class MethodConfig(Protocol):
+    """A method's config: a frozen dataclass whose every field is an argument of the result.
+
+    It has the fields of `REQUIRED`, of which `env` alone has no default. Optional members, with
+    what a class without them gets:
+
+    `LAYOUT`       class of the flags that change speed and never a bit (`Layout`)
+    `PRESETS`      environment id → fields (none)
+    `ENGINE`       engine that `auto` prefers where an environment has both ("gymnasium")
+    `no_promise`   reason why results cannot be repeated ("": they can)
+    `packages()`   installed packages that compute in a run (the environment's, and torch)
+    `resolved()`   the config with what start-up checks found, as config.json has it (itself)
+    """
+
+    def build(self, layout: Any) -> Recipe:
+        """Return the parts of a run on a layout; names become functions here and nowhere else."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A method by its name, with the defaults of what its config leaves out."""
+
+    name: str
+    config: type[Any]
+
+    @property
+    def layout(self) -> type[Layout]:
+        """Return the class of its layout flags."""
+        return getattr(self.config, "LAYOUT", Layout)
+
+    @property
+    def prefers(self) -> Engine:
+        """Return the engine of environments that both engines have."""
+        return getattr(self.config, "ENGINE", "gymnasium")
+
+    def preset(self, env_id: str) -> dict[str, Any]:
+        """Return the fields in which an environment's preset differs from the defaults."""
+        return dict(getattr(self.config, "PRESETS", {}).get(env_id, {}))
+
+    def packages(self, config: Any) -> tuple[str, ...]:
+        """Return installed packages that compute in a run, besides NumPy and Gymnasium."""
+        if hasattr(config, "packages"):
+            return config.packages()
+        return torch_packages(config, self.prefers)
+
+    def resolved(self, config: Any) -> Any:
+        """Return the config that a run records: with its engine, and what self-checks found.
+
+        A package that is installed later must not change a run that goes on or is repeated.
+        """
+        if hasattr(config, "engine"):
+            engine = resolve_engine(config.env, config.engine, self.prefers)
+            config = dataclasses.replace(config, engine=engine)
+        return config.resolved() if hasattr(config, "resolved") else config
+
+    def built(self, config: Any, layout: Layout) -> Recipe:
+        """Return the parts of a run; raises `ValueError` for any error of a method from outside."""
+        if config.__class__.__module__.startswith("drumline."):
+            return config.build(layout)
+        try:
+            recipe = config.build(layout)
+        except (ValueError, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ValueError(f"{self.name}: build raised {what}") from error
+        if not hasattr(recipe, "opened"):
+            raise ValueError(
+                f"{self.name}: build returned {type(recipe).__name__}, not one of the recipes "
+                "GenerationalRecipe, SteadyRecipe, StreamRecipe and RotationRecipe"
+            )
+        return recipe
+
+    def made(self, env_id: str) -> Any:
+        """Return the config of an environment's preset."""
+        try:
+            return self.config(env=env_id, **self.preset(env_id))
+        except TypeError as error:
+            raise ValueError(f"{self.name}: {error}") from error
+
+    def no_promise(self, config: Any) -> str:
+        """Return why a run cannot be repeated; empty if it can."""
+        reason: str = getattr(config, "no_promise", "")
+        return reason or ("" if config.promise else "trained with --no-promise")
+
+
+def torch_packages(config: Any, prefers: Engine = "gymnasium") -> tuple[str, ...]:
+    """Return the packages that compute in a run whose learner is torch's."""
+    engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefers)
+    return (*environment_packages(config.env, engine), "torch")

@@ -1,0 +1,95 @@
+"""Virtual clock of methods with logical workers: what is refused of its fields, and its costs."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from drumline.functional.virtual_costs import GradientRate, gradient_work
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
+from drumline.schedules.event_order import VirtualCosts
+
+
+class ClockFields(Protocol):
+    """Fields of a config whose results are handled in virtual time."""
+
+    @property
+    def clock(self) -> str:
+        """Order of results: virtual, or wall for as they arrive."""
+        ...
+
+    @property
+    def replay_events(self) -> str:
+        """Path of the event log whose order is replayed; empty for none."""
+        ...
+
+    @property
+    def env_step_cost(self) -> int:
+        """Virtual nanoseconds of an env step."""
+        ...
+
+    @property
+    def gradient_overhead_cost(self) -> int:
+        """Virtual nanoseconds of a gradient step besides its arithmetic."""
+        ...
+
+    @property
+    def multiply_add_cost(self) -> int:
+        """Virtual picoseconds of each multiply-add of a gradient step."""
+        ...
+
+    @property
+    def actor_step_cost(self) -> int:
+        """Virtual nanoseconds of an actor's gradient step; 0: by networks and batch."""
+        ...
+
+    @property
+    def critic_step_cost(self) -> int:
+        """Virtual nanoseconds of a critics' gradient step; 0: by networks and batch."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """Transitions per gradient step."""
+        ...
+
+
+C = TypeVar("C", bound=ClockFields)
+
+
+def refuse_unusable_clock(config: ClockFields) -> None:
+    """Raise for the first field of the clock that could never work."""
+    refuse_nonpositive(config, "concurrency", "least_env_steps")
+    refuse_nonpositive(config, "env_step_cost", "multiply_add_cost")
+    refuse_negative(config, "gradient_overhead_cost", "actor_step_cost", "critic_step_cost")
+    if config.replay_events and config.clock != "wall":
+        raise ValueError("--replay-events goes with --clock wall: a virtual clock needs no log")
+
+
+def no_promise_by_clock(config: ClockFields) -> str:
+    """Return why a run cannot be repeated; empty if it can."""
+    if config.clock == "virtual" or config.replay_events:
+        return ""
+    return "--clock wall handles results as they arrive; verify repeats it from events.jsonl"
+
+
+def with_whole_path(config: C) -> C:
+    """Return the config with the log's whole path, so that a resume finds it from anywhere."""
+    if not config.replay_events:
+        return config
+    path = Path(config.replay_events).resolve()
+    if not path.is_file():
+        raise ValueError(f"--replay-events {config.replay_events}: there is no such file")
+    return replace(config, replay_events=str(path))  # pyright: ignore[reportArgumentType]
+
+
+def virtual_costs(
+    config: ClockFields, actor_sizes: tuple[int, ...], critic_sizes: tuple[int, ...]
+) -> VirtualCosts:
+    """Return the virtual nanoseconds of steps, by the layer sizes of actor and critics."""
+    rate = GradientRate(config.gradient_overhead_cost, config.multiply_add_cost)
+    work = gradient_work(actor_sizes, critic_sizes, 2, config.batch_size)
+    return VirtualCosts(
+        config.env_step_cost,
+        config.actor_step_cost or rate.step(work.actor),
+        config.critic_step_cost or rate.step(work.critic),
+    )

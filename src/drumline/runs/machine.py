@@ -1,0 +1,72 @@
+"""Everything besides the config that a run's bits depend on: versions and the processor."""
+
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from typing import Any, NamedTuple
+
+ALWAYS = ("python", "numpy", "gymnasium")
+"""Packages that compute in every run."""
+
+
+class MachineDifference(NamedTuple):
+    """One fact that differs between this machine and that of the run."""
+
+    name: str
+    made: str
+    here: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.made} there, {self.here} here"
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the installed versions, without importing anything."""
+    return {name: _version(name) for name in packages}
+
+
+def machine() -> dict[str, str]:
+    """Return the operating system and the processor's model."""
+    return {"system": sys.platform, "processor": _processor()}
+
+
+def differences(document: Mapping[str, Any]) -> list[MachineDifference]:
+    """Return the differences between the packages and processor in config.json and those here."""
+    # Without `computed_by`, any of the listed versions may be that of a package that computes.
+    computed_by = document.get("computed_by", document["versions"])
+    made = {name: document["versions"][name] for name in computed_by}
+    here = versions(made)
+    made |= document["machine"]
+    here |= machine()
+    return [
+        MachineDifference(name, made[name], here[name])
+        for name in made
+        if _comparable(name, made[name]) != _comparable(name, here[name])
+    ]
+
+
+def _comparable(name: str, version: str) -> str:
+    """Return a version for comparison: Python's bug-fix releases change no bit."""
+    return ".".join(version.split(".")[:2]) if name == "python" else version
+
+
+def _version(name: str) -> str:
+    if name == "python":
+        return platform.python_version()
+    try:
+        return package_version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,34 @@
+"""Parts of an actor-critic run derived from its config: environments, network, storages."""
+
+import dataclasses
+from typing import Any
+
+from drumline.buffers.rollout import RolloutShape
+from drumline.envs.lanes import LanesSpec
+from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.policies.heads import Head
+from drumline.policies.inference import InferenceSpec
+from drumline.policies.network_spec import NetworkSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class ActorCriticParts:
+    """Environments, network and storages of a config, whatever the layout."""
+
+    config: Any
+    lanes: LanesSpec
+    renewed: bool
+    """Whether the engine needs renewals to be restored exactly."""
+    shape: RolloutShape
+    network: NetworkSpec
+    policy_head: Head | None
+    starts: tuple[int, ...]
+
+    def inference(self) -> InferenceSpec:
+        """Return how an executor, an actor or the driver makes its forward pass."""
+        rows = max(0, self.config.inference_rows)  # not resolved: MLPs keep their bits in any batch
+        return InferenceSpec(self.network, self.config.precision, rows)
+
+    def policy(self, parameter_count: int) -> ActorCriticSpec:
+        """Return what a policy file says about the policy."""
+        return ActorCriticSpec(self.network, self.policy_head, parameter_count, self.starts)

@@ -1,0 +1,70 @@
+"""A pool that is attended: signals stop the run only where it waits, and the display ticks."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from drumline.protocols import Completed, WorkerPool
+from drumline.training.stop_signals import StopSignals
+from drumline.types import ProcessActivity, Span
+
+TICK_SECONDS = 0.25
+
+
+class AttendedPool:
+    """Wraps a pool's `completed`; everything else is handed on."""
+
+    def __init__(self, pool: WorkerPool, signals: StopSignals, tick: Callable[[WorkerPool], None]):
+        self._pool = pool
+        self._signals = signals
+        self._tick = tick
+        self.size = pool.size
+
+    def submit(self, tasks: Sequence[Any]) -> None:
+        """Queue tasks."""
+        self._pool.submit(tasks)
+
+    def completed(self, timeout: float | None = None) -> list[Completed]:
+        """Return what has finished; may raise `Stopped` while it waits."""
+        while True:
+            self._signals.arm()
+            try:
+                done = self._pool.completed(TICK_SECONDS if timeout is None else timeout)
+            finally:
+                self._signals.disarm()
+            self._tick(self._pool)
+            if done or timeout is not None:
+                return done
+
+    def progressed(self) -> list[tuple[Any, int]]:
+        """Return the tasks in flight that have begun and how far they have come."""
+        return self._pool.progressed()
+
+    def wake_at(self, task: Any, amount: int) -> None:
+        """Let `completed` return once a task has progressed by `amount`."""
+        self._pool.wake_at(task, amount)
+
+    def withdraw(self) -> None:
+        """Call back every task submitted so far."""
+        self._pool.withdraw()
+
+    def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make the arrays of `version` visible."""
+        self._pool.publish(version, arrays)
+
+    def retain(self, versions: Collection[int]) -> None:
+        """Keep these versions until the next call."""
+        self._pool.retain(versions)
+
+    def activity(self) -> list[ProcessActivity]:
+        """Return one row per process."""
+        return self._pool.activity()
+
+    def timeline(self) -> list[Span]:
+        """Return the latest stretches of work."""
+        return self._pool.timeline()
+
+    def close(self) -> None:
+        """Close the pool."""
+        self._pool.close()

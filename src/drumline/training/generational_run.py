@@ -1,0 +1,143 @@
+"""Run of a generational method: strategy, pool, schedule and run folder put together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from drumline.policies.spec import PolicySpec
+from drumline.protocols import GenerationStrategy, PublishedLayout, WorkerPool
+from drumline.runtime.shared_arrays import SharedArrays
+from drumline.schedules.evaluations import is_due
+from drumline.schedules.generational import Generation, GenerationPlan, generational
+from drumline.tasks import Evaluate, Evaluation
+from drumline.training.attended_pool import AttendedPool
+from drumline.training.blame import explain
+from drumline.training.evaluations import evaluate_now, evaluation_tasks
+from drumline.training.ledger import learned
+from drumline.training.run_order import run_in_order
+from drumline.training.run_request import RunConfig, RunRequest
+from drumline.training.stop_signals import StopSignals
+from drumline.types import EpisodeRow, EvaluationRow
+from drumline.workers.evaluator import EvaluatorSpec
+
+
+@dataclass(frozen=True)
+class GenerationalRecipe:
+    """Parts of a generational method; they follow from its config."""
+
+    config: RunConfig
+    strategy: GenerationStrategy
+    plan: GenerationPlan
+    worker: EvaluatorSpec
+    policy: PolicySpec
+    shared: SharedArrays | None = None
+    """Memory that all workers see, such as a noise table."""
+    not_policy: tuple[str, ...] = ()
+    """Published arrays that the policy files leave out."""
+
+    def opened(self, request: RunRequest) -> "GenerationalRun":
+        """Return the run that trains with these parts."""
+        return GenerationalRun(self, request)
+
+
+class GenerationalRun:
+    """Generation after generation; strategy state and ledger counters change together."""
+
+    def __init__(self, recipe: GenerationalRecipe, request: RunRequest):
+        self._recipe = recipe
+        self._config = config = recipe.config
+        self._request = request
+        if request.resumed_from is not None:
+            recipe.strategy.load(learned(request.resumed_from))
+        words = f"{request.layout.worker_count} workers"
+        self._ledger = request.ledger(config, recipe.worker.environment, recipe.policy, words)
+
+    def run(self) -> EvaluationRow | None:
+        """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
+        ledger = self._ledger
+        return run_in_order(
+            self._train,
+            ledger,
+            evaluate_last=self._evaluate_last,
+            makes=[self._make_pool],
+            checkpoint=self._checkpoint,
+            policy=self._policy,
+            close_ledger=ledger.close,
+            explain=lambda error: explain(error, ledger.folder),
+        )
+
+    def _make_pool(self) -> WorkerPool:
+        recipe = self._recipe
+        published = PublishedLayout.of(recipe.strategy.published())
+        size = self._request.layout.worker_count
+        return self._request.pool(recipe.worker, published, size=size, shared=recipe.shared)
+
+    def _attended(self, workers: WorkerPool, signals: StopSignals) -> AttendedPool:
+        return AttendedPool(workers, signals, lambda pool: self._ledger.show_if_due(pool.activity))
+
+    def _train(self, workers: WorkerPool, signals: StopSignals) -> None:
+        recipe, ledger = self._recipe, self._ledger
+        generations = generational(
+            recipe.strategy,
+            self._attended(workers, signals),
+            recipe.plan,
+            first_version=ledger.update,
+            evaluation=self._scheduled,
+            finished=self._finished,
+            before_tell=self._record_evaluation,
+            env_steps=int(ledger.counters["env_steps"]),
+        )
+        for generation in generations:
+            self._record(generation)
+
+    def _evaluate_last(self, workers: WorkerPool, signals: StopSignals) -> None:
+        published = self._recipe.strategy.published()
+        pool = self._attended(workers, signals)
+        evaluate_now(self._ledger, self._config, pool, published, self._policy())
+
+    def _finished(self, update: int, env_steps: int) -> bool:
+        return env_steps >= self._config.total_steps or update == self._request.last_update
+
+    def _scheduled(self, update: int) -> Sequence[Evaluate]:
+        config = self._config
+        if not is_due(config.evaluate_every, update):
+            return ()
+        return evaluation_tasks(config.seed, update, config.evaluate_episodes)
+
+    def _record(self, generation: Generation) -> None:
+        steps = generation.env_steps + sum(e.length for e in generation.evaluated)
+        metrics = {
+            **generation.metrics,
+            "env_steps_discarded": generation.env_steps_discarded,
+            "env_steps_per_second": steps / max(generation.generation_seconds, 1e-9),
+            "generation_seconds": generation.generation_seconds,
+            "update_seconds": generation.update_seconds,
+            "update_core_seconds": generation.update_core_seconds,
+        }
+        rows = [
+            EpisodeRow(generation.update, m.member, m.sign, m.episode_return, m.length)
+            for m in generation.members
+        ]
+        self._ledger.record(
+            generation.update,
+            metrics,
+            self._recipe.strategy.published(),
+            rows,
+            env_steps=generation.env_steps,
+            update_share=generation.update_seconds / max(generation.generation_seconds, 1e-9),
+        )
+        if self._ledger.checkpoint_due:
+            self._checkpoint()
+
+    def _record_evaluation(self, evaluated: Sequence[Evaluation]) -> None:
+        self._ledger.record_evaluation(evaluated, self._policy())
+
+    def _policy(self) -> dict[str, np.ndarray]:
+        """Return what a policy file holds: not the candidates of the next generation."""
+        left_out = self._recipe.not_policy
+        published = self._recipe.strategy.published()
+        return {name: array for name, array in published.items() if name not in left_out}
+
+    def _checkpoint(self) -> None:
+        self._ledger.checkpoint(self._recipe.strategy.state())

@@ -1,0 +1,289 @@
+"""The ledger of a run: its counters, what it writes down and what it shows, for every schedule.
+
+Counters and learned state change together, between two waits; a checkpoint holds both.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drumline.display.dashboard import Display
+from drumline.display.plain import ReaderGone
+from drumline.display.state import DisplayState, RunTitle, Throughput
+from drumline.functional.stability import stability
+from drumline.runs.card import RunCard, write_card
+from drumline.runs.checkpoint import Checkpoint
+from drumline.runs.folder import RunFolder
+from drumline.runs.metrics import read_evaluations
+from drumline.runs.next_commands import by_path
+from drumline.runs.policy_files import put_back_best
+from drumline.runs.recorder import Recorder
+from drumline.runs.timeline import write_processes, write_timeline
+from drumline.tasks import Evaluation
+from drumline.training.layout import Layout
+from drumline.training.stopped import Stopped
+from drumline.types import (
+    EpisodeRow,
+    EvaluationRow,
+    Metrics,
+    ProcessActivity,
+    Span,
+    State,
+    UpdateRecord,
+)
+
+_PREFIX = "run_"
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """What a run is called, and what its policy files say."""
+
+    method: str
+    env_id: str
+    seed: int
+    total_steps: int
+    environment: Mapping[str, Any]
+    """As in policy-*.json: what is needed to make the environment again."""
+    policy: Mapping[str, Any]
+    """As in policy-*.json: what is needed to build the policy again."""
+    layout_words: str
+    """Who works, in words."""
+
+
+class Ledger:
+    """Counters, rows, checkpoints, policies and the display of one run."""
+
+    def __init__(
+        self,
+        identity: RunIdentity,
+        folder: RunFolder,
+        layout: Layout,
+        display: Display,
+        resumed_from: Checkpoint | None,
+    ):
+        self.folder = folder
+        self.fresh = resumed_from is None
+        self.finishing = False
+        """Whether the last checkpoint is written: what is evaluated after it is no part of it."""
+        self.update = 0
+        self.counters: dict[str, int | float] = {
+            "env_steps": 0,
+            "episodes": 0,
+            "env_steps_evaluation": 0,
+            "best_evaluation": -np.inf,
+        }
+        self.last_evaluation: EvaluationRow | None = None
+        self._identity = identity
+        self._layout = layout
+        self.display = display
+        self._wall_before = 0.0
+        if resumed_from is not None:
+            self._take_over(resumed_from)
+        self._began = self._checkpointed = time.perf_counter()
+        self._throughput = Throughput()
+        self._curve: list[float] = []
+        self._skipped = 0
+        self._shares = 0.0
+        self._metrics: Metrics = {}
+        self._resumed_from = resumed_from
+        self._recorder: Recorder | None = None
+
+    @property
+    def recorder(self) -> Recorder:
+        """Return the recorder; there is one between `open` and `close`."""
+        assert self._recorder is not None, "the ledger is open while the run goes on"
+        return self._recorder
+
+    def open(self) -> None:
+        """Start the recorder; a fresh folder's first checkpoint is the caller's to write."""
+        self._recorder = Recorder(
+            self.folder, tensorboard=self._layout.tensorboard, resumed_from=self._resumed_from
+        )
+        if self._resumed_from is not None:
+            put_back_best(self.folder, float(self.counters["best_evaluation"]))
+            rows = read_evaluations(self.folder.evaluations_csv)
+            self.last_evaluation = rows[-1] if rows else None
+
+    def start_display(self) -> None:
+        """Say what runs, and start counting speed."""
+        run = self._identity
+        self.display.start(
+            RunTitle(run.method, run.env_id, run.seed, run.layout_words, str(self.folder.path))
+        )
+        self._throughput.add(int(self.counters["env_steps"]), time.perf_counter())
+
+    def wall_seconds(self) -> float:
+        """Return the seconds that this run has taken, those before a resume included."""
+        return self._wall_before + time.perf_counter() - self._began
+
+    def record(
+        self,
+        update: int,
+        metrics: Metrics,
+        published: Mapping[str, np.ndarray],
+        episodes: Sequence[EpisodeRow],
+        *,
+        env_steps: int,
+        update_share: float,
+    ) -> None:
+        """Write down one update that took `env_steps`; `metrics` go behind the counters."""
+        self.update = update
+        self.counters["env_steps"] += env_steps
+        self.counters["episodes"] += len(episodes)
+        self._curve.append(metrics["episode_return_mean"])
+        self._skipped += int(metrics.get("update_skipped", 0.0))
+        self._shares = update_share
+        self._metrics = {
+            "env_steps": self.counters["env_steps"],
+            "episodes": self.counters["episodes"],
+            "wall_seconds": self.wall_seconds(),
+            **metrics,
+            "env_steps_evaluation": self.counters["env_steps_evaluation"],
+        }
+        self.recorder.update(UpdateRecord(update, self._metrics, dict(published), tuple(episodes)))
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether the time between checkpoints is over."""
+        return time.perf_counter() - self._checkpointed >= 60.0 * self._layout.checkpoint_minutes
+
+    def checkpoint(self, state: State, segments: Collection[str] = ()) -> None:
+        """Write a checkpoint of the learned state and the counters; it counts on `segments`."""
+        counters = {**state.counters, **{_PREFIX + k: v for k, v in self.counters.items()}}
+        extra = {"wall_seconds": self.wall_seconds()}
+        self.recorder.checkpoint(self.update, State(state.tensors, counters), extra, segments)
+        self._checkpointed = time.perf_counter()
+
+    def record_evaluation(
+        self,
+        evaluated: Sequence[Evaluation],
+        policy: Mapping[str, np.ndarray],
+        env_steps: int | None = None,
+    ) -> None:
+        """Write down the evaluation of one version, and its policy if it is the best so far.
+
+        `env_steps` is how many had been made for that version, if not as many as now.
+        """
+        if not evaluated:
+            return
+        returns = tuple(result.episode_return for result in evaluated)
+        lengths = tuple(result.length for result in evaluated)
+        self.counters["env_steps_evaluation"] += sum(lengths)
+        steps = int(self.counters["env_steps"]) if env_steps is None else env_steps
+        row = EvaluationRow(evaluated[0].version, steps, returns, lengths)
+        self.recorder.evaluation(row)
+        self.last_evaluation = row
+        if row.mean > self.counters["best_evaluation"]:
+            self.counters["best_evaluation"] = row.mean
+            self.save_policy("best", row, policy)
+
+    def save_policy(
+        self, name: str, row: EvaluationRow | None, policy: Mapping[str, np.ndarray]
+    ) -> None:
+        """Replace policy-best or policy-last."""
+        document = {
+            "format": 1,
+            "method": self._identity.method,
+            "environment": dict(self._identity.environment),
+            "policy": dict(self._identity.policy),
+            "update": self.update if row is None else row.update,
+            "evaluation_mean": None if row is None else row.mean,
+        }
+        self.recorder.policy(name, dict(policy), document)
+
+    def save_stopped(self, error: BaseException, policy: Mapping[str, np.ndarray]) -> None:
+        """Save what a run that a signal stops has learned, for whoever looks at it meanwhile."""
+        if isinstance(error, (Stopped, ReaderGone)):
+            self.save_policy("last", None, policy)
+
+    def show_if_due(self, activity: Callable[[], Sequence[ProcessActivity]]) -> None:
+        """Refresh the display, if there is anything new to show and it is time."""
+        if not self._metrics or not self.display.due():
+            return
+        now = time.perf_counter()
+        self._throughput.add(int(self.counters["env_steps"]), now)
+        busy: dict[tuple[str, int], float] = {}
+        rows = activity()
+        for row in rows:
+            place = (row.role, row.index)
+            busy[place] = busy.get(place, 0.0) + row.busy_seconds
+        elapsed = max(now - self._began, 1e-9)
+        evaluation, best = self.last_evaluation, float(self.counters["best_evaluation"])
+        run = self._identity
+        self.display.update(
+            DisplayState(
+                method=run.method,
+                env_id=run.env_id,
+                update=self.update,
+                env_steps=int(self.counters["env_steps"]),
+                total_steps=run.total_steps,
+                episodes=int(self.counters["episodes"]),
+                wall_seconds=self.wall_seconds(),
+                return_curve=self._curve,
+                evaluation_mean=None if evaluation is None else evaluation.mean,
+                evaluation_best=best if np.isfinite(best) else None,
+                env_steps_per_second_10s=self._throughput.recent(),
+                env_steps_per_second_run=self._throughput.whole_run(),
+                eta_seconds=self._throughput.eta_seconds(run.total_steps),
+                busy_shares=[min(1.0, busy[place] / elapsed) for place in sorted(busy)],
+                restarts=sum(row.restarts > 0 for row in rows),
+                update_share=self._shares,
+                update_skipped=self._skipped,
+            )
+        )
+
+    def close(self, timeline: Sequence[Span], activity: Sequence[ProcessActivity]) -> None:
+        """Write what waits, then the timeline, the processes and the card."""
+        if self._recorder is None:
+            return
+        self._recorder.close()
+        try:
+            write_timeline(self.folder.timeline_json, timeline)
+            write_processes(self.folder.processes_csv, activity)
+            self._write_card(self._recorder.chained)
+        except OSError as error:
+            raise self._recorder.failed(error) from error
+
+    def _take_over(self, checkpoint: Checkpoint) -> None:
+        for name in self.counters:
+            self.counters[name] = checkpoint.state.counter(_PREFIX + name)
+        self.update = checkpoint.update
+        self._wall_before = float(checkpoint.extra["wall_seconds"])
+
+    def _write_card(self, chained: str) -> None:
+        document = self.folder.document
+        evaluations = read_evaluations(self.folder.evaluations_csv)
+        means = np.array([row.mean for row in evaluations if np.isfinite(row.mean)])
+        write_card(
+            self.folder,
+            RunCard(
+                promise=document["promise"],
+                method=self._identity.method,
+                env_id=self._identity.env_id,
+                seed=self._identity.seed,
+                config=document["config"],
+                verify_command=by_path(self.folder, "verify"),
+                layout=document["layout"],
+                versions=document["versions"],
+                machine=document["machine"],
+                metrics=self._metrics,
+                best_evaluation=max(evaluations, key=_by_mean, default=None),
+                largest_drawdown=stability(means).largest_drawdown if means.size > 1 else None,
+                fingerprint=chained,
+            ),
+        )
+
+
+def _by_mean(row: EvaluationRow) -> float:
+    return row.mean if np.isfinite(row.mean) else -np.inf
+
+
+def learned(checkpoint: Checkpoint) -> State:
+    """Return the learned state of a checkpoint, without the run's own counters."""
+    state = checkpoint.state
+    counters = {k: v for k, v in state.counters.items() if not k.startswith(_PREFIX)}
+    return State(dict(state.tensors), counters)

@@ -1,0 +1,82 @@
+"""The order in which every run opens, trains, leaves a state to go on from, and closes."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# (threadpoolctl has no annotations)
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+
+import numpy as np
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from drumline.crew_protocols import Crew
+from drumline.protocols import WorkerPool
+from drumline.training.ledger import Ledger
+from drumline.training.stop_signals import StopSignals
+from drumline.training.stopped import leaves_whole_state
+from drumline.types import EvaluationRow, ProcessActivity, Span
+
+
+def run_in_order(
+    train: Callable[..., None],
+    ledger: Ledger,
+    *,
+    evaluate_last: Callable[..., None],
+    makes: Sequence[Callable[[], WorkerPool | Crew]],
+    checkpoint: Callable[[], None],
+    policy: Callable[[], Mapping[str, np.ndarray]],
+    close_ledger: Callable[[list[Span], list[ProcessActivity]], None],
+    one_thread: Callable[[], AbstractContextManager[object]] = lambda: threadpool_limits(1, "blas"),
+    afterwards: Callable[[], None] = lambda: None,
+    explain: Callable[[BaseException], None] = lambda error: None,
+) -> EvaluationRow | None:
+    """Call `train(*workers, signals)` with workers that `makes` made in that order.
+
+    Then `evaluate_last` has the last policy evaluated, which is saved; returns that evaluation.
+
+    However the run ends, the workers are closed first, the last made before the others; then the
+    ledger, which is told what they did; then what closes `afterwards`, and the display. Signals
+    are kept back until all is closed: only what waits in `train` lets them in.
+
+    An error leaves a checkpoint of the state that stands, if that is whole. Between two updates or
+    events everything changes together, and what is in flight (an episode, an interval, a block, a
+    job) is pure: that state is all there is.
+    """
+    workers: list[WorkerPool | Crew] = []
+
+    def close() -> None:
+        spans = [span for worker in workers for span in worker.timeline()]
+        close_ledger(spans, [row for worker in workers for row in worker.activity()])
+
+    with StopSignals() as signals, ExitStack() as closing:
+        closing.callback(ledger.display.close)
+        closing.callback(afterwards)
+        closing.callback(close)
+        for make in makes:
+            workers.append(make())
+            closing.callback(workers[-1].close)
+        ledger.open()
+        closing.enter_context(one_thread())
+        if ledger.fresh:
+            checkpoint()
+        ledger.start_display()
+        try:
+            train(*workers, signals)
+            # The checkpoint comes first: a longer run must not count this evaluation as its own.
+            checkpoint()
+            ledger.finishing = True
+            evaluate_last(*workers, signals)
+            ledger.save_policy("last", ledger.last_evaluation, policy())
+            return ledger.last_evaluation
+        except BaseException as error:
+            if leaves_whole_state(error):
+                if not ledger.finishing:
+                    checkpoint()
+                ledger.save_stopped(error, policy())
+            explain(error)
+            raise
+
+
+def one_numpy_thread() -> AbstractContextManager[object]:
+    """One thread for NumPy's matrix products, which act; torch's have a flag of their own."""
+    return ThreadpoolController().select(internal_api="openblas").limit(limits=1)

@@ -1,0 +1,141 @@
+"""Request to run a recipe, and what every run makes of it: its ledger and its pools."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from drumline.display.dashboard import Display
+from drumline.envs.make import EnvironmentSpec
+from drumline.protocols import Probe, PublishedLayout, WorkerFactory, WorkerPool
+from drumline.runs.checkpoint import Checkpoint
+from drumline.runs.folder import RunFolder
+from drumline.runtime.inline_pool import InlinePool
+from drumline.runtime.process_pool import ProcessPool
+from drumline.runtime.published import SLOTS
+from drumline.runtime.shared_arrays import SharedArrays
+from drumline.training.layout import Layout
+from drumline.training.ledger import Ledger, RunIdentity
+from drumline.types import EvaluationRow
+
+
+class RunConfig(Protocol):
+    """Fields of a method's config that a run reads, whatever the method."""
+
+    @property
+    def env(self) -> str:
+        """Gymnasium id, EnvPool id, or module:factory."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Root of every random stream."""
+        ...
+
+    @property
+    def total_steps(self) -> int:
+        """Env steps of training after which the run ends."""
+        ...
+
+    @property
+    def evaluate_every(self) -> int:
+        """Updates between evaluations; 0: only at the end."""
+        ...
+
+    @property
+    def evaluate_episodes(self) -> int:
+        """Episodes of each evaluation."""
+        ...
+
+    @property
+    def promise(self) -> bool:
+        """Whether the run's first steps are repeated, and refused if their bits differ."""
+        ...
+
+
+class Run(Protocol):
+    """A run that is put together and has not begun."""
+
+    def run(self) -> EvaluationRow | None:
+        """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
+        ...
+
+
+class Recipe(Protocol):
+    """What a method's `build` returns: parts that follow from its config, and the run for them."""
+
+    def opened(self, request: "RunRequest") -> Run:
+        """Return the run that trains with these parts."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Where a recipe is run: its folder, layout and display, and where it goes on from."""
+
+    folder: RunFolder
+    layout: Layout
+    display: Display
+    resumed_from: Checkpoint | None = None
+    probe_factory: Callable[[], Probe] | None = None
+    last_update: int | None = None
+    """Update after which the run ends early; what comes before does not change."""
+
+    @property
+    def inline(self) -> bool:
+        """Whether tasks run in the driver's process."""
+        return self.layout.pool == "inline"
+
+    def ledger(
+        self, config: RunConfig, environment: EnvironmentSpec, policy: Any, words: str
+    ) -> Ledger:
+        """Return the run's ledger; `words` name the processes of a layout that is not inline.
+
+        `environment` and `policy` are dataclasses that the policy files hold field by field.
+        """
+        identity = RunIdentity(
+            method=self.folder.document["method"],
+            env_id=config.env,
+            seed=config.seed,
+            total_steps=config.total_steps,
+            environment=dataclasses.asdict(environment),
+            policy=dataclasses.asdict(policy),
+            layout_words="inline" if self.inline else words,
+        )
+        return Ledger(identity, self.folder, self.layout, self.display, self.resumed_from)
+
+    def pool(
+        self,
+        worker: WorkerFactory,
+        published: PublishedLayout,
+        *,
+        size: int,
+        role: str = "worker",
+        versions: int = SLOTS,
+        shared: SharedArrays | None = None,
+        one_task_leases: bool = False,
+        probed: bool = True,
+    ) -> WorkerPool:
+        """Return a pool of `size` processes, or of none; `probed`: faults may be planted in it."""
+        probe_factory = self.probe_factory if probed else None
+        if self.inline:
+            return InlinePool(
+                worker,
+                published=published,
+                versions=versions,
+                shared=shared,
+                probe_factory=probe_factory,
+                role=role,
+            )
+        return ProcessPool(
+            worker,
+            size=size,
+            published=published,
+            versions=versions,
+            shared=shared,
+            hang_seconds=self.layout.hang_seconds,
+            one_task_leases=one_task_leases,
+            probe_factory=probe_factory,
+            role=role,
+            log=self.display.message,
+        )

@@ -1,0 +1,321 @@
+"""Run of a steady-state method: population, virtual clock, pool and run folder put together."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from drumline.buffers.queued_replay import QueuedReplay
+from drumline.buffers.replay import Replay, ReplayShape
+from drumline.envs.make import EnvironmentSpec
+from drumline.policies.spec import PolicySpec
+from drumline.protocols import Population, PublishedLayout, WorkerPool
+from drumline.runs.event_log import event_line, logged_workers
+from drumline.schedules.event_order import (
+    ArrivalOrder,
+    EventOrder,
+    LoggedOrder,
+    VirtualCosts,
+    VirtualOrder,
+)
+from drumline.schedules.steady_state import SteadyState
+from drumline.tasks import Event, Snapshot
+from drumline.training.attended_pool import AttendedPool
+from drumline.training.blame import explain, explain_strategy
+from drumline.training.evaluations import EvaluationBeside
+from drumline.training.idle_times import IdleTimes
+from drumline.training.ledger import learned
+from drumline.training.rehearsal import rehearse_episode
+from drumline.training.replay_memory import replay_memory, segments_of
+from drumline.training.run_order import one_numpy_thread, run_in_order
+from drumline.training.run_request import RunConfig, RunRequest
+from drumline.training.snapshots import oldest_watermark, snapshot_from, snapshot_state
+from drumline.training.stop_signals import StopSignals
+from drumline.types import EpisodeRow, EvaluationRow, Metrics, ProcessActivity, Span, State
+from drumline.workers.evaluator import EvaluatorSpec
+from drumline.workers.refiner import Jobs, RefinerSpec
+
+_RECENT = 20
+"""Individuals whose returns the curve averages."""
+_ANY_ORDER = VirtualCosts(1, 1, 1)
+
+
+class ReplayedOrder(Protocol):
+    """Fields of a config that choose the order of events."""
+
+    @property
+    def clock(self) -> str:
+        """virtual or wall."""
+        ...
+
+    @property
+    def replay_events(self) -> str:
+        """Path of the event log whose order is replayed; empty for none."""
+        ...
+
+
+@dataclass(frozen=True)
+class SteadyRecipe:
+    """Parts of a steady-state method; they follow from its config."""
+
+    config: RunConfig
+    environment: EnvironmentSpec
+    policy: PolicySpec
+    shape: ReplayShape
+    jobs: Callable[[Mapping[str, np.ndarray]], Jobs]
+    """Shared arrays → gradient steps over the replay in them, in a worker's process."""
+    population: Callable[[QueuedReplay], Population]
+    concurrency: int
+    longest_episode: int
+    """Env steps that the replay was laid out for."""
+    costs: VirtualCosts | None
+    """None: what is learned does not depend on the order in which jobs end."""
+    order: ReplayedOrder | None = None
+    """Order of events; None: by arrival."""
+
+    def opened(self, request: RunRequest) -> "SteadyRun":
+        """Return the run that trains with these parts."""
+        return SteadyRun(self, request)
+
+
+class SteadyRun:
+    """Event after event; an update is whatever the population calls finished."""
+
+    def __init__(self, recipe: SteadyRecipe, request: RunRequest):
+        self._recipe = recipe
+        self._config = config = recipe.config
+        self._request = request
+        self._memory = replay_memory(recipe.shape)
+        self._replay = QueuedReplay(
+            Replay(recipe.shape, self._memory.arrays), recipe.longest_episode
+        )
+        self._population = recipe.population(self._replay)
+        self._snapshot: Snapshot | None = None
+        self._schedule: SteadyState | None = None
+        self._recent: list[float] = []
+        self._lines: list[bytes] = []
+        """Events since the latest that settled."""
+        self._appended: list[tuple[str, bytes]] = []
+        """(segment, bytes) of the replay since then."""
+        self._counted = [0, 0]
+        """Env steps counted and beside, at the latest record."""
+        self._idle = IdleTimes(recipe.concurrency + 1)
+        self._waited = np.zeros(recipe.concurrency + 1)
+        """Seconds that each logical worker's finished jobs waited, since its last update."""
+        self._processes = request.layout.processes_for(recipe.concurrency)
+        words = f"{self._processes} processes"
+        self._ledger = request.ledger(config, recipe.environment, recipe.policy, words)
+        self._evaluation = EvaluationBeside(config, self._ledger, self._policy)
+        if request.resumed_from is not None:
+            with one_numpy_thread():  # a strategy computes its journal again, to the same bits
+                self._take_over(request)
+        self._state = self._now(Snapshot() if self._snapshot is None else self._snapshot)
+
+    def run(self) -> EvaluationRow | None:
+        """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
+        return run_in_order(
+            self._train,
+            self._ledger,
+            evaluate_last=self._evaluate_last,
+            makes=[self._make_pool, self._make_evaluators],
+            one_thread=one_numpy_thread,
+            checkpoint=self._checkpoint,
+            policy=self._policy,
+            close_ledger=self._close_ledger,
+            explain=self._explain,
+        )
+
+    def _explain(self, error: BaseException) -> None:
+        explain(error)
+        explain_strategy(error, self._ledger.folder, self._ledger.update)
+
+    def _close_ledger(self, spans: list[Span], activity: list[ProcessActivity]) -> None:
+        spans = [span for span in spans if span.role != "evaluator"]
+        if self._schedule is not None:
+            spans += self._schedule.timeline()
+        self._ledger.close(sorted(spans, key=lambda span: span.start), activity)
+
+    def _make_schedule(self, pool: WorkerPool) -> SteadyState:
+        recipe = self._recipe
+        return SteadyState(
+            self._population,
+            pool,
+            concurrency=recipe.concurrency,
+            costs=recipe.costs or _ANY_ORDER,
+            order=self._order(),
+            snapshot=self._snapshot,
+            asks_again=self._population.in_generations,
+        )
+
+    def _order(self) -> EventOrder:
+        order = self._recipe.order
+        if order is None:
+            return ArrivalOrder()
+        if order.replay_events:
+            done = 0 if self._snapshot is None else self._snapshot.events
+            workers = logged_workers(Path(order.replay_events))
+            return LoggedOrder(islice(workers, done, None))
+        return ArrivalOrder() if order.clock == "wall" else VirtualOrder()
+
+    def _train(self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals) -> None:
+        ledger, evaluation = self._ledger, self._evaluation
+        attended = AttendedPool(pool, signals, lambda pool: self._show(pool))
+        beside = AttendedPool(evaluators, signals, lambda _: self._show(pool))
+        self._schedule = schedule = self._make_schedule(attended)
+        evaluation.begin_again(beside)
+        if self._ended():
+            return
+        evaluation.begin_if_due(beside)  # a stop may have come between
+        for event in schedule.events():
+            self._record(event, schedule)
+            if event.index == 0 and self._config.promise:
+                rehearse_episode(
+                    self._recipe.environment, self._recipe.policy.head, event.task, event.result
+                )
+            evaluation.begin_if_due(beside)
+            if ledger.checkpoint_due:
+                self._checkpoint()
+            if self._ended():
+                break
+
+    def _evaluate_last(
+        self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals
+    ) -> None:
+        self._evaluation.end(AttendedPool(evaluators, signals, lambda _: self._show(pool)))
+
+    def _ended(self) -> bool:
+        """Whether the run ends here; what is in flight belongs to a longer one."""
+        last = self._request.last_update
+        if last is not None and self._ledger.update >= last:
+            return True
+        return int(self._ledger.counters["env_steps"]) >= self._config.total_steps
+
+    def _policy(self) -> dict[str, np.ndarray]:
+        return {"parameters": np.array(self._population.parameters, np.float32)}
+
+    def _record(self, event: Event, schedule: SteadyState) -> None:
+        """Write down an event, the update that it ends, and the state that it leaves."""
+        ledger, population = self._ledger, self._population
+        self._lines.append(event_line(event))
+        self._idle.add(event)
+        self._waited[event.worker] += event.waited_seconds
+        self._appended += event.told.appended
+        if event.told.episodes:
+            self._record_update(event, event.told.episodes)
+        if not event.told.settled:
+            return
+        snapshot = population.settled(schedule.snapshot())
+        if self._recipe.costs is None:
+            snapshot = dataclasses.replace(snapshot, now=0)  # it would say which process was quick
+        # Files that only grow say no more than a checkpoint of the state that stands.
+        for name, data in self._appended:
+            ledger.recorder.segment(name, data)
+        for line in self._lines if self._recipe.costs is not None else ():
+            ledger.recorder.event(line)
+        self._appended, self._lines = [], []
+        self._state = self._now(snapshot)
+
+    def _record_update(self, event: Event, finished: Sequence[EpisodeRow]) -> None:
+        ledger, population = self._ledger, self._population
+        update = ledger.update + 1
+        returns = [row.episode_return for row in finished]
+        self._recent = [*self._recent, *returns][-_RECENT:]
+        counted = [population.env_steps_counted, population.env_steps_beside]
+        steps, beside = (now - then for now, then in zip(counted, self._counted, strict=True))
+        self._counted = counted
+        ledger.counters["env_steps_evaluation"] += beside
+        ledger.record(
+            update,
+            self._metrics(event),
+            {**self._policy(), **population.learned(), "replay": self._replay.digests()},
+            [row._replace(update=update) for row in finished],
+            env_steps=steps,
+            update_share=0.0,
+        )
+
+    def _metrics(self, event: Event) -> Metrics:
+        return {
+            "episode_return_mean": sum(self._recent) / len(self._recent),
+            **self._population.row(event.told.metrics),
+            "replay_transitions": float(min(self._replay.watermark, self._recipe.shape.capacity)),
+            **({} if self._recipe.costs is None else self._clock(event)),
+        }
+
+    def _clock(self, event: Event) -> Metrics:
+        """Return when an update was, and how long its logical workers were idle before."""
+        concurrency, whole = self._recipe.concurrency, self._population.in_generations
+        workers = list(range(concurrency)) if whole else [event.worker]
+        waited = float(self._waited[workers].sum())
+        self._waited[workers] = 0.0
+        return {
+            "virtual_seconds": event.end * 1e-9,
+            "event": float(event.index),
+            **({} if whole else {"logical_worker": float(event.worker)}),
+            "idle_virtual_seconds": sum(map(self._idle.take, workers)) * 1e-9,
+            "critic_idle_virtual_seconds": self._idle.total(concurrency) * 1e-9,
+            "waited_seconds": waited,
+        }
+
+    def _show(self, pool: WorkerPool) -> None:
+        self._ledger.show_if_due(lambda: [*pool.activity(), self._activity()])
+
+    def _activity(self) -> ProcessActivity:
+        """Return the driver's row: it learns nothing but the order of events."""
+        done = self._ledger.update
+        return ProcessActivity("driver", 0, os.getpid(), done, done, 0.0, 0)
+
+    # pools
+
+    def _make_pool(self) -> WorkerPool:
+        recipe = self._recipe
+        return self._request.pool(
+            RefinerSpec(recipe.environment, recipe.policy, recipe.jobs),
+            PublishedLayout.of(self._population.arrays()),
+            size=self._processes,
+            versions=recipe.concurrency + 1,
+            shared=self._memory,
+            one_task_leases=True,
+        )
+
+    def _make_evaluators(self) -> WorkerPool:
+        worker = EvaluatorSpec(self._recipe.environment, self._recipe.policy, noise_seed=0)
+        published = PublishedLayout.of(self._policy())
+        return self._request.pool(worker, published, size=1, role="evaluator", probed=False)
+
+    # state
+
+    def _now(self, snapshot: Snapshot) -> State:
+        """Return everything that goes on from here, between two events."""
+        oldest = oldest_watermark(snapshot)
+        self._segments = self._replay.segments(oldest)
+        counted, beside = self._counted
+        own = State(
+            {"recent_returns": np.array(self._recent)},
+            {"counted_env_steps": counted, "counted_beside": beside},
+        )
+        parts = [self._population.state(), self._replay.state(oldest), snapshot_state(snapshot)]
+        idle = [] if self._recipe.costs is None else [self._idle.state()]
+        return State.merged(*parts, own, *idle)
+
+    def _checkpoint(self) -> None:
+        state = State.merged(self._state, self._evaluation.state())
+        self._ledger.checkpoint(state, self._segments)
+
+    def _take_over(self, request: RunRequest) -> None:
+        assert request.resumed_from is not None, "a run takes over the checkpoint it goes on from"
+        state = learned(request.resumed_from)
+        self._snapshot = snapshot_from(state)
+        with segments_of(request.folder, request.resumed_from) as read:
+            self._replay.load(state, read, oldest_watermark(self._snapshot))
+        self._population.load(state)
+        if self._recipe.costs is not None:
+            self._idle.load(state)
+        self._recent = state.tensor("recent_returns").tolist()
+        names = ("counted_env_steps", "counted_beside")
+        self._counted = [int(state.counter(name)) for name in names]
+        self._evaluation.load(state)

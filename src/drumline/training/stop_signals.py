@@ -1,0 +1,64 @@
+"""SIGINT and SIGTERM of a run: kept back while state changes, raised where the run waits."""
+
+import signal
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from drumline.training.stopped import Stopped
+
+SAME_WISH_SECONDS = 1.0
+
+
+class StopSignals:
+    """Turns SIGINT and SIGTERM into `Stopped`, raised only while the run waits for results.
+
+    Between two waits the strategy, the recorded rows and the counters change together; a signal
+    that arrives there is kept until the next wait, and none interrupts what closes the run. Who
+    asks again after a second is not kept waiting: that is raised at once, `midway`. (Within a
+    second it is the same wish: a terminal and a wrapper both pass Ctrl-C on.)
+    """
+
+    def __init__(self) -> None:
+        self._armed = False
+        self._pending: int | None = None
+        self._asked = 0.0
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                # Ignored as a background job's may be, or not Python's to put back.
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                    self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, kind: object, *exception: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        if kind is None and self._pending is not None:  # it came while the run closed
+            signal.raise_signal(self._pending)
+
+    def arm(self) -> None:
+        """Let signals raise from here on."""
+        self._armed = True
+        if self._pending is not None:
+            self.disarm()
+            raise Stopped(self._pending)
+
+    def disarm(self) -> None:
+        """Keep signals back from here on."""
+        self._armed = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        again = self._pending is not None
+        if again and now - self._asked < SAME_WISH_SECONDS:
+            return
+        self._pending, self._asked = number, now
+        if self._armed or again:
+            stop = Stopped(number)
+            stop.midway = not self._armed
+            self._armed = False
+            raise stop

@@ -1,0 +1,27 @@
+"""What a run raises when a signal asks it to stop."""
+
+import signal
+from pathlib import Path
+
+from drumline.errors import ImpureEnvironment
+
+
+class Stopped(BaseException):
+    """A signal asked the run to stop; not an Exception, so that nothing swallows it."""
+
+    def __init__(self, signal_number: int):
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal_number = signal_number
+        self.midway = False
+        """Whether it came in the middle of a change: what is in memory is of no moment then."""
+        self.run: Path | None = None
+        """The folder of the run that was stopped and can go on; None if there is none."""
+
+
+def leaves_whole_state(error: BaseException) -> bool:
+    """Return whether what a run holds after `error` is a state to go on from.
+
+    Not that of an environment that failed its rehearsal: who goes on rehearses it again.
+    """
+    midway = isinstance(error, Stopped) and error.midway
+    return not midway and not isinstance(error, ImpureEnvironment)

@@ -1,0 +1,60 @@
+"""What is compared before bits are promised again."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from drumline.commands.run_document import PROMISE, run_document
+from drumline.recipes.es import ES
+from drumline.recipes.hts import HTS
+from drumline.runs.machine import differences
+from drumline.training.layout import Layout
+
+CARTPOLE = ES(env="CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    ("config", "computed_by"),
+    [
+        (CARTPOLE, {"python", "numpy", "gymnasium"}),
+        (replace(CARTPOLE, env="Hopper-v5"), {"python", "numpy", "gymnasium", "mujoco"}),
+        (
+            replace(CARTPOLE, policy="torch_policies:Linear"),
+            {"python", "numpy", "gymnasium", "torch", "torch_policies"},
+        ),
+        (
+            replace(CARTPOLE, engine="envpool"),
+            {"python", "numpy", "gymnasium", "envpool"},
+        ),
+        (
+            HTS(env="CartPole-v1", engine="gymnasium"),
+            {"python", "numpy", "gymnasium", "torch"},
+        ),
+    ],
+)
+def test_exactly_what_computes_in_a_run_is_compared(config, computed_by: set[str]):
+    document = run_document(config, Layout(), PROMISE)
+    assert differences(document) == []
+    document["versions"] = dict.fromkeys(document["versions"], "0.0")
+    assert {difference.name for difference in differences(document)} == computed_by
+
+
+@pytest.mark.parametrize("name", ["system", "processor"])
+def test_the_machine_is_compared(name: str):
+    document = run_document(CARTPOLE, Layout(), PROMISE)
+    document["machine"][name] = "other"
+    (difference,) = differences(document)
+    assert str(difference).startswith(f"{name} other there")
+
+
+def test_comparing_imports_neither_torch_nor_anything_else_that_computes():
+    code = (
+        "import sys; from drumline.runs.machine import differences\n"
+        "made = {'versions': {'torch': '0', 'numpy': '0', 'mujoco': '0'}, 'machine': {}}\n"
+        "assert [d.name for d in differences({**made, 'computed_by': ['torch', 'mujoco']})] \n"
+        "print(*{'torch', 'numpy', 'mujoco', 'gymnasium'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,52 @@
+"""The purity check: a run that failed it cannot be made to promise anything by going on."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from impure_environment import OnlyOne
+
+from drumline.commands.run import load, train
+from drumline.errors import ImpureEnvironment
+from drumline.recipes.aes import AES
+from drumline.recipes.es import ES
+from drumline.recipes.methods import method_of
+from drumline.recipes.ppo import PPO
+from drumline.recipes.td3 import TD3
+from drumline.runs.checkpoint import checkpoint_numbers
+
+HIDDEN = "impure_environment:HiddenState"
+OFF_POLICY: dict[str, Any] = {"replay_size": 60, "batch_size": 4, "hidden": (4,)}
+CONFIGS: list[Any] = [
+    ES(env=HIDDEN, total_steps=100, population_size=4, noise_table_size=4096, hidden=(4,)),
+    PPO(env=HIDDEN, total_steps=80, num_envs=2, alpha=10, minibatches=2, hidden=(4,)),
+    AES(env=HIDDEN, total_steps=100, warmup_steps=20, mean_evaluations=0, **OFF_POLICY),
+    TD3(env=HIDDEN, total_steps=80, random_steps=20, steps_per_update=20, **OFF_POLICY),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+def test_who_goes_on_with_a_refused_environment_is_refused_again(config: Any, tmp_path: Path):
+    kind = method_of(config).layout
+    layout = kind(pool="inline", checkpoint_minutes=1e-9)  # one is due at any time
+    with pytest.raises(ImpureEnvironment):
+        train(config, layout=layout, out=tmp_path / "run")
+    assert checkpoint_numbers(load(tmp_path / "run").folder) == [0]
+    for _ in range(2):
+        with pytest.raises(ImpureEnvironment):
+            load(tmp_path / "run").resume(workers="inline")
+
+
+@pytest.mark.parametrize("config", CONFIGS[1:], ids=lambda config: type(config).__name__)
+def test_an_environment_that_raises_the_second_time_has_failed(
+    config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(OnlyOne, "instance", None)
+    config = replace(config, env="impure_environment:OnlyOne", evaluate_every=0)
+    if hasattr(config, "num_envs"):
+        config = replace(config, num_envs=1, minibatches=1)
+    layout = method_of(config).layout(pool="inline")
+    with pytest.raises(ImpureEnvironment, match="raised OSError: the port is in use: it has"):
+        train(config, layout=layout, out=tmp_path / "run")
+    assert checkpoint_numbers(load(tmp_path / "run").folder) == [0]
