@@ -2,9 +2,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
-.PHONY: demo test test-slow lint setup clean
+.PHONY: demo test test-faults test-slow lint setup clean
 .DEFAULT_GOAL := setup
 
 demo: setup
@@ -12,7 +13,10 @@ demo: setup
 	@$(BIN)/drumline plot last
 
 test: setup
-	@$(BIN)/python -m pytest -m 'not slow' -n logical --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m pytest -m 'not slow and not faults' $(PARALLEL)
+
+test-faults: setup
+	@$(BIN)/python -m pytest -m 'faults and not slow' $(PARALLEL)
 
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow

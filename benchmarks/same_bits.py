@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from queue import SimpleQueue
@@ -37,6 +38,7 @@ import numpy as np
 from provenance import one_blas_thread, processor
 from safetensors.numpy import load_file
 from same_bits_cases import EXCUSED, Case, cases
+from warm_runs import TIMED_OUT
 
 from drumline.runs.append_file import whole_lines
 from drumline.runs.checkpoint import COUNTERS_FILE, STATE_FILE
@@ -110,7 +112,7 @@ class Runs:
             known = json.loads((self.place / case.name / "case.json").read_text())
         except (OSError, ValueError):
             return False
-        return known["identity"] == _identity(case)
+        return known["identity"] == _identity(case) and known["code"] != TIMED_OUT
 
     def ending(self, case: Case, runner: "Runner | None") -> Ending:
         """Return how the case ended, after running it where that is needed."""
@@ -156,6 +158,7 @@ class Runner:
             seconds += answer["core_seconds"]
             if code := answer["code"]:
                 said = self._last_line(folder) or f"exit code {code}"
+                said = f"took longer than {SECONDS:g} s" if code == TIMED_OUT else said
                 return {"code": code, "message": said, "core_seconds": seconds}
         return {"code": 0, "message": "", "core_seconds": seconds}
 
@@ -185,7 +188,10 @@ def compare(case: Case, old: Ending, new: Ending) -> Verdict:
     if old.code or new.code:
         ends = [end.message if end.code else "runs" for end in (old, new)]
         return Verdict("fails", f"there: {ends[0]}; here: {ends[1]}")
-    found = differences(old.folder / "run", new.folder / "run", case.timed)
+    try:
+        found = differences(old.folder / "run", new.folder / "run", case.timed)
+    except (OSError, ValueError, KeyError) as error:
+        return Verdict("fails", f"cannot be compared: {type(error).__name__}: {error}")
     if not found:
         return Verdict("equal", f"{_updates(new.folder / 'run')} updates")
     also = f" (also: {'; '.join(place for _, place in found[1:4])})" if len(found) > 1 else ""
@@ -406,9 +412,14 @@ def _git(*words: str) -> str:
 
 def _identity(case: Case) -> dict[str, Any]:
     """Return what a kept run must agree in to be compared with one of now."""
+    return {"commands": case.commands(), **_surroundings()}
+
+
+@cache
+def _surroundings() -> dict[str, Any]:
+    """Return what every run depends on besides its commands and drumline."""
     parts = (BENCHMARKS / "same_bits_parts.py").read_bytes()
     return {
-        "commands": case.commands(),
         "parts": hashlib.sha256(parts).hexdigest(),
         "processor": processor(),
         "versions": {"python": platform.python_version(), **dict(_versions())},

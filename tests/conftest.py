@@ -1,8 +1,11 @@
 """Shape checks and repeatable property tests for the whole suite."""
 
 import signal
+from collections.abc import Iterator
 
 import hypothesis
+import jaxtyping
+import pytest
 import torch
 from jaxtyping import install_import_hook
 from threadpoolctl import threadpool_limits
@@ -25,3 +28,14 @@ hypothesis.settings.register_profile(
     "repeatable", derandomize=True, database=None, deadline=None, max_examples=50
 )
 hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """No checks of shapes in this test: they take half of a small run.
+
+    Every method has a checked run: that which a module's `expected` makes to compare others with.
+    """
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -2,25 +2,26 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from loss_oracles import log_prob_and_entropy
 from torch import Tensor
 
 from drumline import seeding
 from drumline.algorithms.a2c import A2C, A2CSettings
-from drumline.algorithms.a2c_gradients import MLPA2C, AutogradA2C
 from drumline.algorithms.learned_network import LearnedNetwork
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.microbatches import Microbatches
+from drumline.algorithms.network_gradients import AutogradGradient, WrittenOutGradient
 from drumline.algorithms.ppo import PPO, PPOSettings
-from drumline.algorithms.ppo_gradients import MLPPPO, AutogradPPO
 from drumline.algorithms.rollout_preparation import RolloutPreparation
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchOptimizer
+from drumline.functional.losses import Loss, a2c_loss, ppo_loss
 from drumline.policies.actions import ActionHead, sample
 from drumline.policies.actor_critic import build_network, initial_parameters
-from drumline.policies.distributions import log_prob_and_entropy
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 from drumline.policies.vector import FlatParameters
@@ -97,21 +98,20 @@ class Downhill:
         self.steps = steps
 
 
-A2C_SETTINGS = A2CSettings(DISCOUNT, 0, LAMBDA, 0.5, 1e9, "delayed")
+A2C_SETTINGS = A2CSettings(DISCOUNT, 0, LAMBDA, 1e9, "delayed")
 PPO_SETTINGS = PPOSettings(
     discount=DISCOUNT,
     gae_lambda=LAMBDA,
     epochs=3,
     minibatches=2,
-    clip_values=True,
     normalize_advantages=True,
-    value_coefficient=0.5,
     max_gradient_norm=1e9,
     target_kl=0.0,
     correction="ppo-ratio",
     seed=11,
 )
 RATE = 0.05
+VALUE = 0.5
 CLIP = 0.2
 ENTROPY = 0.01
 
@@ -128,6 +128,7 @@ class Made:
     optimizer: TorchOptimizer = field(default_factory=Downhill)
     entropy: Callable[[int], float] = lambda interval: ENTROPY
     clip: Callable[[int], float] = lambda interval: CLIP
+    clip_values: bool = True
     normalize: bool = False
     scale: bool = False
     microbatches: Microbatches = field(default_factory=lambda: Microbatches(4096))
@@ -148,25 +149,20 @@ class Made:
         )
         state = LearningState(self.network.live, self.optimizer)
         parts = (self.network, state, self.preparation)
+        make: Any = A2C if isinstance(self.settings, A2CSettings) else PPO
+        gradient = WrittenOutGradient if self.written_out else AutogradGradient
+        given = {"loss": self.loss, "gradient": gradient(self.network), **self.options}
+        self.learner: A2C | PPO = make(*parts, self.settings, learning_rate=lambda k: RATE, **given)
+
+    def loss(self, interval: int) -> Loss:
+        """The learner's own loss with the coefficients of an interval."""
+        weights = {"value_coefficient": VALUE, "entropy_coefficient": self.entropy(interval)}
         if isinstance(self.settings, A2CSettings):
-            self.learner: A2C | PPO = A2C(
-                *parts,
-                self.settings,
-                learning_rate=lambda k: RATE,
-                entropy_coefficient=self.entropy,
-                gradient=MLPA2C if self.written_out else AutogradA2C,
-                **self.options,
-            )
-        else:
-            self.learner = PPO(
-                *parts,
-                self.settings,
-                learning_rate=lambda k: RATE,
-                entropy_coefficient=self.entropy,
-                clip=self.clip,
-                gradient=MLPPPO if self.written_out else AutogradPPO,
-                **self.options,
-            )
+            return partial(a2c_loss, **weights)
+        clip = self.clip(interval)
+        return partial(
+            ppo_loss, clip=clip, value_clip=clip if self.clip_values else None, **weights
+        )
 
     @property
     def parameters(self) -> np.ndarray:
@@ -330,7 +326,7 @@ def explicit_a2c(made: Made, rollout: Rollout, behavior: np.ndarray) -> tuple[np
     log_probs, entropy = log_prob_and_entropy(made.spec.head, outputs, actions)
     loss = -(log_probs * torch.from_numpy(weights.reshape(-1))).mean()
     errors = torch.from_numpy(rows.targets.reshape(-1)) - now
-    loss = loss + settings.value_coefficient * 0.5 * errors.square().mean()
+    loss = loss + VALUE * 0.5 * errors.square().mean()
     loss = loss - made.entropy(rollout.interval) * entropy.mean()
     gradient = clipped(explicit.gradient(loss), settings.max_gradient_norm)
     return live - RATE * gradient.numpy(), gradient
@@ -412,10 +408,10 @@ def _ppo_loss(
         target = float(rows.targets.reshape(-1)[place])
         old = float(old_values[:STEPS].reshape(-1)[place])
         error = (values[row].double() - target) ** 2
-        if settings.clip_values:
+        if made.clip_values:
             near = old + (values[row].double() - old).clamp(-clip, clip)
             error = torch.maximum(error, (near - target) ** 2)
-        total = total - surrogate + settings.value_coefficient * 0.5 * error
+        total = total - surrogate + VALUE * 0.5 * error
         total = total - coefficient * entropy[row].double()
         kl += float((ratio - 1 - difference).detach())
     return total / len(chosen), kl / len(chosen)

@@ -9,6 +9,7 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,8 @@ def seed_globals(seed: int) -> None:
     """Seed Python's, NumPy's and (where it is loaded) torch's global generators."""
     random.seed(seed)
     np.random.seed(seed & 0xFFFFFFFF)
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        torch.manual_seed(seed)
+    if "torch" in sys.modules:
+        seed_torch(seed)
 
 
 @contextmanager
@@ -84,4 +84,15 @@ def kept_globals() -> Iterator[None]:
 def seed_torch(seed: int) -> None:
     """Seed torch's global generator, which must be loaded; the caller has forked it."""
     torch: Any = sys.modules["torch"]
-    torch.manual_seed(seed)
+    if _accelerator_there():
+        torch.manual_seed(seed)
+    else:
+        # manual_seed formats the stack for every kind of accelerator that is not there: a
+        # millisecond or more in each episode.
+        torch.default_generator.manual_seed(seed)
+
+
+@cache
+def _accelerator_there() -> bool:
+    torch: Any = sys.modules["torch"]
+    return bool(torch.accelerator.is_available())

@@ -226,6 +226,7 @@ def test_a_loaded_strategy_goes_on_with_the_same_bits(pair: tuple[str, str], at:
     assert same_state(running, loaded)
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("pair", ES_PAIRS, ids="-".join)
 def test_sampling_alone_climbs_a_sphere(pair: tuple[str, str]):
     """Not with every pair: one-sample variances collapse unless gradient steps re-inflate them."""
@@ -234,6 +235,7 @@ def test_sampling_alone_climbs_a_sphere(pair: tuple[str, str]):
     assert sphere(strategy.parameters) > -1.5  # from -5
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_every_pair_climbs_where_every_other_candidate_is_refined(pair: tuple[str, str]):
     strategy = of_pair(pair)

@@ -3,17 +3,17 @@
 import threading
 import time
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from campaigns import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from learner_examples import A2C_SETTINGS, PPO_SETTINGS, Made, learn
 
-from drumline.algorithms.a2c import A2CSettings
 from drumline.algorithms.microbatches import Microbatches
-from drumline.algorithms.ppo import PPOSettings
 
 
 @given(st.integers(0, 700), st.integers(1, 300), st.integers(1, 4))
@@ -78,23 +78,23 @@ def test_each_thread_has_operators_of_one_thread():
     assert other == 1
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        A2C_SETTINGS,
-        replace(A2C_SETTINGS, correction="vtrace"),
-        PPO_SETTINGS,
-        replace(PPO_SETTINGS, correction="decoupled", target_kl=0.02),
-        replace(PPO_SETTINGS, correction="delayed"),
-    ],
-)
-@pytest.mark.parametrize("rows", [2, 5])
-def test_threads_change_no_bit(settings: A2CSettings | PPOSettings, rows: int):
+SETTINGS = {
+    "a2c": A2C_SETTINGS,
+    "a2c vtrace": replace(A2C_SETTINGS, correction="vtrace"),
+    "ppo": PPO_SETTINGS,
+    "ppo decoupled": replace(PPO_SETTINGS, correction="decoupled", target_kl=0.02),
+    "ppo delayed": replace(PPO_SETTINGS, correction="delayed"),
+}
+ALTERNATELY = [(name, 5 if number % 2 else 2) for number, name in enumerate(SETTINGS)]
+
+
+@pytest.mark.parametrize(("name", "rows"), cases(product(SETTINGS, (2, 5)), quick=ALTERNATELY))
+def test_threads_change_no_bit(name: str, rows: int):
     """`rows` at once: more parts than A2C keeps the graphs of, and fewer."""
     torch.set_num_threads(1)
     found: list[bytes] = []
     for threads in (1, 2, 3):
-        made = Made(settings, microbatches=Microbatches(rows, multiple=2, threads=threads))
+        made = Made(SETTINGS[name], microbatches=Microbatches(rows, multiple=2, threads=threads))
         learn(made, range(2, 5))
         found.append(made.parameters.tobytes())
     assert len(set(found)) == 1

@@ -13,6 +13,7 @@ from drumline.functional.ranking import unshaped
 SIZE = 7
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("subset", [{}, {"perturb_fraction": 0.5}, {"use_fraction": 0.5}])
 def test_the_step_follows_the_gradient_of_a_quadratic(subset: dict[str, float]):
     """Unshaped returns estimate the gradient, here against central differences."""
@@ -74,10 +75,11 @@ def test_two_subset_variants_at_once_are_refused():
         OpenAIES(np.zeros(SIZE, np.float32), sampler, sgd, constant_std(0.1), **both)
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("variant", ["perturb_fraction", "use_fraction"])
 def test_every_parameter_is_learned_from_equally_often(variant: str):
-    """One pair a generation moves one block of three: a count is binomial(900, 1/3)."""
-    pairs = 900
+    """One pair a generation moves one block of three: a count is binomial(300, 1/3)."""
+    pairs = 300
     strategy = OpenAIES(
         np.zeros(SIZE, np.float32),
         MirroredSampler(3, counter_noise(3)),

@@ -70,10 +70,8 @@ def test_every_minibatch_is_what_autograd_gives(correction: Any, shards: int, he
 def test_values_are_clipped_and_advantages_normalised_only_if_asked(
     clip_values: bool, normalize_advantages: bool
 ):
-    settings = replace(
-        PPO_SETTINGS, clip_values=clip_values, normalize_advantages=normalize_advantages
-    )
-    made = Made(settings)
+    settings = replace(PPO_SETTINGS, normalize_advantages=normalize_advantages)
+    made = Made(settings, clip_values=clip_values)
     agree(made, updated(made)[0])
 
 

@@ -68,6 +68,7 @@ def make(request: pytest.FixtureRequest) -> Callable[[int], Any]:
     return STRATEGIES[request.param]
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_it_climbs_a_sphere_out_of_order(make: Callable[[int], Any]):
     strategy = make(0)
     start = sphere(strategy.parameters)
@@ -116,6 +117,7 @@ def test_a_state_without_one_of_its_parts_is_refused(make: Callable[[int], Any])
             kind[name] = kept
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_it_learns_from_refined_candidates_too(make: Callable[[int], Any]):
     """Half of the candidates come back as something else, as RL actors make them."""
     strategy = make(0)

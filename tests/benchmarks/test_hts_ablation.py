@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmark_scripts import BENCHMARKS, load_script
+from benchmark_scripts import BENCHMARKS, in_this_process, load_script
 
 from drumline.recipes.methods import find_method
 
@@ -30,6 +30,7 @@ def test_runs_are_made_once_and_rows_of_other_cells_stay(
     out, runs = tmp_path / "table.csv", tmp_path / "runs"
     common = [ablation.__file__, "--runs", str(runs), "--out", str(out), "--total-steps", "512"]
     common += ["--num-envs", "4", "--alpha", "16", "--epochs", "1", "--evaluate-episodes", "2"]
+    in_this_process(sys.modules["run_folders"], monkeypatch)
 
     def table(*words: str) -> list[dict[str, str]]:
         monkeypatch.setattr(sys, "argv", [*common, *words])

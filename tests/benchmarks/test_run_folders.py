@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmark_scripts import load_script
+from benchmark_scripts import in_this_process, load_script
 
 from drumline.commands.run import train
 from drumline.recipes.es import ES
@@ -35,7 +35,10 @@ def stopped_run(folder: Path, method: str, **config: Any) -> Path:
     return folder
 
 
-def test_what_a_run_finds_itself_is_no_difference(folders: Any, tmp_path: Path):
+def test_what_a_run_finds_itself_is_no_difference(
+    folders: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    in_this_process(folders, monkeypatch)
     asked = {"num_envs": 4, "alpha": 16, "minibatches": 1, "epochs": 1, "total_steps": 128}
     config = HTS(**{"env": "CartPole-v1", **HTS.PRESETS["CartPole-v1"], **asked})
     run = train(config, workers="inline", out=tmp_path / "run")
@@ -81,6 +84,7 @@ def test_a_stopped_run_of_an_environment_of_ones_own_goes_on(
 def test_a_goal_of_another_budget_is_not_read_from_a_run_that_is_there(
     goals: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    in_this_process(sys.modules["run_folders"], monkeypatch)
     out = tmp_path / "goals.csv"
     words = [f"--runs={tmp_path / 'runs'}", f"--out={out}", "--seeds", "0"]
     monkeypatch.setattr(sys, "argv", [goals.__file__, *words])

@@ -121,6 +121,25 @@ def test_a_case_that_fails_alike_at_both_is_not_equal(tmp_path: Path) -> None:
     assert "no such environment" in verdict.text
 
 
+def test_a_case_that_fails_at_one_commit_says_where(tmp_path: Path) -> None:
+    case = same_bits.cases()[0]
+    runs, fails = same_bits.Ending(tmp_path, 0, ""), same_bits.Ending(tmp_path, 2, "unknown flag")
+    assert same_bits.compare(case, fails, runs).text == "there: unknown flag; here: runs"
+    assert same_bits.compare(case, runs, fails).text == "there: runs; here: unknown flag"
+
+
+def test_a_run_without_its_checkpoint_cannot_be_compared(run: Path, changed: Path) -> None:
+    (last_checkpoint(changed) / "counters.json").unlink()
+    endings = []
+    for folder in (run, changed):
+        place = folder.parent / f"case-{folder.name}"
+        shutil.copytree(folder, place / "run")
+        endings.append(same_bits.Ending(place, 0, ""))
+    verdict = same_bits.compare(same_bits.cases()[0], *endings)
+    assert verdict.kind == "fails"
+    assert "counters.json" in verdict.text
+
+
 def test_every_method_has_cases() -> None:
     from drumline.recipes.methods import METHODS
 

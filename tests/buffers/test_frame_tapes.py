@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 
 from drumline.buffers.frame_tapes import RestackingFailed
 from drumline.buffers.rollout import STORAGES, RolloutShape, RolloutStorage
@@ -30,40 +31,36 @@ def pool(env_id: str, **options: Any) -> EnvironmentSpec:
     return EnvironmentSpec(env_id, "envpool", options=options)
 
 
+WATCHED = {
+    "lives": (pool("Breakout-v5", episodic_life=True), 640, {"kept", "fresh"}),
+    "games": (pool("Breakout-v5"), 640, {"fresh"}),
+    "lives and time limits": (
+        pool("Breakout-v5", episodic_life=True, max_episode_steps=30),
+        256,
+        {"kept", "cut"},
+    ),
+    "without fire": (
+        pool("Breakout-v5", episodic_life=True, use_fire_reset=False, noop_max=1),
+        256,
+        {"kept"},
+    ),
+    "colours": (pool("Pong-v5", gray_scale=False, stack_num=3, max_episode_steps=40), 128, {"cut"}),
+    "football": (
+        pool("gfootball/academy_empty_goal_close-v1", max_episode_steps=20),
+        48,
+        {"cut"},
+    ),
+    "ale-py": (EnvironmentSpec("ALE/Pong-v5", options={"max_episode_steps": 30}), 64, {"cut"}),
+    "gymnasium": (EnvironmentSpec("lane_environments:filmed"), 200, {"fresh", "cut"}),
+}
+"""Environments, env steps of each lane, and the kinds of begun episode that are met in them."""
+
+
 @pytest.mark.parametrize(
-    ("spec", "steps", "expected"),
-    [
-        (pool("Breakout-v5", episodic_life=True), 640, {"kept", "fresh"}),
-        (pool("Breakout-v5"), 640, {"fresh"}),
-        (
-            pool("Breakout-v5", episodic_life=True, max_episode_steps=30),
-            256,
-            {"kept", "cut"},
-        ),
-        (
-            pool("Breakout-v5", episodic_life=True, use_fire_reset=False, noop_max=1),
-            256,
-            {"kept"},
-        ),
-        (pool("Pong-v5", gray_scale=False, stack_num=3, max_episode_steps=40), 128, {"cut"}),
-        (pool("gfootball/academy_empty_goal_close-v1", max_episode_steps=20), 48, {"cut"}),
-        (EnvironmentSpec("ALE/Pong-v5", options={"max_episode_steps": 30}), 64, {"cut"}),
-        (EnvironmentSpec("lane_environments:filmed"), 200, {"fresh", "cut"}),
-    ],
-    ids=[
-        "lives",
-        "games",
-        "lives and time limits",
-        "without fire",
-        "colours",
-        "football",
-        "ale-py",
-        "gymnasium",
-    ],
+    "name", cases(WATCHED, quick=["lives", "lives and time limits", "colours", "gymnasium"])
 )
-def test_stacks_are_the_engines_own_over_lives_and_games(
-    spec: EnvironmentSpec, steps: int, expected: set[str]
-):
+def test_stacks_are_the_engines_own_over_lives_and_games(name: str):
+    spec, steps, expected = WATCHED[name]
     lanes = LanesSpec(spec, 1, 0, 4)()
     storage = made(shape_for(lanes.observation_space.shape, 4, lanes.stack))
     rng, everybody, seen = np.random.default_rng(0), np.arange(4), set[str]()

@@ -14,3 +14,8 @@ def terminal(
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     return Terminal(capfd)
+
+
+@pytest.fixture(autouse=True)
+def commands_run_without_checks(unchecked_shapes: None) -> None:
+    """These tests are about commands."""

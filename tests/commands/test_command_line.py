@@ -2,9 +2,11 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 from typed_commands import TINY, Terminal, drumline, said_command
 
 from drumline.cli import COMMANDS
@@ -96,11 +98,11 @@ def test_wrong_use_gets_one_clear_message_and_exit_code_2(
     assert said in done.err
 
 
-def test_an_unknown_flag_exits_with_2_and_offers_the_nearest(finished: Path):
-    done = drumline("train", "es", "CartPole-v1", "--populaton-size=8", cwd=finished)
-    assert done.returncode == 2
-    assert "--populaton-size=8" in done.stderr
-    assert "--population-size INT" in done.stderr
+def test_an_unknown_flag_exits_with_2_and_offers_the_nearest(terminal: Terminal):
+    done = terminal("train", "es", "CartPole-v1", "--populaton-size=8")
+    assert done.code == 2
+    assert "--populaton-size=8" in done.err
+    assert "--population-size INT" in done.err
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("doctor", "train")])
@@ -117,14 +119,14 @@ def test_a_run_of_another_format_is_refused_by_every_command(
     assert "another version of drumline (9.9)" in done.err
 
 
-def test_a_folder_that_is_not_empty_is_offered_for_resume_only_if_it_is_a_run(tmp_path: Path):
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.tex").write_text("precious")
-    done = drumline("train", "es", "CartPole-v1", *TINY, "--out=thesis", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "not empty" in done.stderr
-    assert "resume" not in done.stderr
-    assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
+def test_a_folder_that_is_not_empty_is_offered_for_resume_only_if_it_is_a_run(terminal: Terminal):
+    Path("thesis").mkdir()
+    Path("thesis/chapter.tex").write_text("precious")
+    done = terminal("train", "es", "CartPole-v1", *TINY, "--out=thesis")
+    assert done.code == 2
+    assert "not empty" in done.err
+    assert "resume" not in done.err
+    assert [path.name for path in Path("thesis").iterdir()] == ["chapter.tex"]
 
 
 def test_no_arguments_print_usable_help_and_exit_with_2(tmp_path: Path):
@@ -164,7 +166,7 @@ def test_nan_and_infinity_stop_the_run_with_a_resumable_state(
     assert match[0] in alone.err
 
 
-@pytest.mark.parametrize("pool", ["--pool=inline", "--workers=1"])
+@pytest.mark.parametrize("pool", cases(["--pool=inline", "--workers=1"], quick=["--pool=inline"]))
 @pytest.mark.parametrize("environment", ["NaNObservation", "NaNReward"])
 @pytest.mark.parametrize(
     "flags",
@@ -213,36 +215,40 @@ def test_an_evaluation_that_fails_is_named_with_a_command_only_where_it_works(
         assert "the cart fell off the table" in alone.err
 
 
-def test_a_run_that_names_code_needs_trust(finished: Path):
-    done = drumline("train", "es", "impure_environment:Counting", *TINY, "--out=own", cwd=finished)
-    assert done.returncode == 0, done.stderr
-    refused = drumline("evaluate", "own", cwd=finished)
-    assert refused.returncode == 2
-    assert "--trust-code" in refused.stderr
-    assert drumline("evaluate", "own", "--trust-code", cwd=finished).returncode == 0
+def test_a_run_that_names_code_needs_trust(terminal: Terminal):
+    terminal.train("es", "impure_environment:Counting", "--out=own")
+    refused = terminal("evaluate", "own")
+    assert refused.code == 2
+    assert "--trust-code" in refused.err
+    assert terminal("evaluate", "own", "--trust-code").code == 0
 
 
-def test_json_puts_nothing_but_objects_on_stdout(tmp_path: Path):
-    done = drumline("train", "es", "CartPole-v1", *TINY, "--json", "--out=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert all(isinstance(json.loads(line), dict) for line in done.stdout.splitlines())
+def test_json_puts_nothing_but_objects_on_stdout(terminal: Terminal):
+    done = terminal("train", "es", "CartPole-v1", *TINY, "--json", "--out=run")
+    assert done.code == 0, done.err
+    assert all(isinstance(json.loads(line), dict) for line in done.out.splitlines())
 
 
-def test_plain_lines_without_a_terminal_hold_no_escape_codes(tmp_path: Path):
-    done = drumline(
-        "train", "es", "CartPole-v1", *TINY, "--out=run", cwd=tmp_path, changes={"NO_COLOR": "1"}
-    )
-    assert done.returncode == 0
-    assert "\x1b" not in done.stdout
+def test_plain_lines_without_a_terminal_hold_no_escape_codes(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("NO_COLOR", "1")
+    done = terminal("train", "es", "CartPole-v1", *TINY, "--out=run")
+    assert done.code == 0
+    assert done.out
+    assert "\x1b" not in done.out
 
 
-def test_evaluate_plot_and_verify_work_on_a_finished_run(finished: Path):
-    assert "95 % interval" in drumline("evaluate", "run", "--episodes=3", cwd=finished).stdout
-    assert drumline("plot", "run", "--out=c.png", cwd=finished).returncode == 0
+def test_evaluate_plot_and_verify_work_on_a_finished_run(
+    finished: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(finished)
+    assert "95 % interval" in terminal("evaluate", "run", "--episodes=3").out
+    assert terminal("plot", "run", "--out=c.png").code == 0
     assert (finished / "c.png").read_bytes()[:4] == b"\x89PNG"
-    again = drumline("verify", "run", "--workers=2", cwd=finished)
-    assert again.returncode == 0, again.stderr
-    assert "equal" in again.stdout
+    again = terminal("verify", "run", "--workers=2")
+    assert again.code == 0, again.err
+    assert "equal" in again.out
 
 
 def test_an_episode_of_a_learner_is_refused_in_one_sentence(terminal: Terminal):
@@ -269,21 +275,43 @@ class Walk:
 """
 
 
-def test_a_strategy_of_ones_own_needs_trust_and_is_found_beside_the_run(tmp_path: Path):
+WALKS = [
+    *("aes", "CartPole-v1", "--p-desired=0", "--mean-evaluations=0", "--evaluate-episodes=1"),
+    *("--warmup-steps=20", "--critic-batches=1", "--batch-size=4", "--hidden", "4"),
+    *("--pool=inline", "--quiet"),
+]
+LONGER = ["--total-steps=200", "--pool=inline", "--quiet"]
+
+
+@pytest.fixture
+def beside(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules in the directory of the run, which are imported for this test only."""
+    Path("walks.py").write_text(STRATEGY)
+    Path("breaks.py").write_text(BREAKS)
+    monkeypatch.syspath_prepend(Path.cwd())
+    for name in ("walks", "breaks"):
+        monkeypatch.setitem(sys.modules, name, None)  # so that the import is undone at the end
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("beside")
+def test_a_strategy_of_ones_own_needs_trust_and_is_verified(terminal: Terminal):
+    done = terminal("train", *WALKS, "--strategy=walks:Walk", "--total-steps=100", "--out=run")
+    assert done.code == 0, done.err
+    refused = terminal("resume", "run", *LONGER)
+    assert refused.code == 2
+    assert "names code to import (walks:Walk)" in refused.err
+    trusted = terminal("resume", "run", "--trust-code", *LONGER)
+    assert trusted.code == 0, trusted.err
+    verified = terminal("verify", "run", "--trust-code", "--pool=inline")
+    assert verified.code == 0, verified.out + verified.err
+
+
+def test_a_strategy_of_ones_own_is_found_beside_the_run(tmp_path: Path):
     (tmp_path / "walks.py").write_text(STRATEGY)
-    tiny = ["--warmup-steps=20", "--critic-batches=1", "--batch-size=4", "--hidden", "4"]
-    more = ["--mean-evaluations=0", "--evaluate-episodes=1", "--pool=inline", "--quiet"]
-    words = ["aes", "CartPole-v1", "--strategy=walks:Walk", "--p-desired=0", *tiny, *more]
-    done = drumline("train", *words, "--total-steps=100", "--out=run", cwd=tmp_path)
+    words = [*WALKS, "--strategy=walks:Walk", "--total-steps=60", "--out=run"]
+    done = drumline("train", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    longer = ["--total-steps=200", "--pool=inline", "--quiet"]
-    refused = drumline("resume", "run", *longer, cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "names code to import (walks:Walk)" in refused.stderr
-    trusted = drumline("resume", "run", "--trust-code", *longer, cwd=tmp_path)
-    assert trusted.returncode == 0, trusted.stderr
-    verified = drumline("verify", "run", "--trust-code", "--pool=inline", cwd=tmp_path)
-    assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
 BREAKS = """
@@ -303,6 +331,7 @@ class Breaks(Walk):
 """
 
 
+@pytest.mark.usefixtures("beside")
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -311,25 +340,22 @@ class Breaks(Walk):
     ],
 )
 def test_a_strategy_that_fails_names_the_checkpoint_to_go_on_from(
-    tmp_path: Path, how: str, message: str
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, how: str, message: str
 ):
-    (tmp_path / "walks.py").write_text(STRATEGY)
-    (tmp_path / "breaks.py").write_text(BREAKS)
-    tiny = ["--warmup-steps=20", "--critic-batches=1", "--batch-size=4", "--hidden", "4"]
-    more = ["--mean-evaluations=0", "--evaluate-episodes=1", "--pool=inline", "--quiet"]
-    words = ["train", "aes", "CartPole-v1", "--strategy=breaks:Breaks", "--p-desired=0", *tiny]
-    words += [*more, "--total-steps=600", "--seed=1"]
-    broken = drumline(*words, "--out=run", cwd=tmp_path, changes={"BREAKS": how})
-    assert broken.returncode == 3, broken.stderr
-    first, *traceback, last = broken.stderr.splitlines()
+    words = ["train", *WALKS, "--strategy=breaks:Breaks", "--total-steps=600", "--seed=1"]
+    monkeypatch.setenv("BREAKS", how)
+    broken = terminal(*words, "--out=run")
+    assert broken.code == 3, broken.err
+    first, *traceback, last = broken.err.splitlines()
     assert re.search(message, first)
     assert any('raise KeyError("lost")' in line for line in traceback) == (how == "raises")
     assert (number := re.search(r"checkpoint (\d+) is of the state before", last))
     assert int(number[1]) > 0
-    assert (tmp_path / "run" / "checkpoints" / number[1]).exists()
+    assert Path("run/checkpoints", number[1]).exists()
     assert said_command(last) == "drumline resume run --trust-code"
-    mended = drumline("resume", "run", "--trust-code", "--pool=inline", "--quiet", cwd=tmp_path)
-    assert mended.returncode == 0, mended.stderr
-    assert drumline(*words, "--out=whole", cwd=tmp_path).returncode == 0
-    chains = [(tmp_path / name / "fingerprints.csv").read_bytes() for name in ("run", "whole")]
+    monkeypatch.delenv("BREAKS")
+    mended = terminal("resume", "run", "--trust-code", "--pool=inline", "--quiet")
+    assert mended.code == 0, mended.err
+    assert terminal(*words, "--out=whole").code == 0
+    chains = [Path(name, "fingerprints.csv").read_bytes() for name in ("run", "whole")]
     assert chains[0] == chains[1]

@@ -122,3 +122,36 @@ def test_what_cannot_be_measured_is_named(terminal: Terminal, words: list[str], 
     ended = terminal("doctor", *words)
     assert ended.code == 2
     assert said in ended.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "bottlenecks", "timed", "not_timed"),
+    [
+        ("Generations", {"environment", "forward"}, "step_seconds", ""),
+        ("Events", {"environment", "forward"}, "step_seconds", "gradient steps"),
+        ("Stream", {"learner"}, "learner_seconds_per_env_step", ""),
+        ("Rotation", {"environment", "forward", "learner"}, "update_seconds", ""),
+    ],
+)
+def test_a_method_from_outside_is_timed_by_its_kind_of_recipe(
+    terminal: Terminal, kind: str, bottlenecks: set[str], timed: str, not_timed: str
+):
+    ended = terminal("doctor", "CartPole-v1", f"--method=own_methods:{kind}", "--json")
+    assert ended.code == 0, ended.err
+    measured = json.loads(ended.out)["measured"]
+    assert measured["times"][timed] > 0
+    assert measured["bottleneck"] in bottlenecks
+    assert measured["not_timed"] == not_timed
+    acting = measured["times"]["step_seconds"] + measured["times"].get("forward_1_seconds", 0)
+    for row in measured["predicted"]:
+        assert 0 < row["env_steps_per_second"] <= row["workers"] / measured["times"]["step_seconds"]
+    if kind == "Stream":
+        each = acting + measured["times"]["learner_seconds_per_env_step"]
+        assert [row["workers"] for row in measured["predicted"]] == [1]
+        assert measured["predicted"][0]["env_steps_per_second"] == pytest.approx(1 / each)
+
+
+def test_an_unheard_of_recipe_is_named(terminal: Terminal):
+    ended = terminal("doctor", "CartPole-v1", "--method=own_methods:Unheard")
+    assert ended.code == 2
+    assert "doctor cannot time a _Recipe: it knows GenerationalRecipe" in ended.err

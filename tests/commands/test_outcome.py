@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from doubles import wait_until
-from typed_commands import TINY, Terminal, drumline, environ, said_command
+from typed_commands import TINY, Terminal, environ, said_command
 
 from drumline.commands.command_line import CommandLine
 from drumline.commands.outcome import ended
@@ -98,12 +98,12 @@ def test_a_stopped_run_is_called_last_only_if_it_is_the_newest_under_runs(
         told = capfd.readouterr().err
         assert str(path) in told
         assert said_command(told) == f"drumline resume {name}"
-        assert terminal.line(said_command(told)).code == 0
+        assert terminal.line(f"{said_command(told)} --pool=inline").code == 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_training_run_that_is_stopped_prints_the_command_that_goes_on(
-    tmp_path: Path, number: signal.Signals, code: int
+    terminal: Terminal, tmp_path: Path, number: signal.Signals, code: int
 ):
     words = ["train", "es", "impure_environment:Counting", *TINY, "--total-steps=10000000"]
     words += ["--out=my run", "--checkpoint-minutes=60", "--quiet"]
@@ -122,10 +122,9 @@ def test_a_training_run_that_is_stopped_prints_the_command_that_goes_on(
     assert said_command(errors) == "drumline resume 'my run' --trust-code"
     rows = metrics.read_text().splitlines()[1:]
     steps = int(float(rows[-1].split(",")[1])) + 40
-    again = drumline(
-        "resume", "my run", "--trust-code", f"--total-steps={steps}", "--pool=inline", cwd=tmp_path
-    )
-    assert again.returncode == 0, again.stderr
+    more = [f"--total-steps={steps}", "--pool=inline"]
+    again = terminal("resume", "my run", "--trust-code", *more)
+    assert again.code == 0, again.err
     assert metrics.read_text().splitlines()[1 : len(rows) + 1] == rows
     assert len(metrics.read_text().splitlines()) > len(rows) + 1
 
@@ -151,7 +150,7 @@ def test_a_finished_run_names_commands_that_work_as_typed(terminal: Terminal):
     assert plot == "drumline plot run"
     assert verify == "drumline verify run --trust-code"
     assert terminal.line(plot).code == 0
-    assert terminal.line(verify).code == 0
+    assert terminal.line(f"{verify} --pool=inline").code == 0
 
 
 @pytest.mark.parametrize("pool", ["inline", "process"])
@@ -168,7 +167,7 @@ def test_storages_that_do_not_fit_in_memory_name_their_flags_and_leave_no_folder
 
 @pytest.mark.parametrize("errors_too", [False, True])
 def test_a_training_run_whose_reader_leaves_is_stopped_and_goes_on_later(
-    tmp_path: Path, errors_too: bool
+    terminal: Terminal, tmp_path: Path, errors_too: bool
 ):
     words = ["train", "es", "CartPole-v1", *TINY, "--total-steps=10000000", "--out=run", "--json"]
     process = subprocess.Popen(
@@ -193,8 +192,8 @@ def test_a_training_run_whose_reader_leaves_is_stopped_and_goes_on_later(
     assert (tmp_path / "run" / "policy-last.safetensors").exists()
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     done = int(float(rows[-1].split(",")[1]))
-    again = drumline("resume", "run", f"--total-steps={done + 40}", "--pool=inline", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
+    again = terminal("resume", "run", f"--total-steps={done + 40}", "--pool=inline")
+    assert again.code == 0, again.err
     assert (tmp_path / "run" / "metrics.csv").read_text().splitlines()[: len(rows)] == rows
 
 

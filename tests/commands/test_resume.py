@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 from typed_commands import TINY, Terminal, said_command
 
 from drumline.commands.run_document import PROMISE, run_document
@@ -152,7 +153,7 @@ def test_the_config_of_a_resumed_run_can_be_printed_without_going_on(terminal: T
 
 def test_printing_a_config_imports_no_code_that_a_run_folder_names(terminal: Terminal):
     words = ["--num-envs=2", "--alpha=4", "--minibatches=1", "--total-steps=16", "--out=run"]
-    terminal("train", "hts", "CartPole-v1", *words, "--evaluate-episodes=1", "--workers=1")
+    terminal("train", "hts", "CartPole-v1", *words, "--evaluate-episodes=1", "--pool=inline")
     changed("run", lambda document: document["config"].update(env="nowhere:Env"))
     printed = terminal("resume", "run", "--print-config")
     assert printed.code == 0, printed.err
@@ -190,7 +191,7 @@ def test_the_card_of_a_resumed_run_knows_the_best_evaluation_before_the_stop(ter
     evaluated = ("--evaluate-every=1", "--learning-rate=1e-9", "--seed=1")
     terminal.train("es", "CartPole-v1", "--out=run", *evaluated)
     stopped_at = max(row.env_steps for row in read_evaluations(Path("run/evaluations.csv")))
-    assert terminal("resume", "run", "--total-steps=400", "--quiet").code == 0
+    assert terminal("resume", "run", "--total-steps=400", "--pool=inline", "--quiet").code == 0
     rows = read_evaluations(Path("run/evaluations.csv"))
     best = max(rows, key=lambda row: row.mean)
     assert best.env_steps <= stopped_at < rows[-1].env_steps
@@ -225,7 +226,9 @@ SCHEDULES = [
 ]
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda flags: flags[-1])
+@pytest.mark.parametrize(
+    "schedule", cases(SCHEDULES, quick=SCHEDULES[:1]), ids=lambda flags: flags[-1]
+)
 def test_a_run_that_was_made_longer_twice_is_verified_as_it_was_made(
     terminal: Terminal, schedule: list[str]
 ):
@@ -275,10 +278,10 @@ def test_a_resume_that_is_refused_changes_no_config(terminal: Terminal):
 def test_an_engine_that_is_installed_later_changes_no_run(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ):
-    words = ["--num-envs=2", "--alpha=4", "--minibatches=1", "--evaluate-episodes=2", "--workers=1"]
+    words = [*PPO, "--evaluate-episodes=2", "--pool=inline"]
     with monkeypatch.context() as without:
         without.setattr("drumline.envs.make._envpool_ids", lambda: None)
         terminal("train", "hts", "CartPole-v1", "--total-steps=64", *words, "--out=run")
     assert json.loads(Path("run/config.json").read_text())["config"]["engine"] == "gymnasium"
-    assert terminal("resume", "run", "--total-steps=128").code == 0
-    assert terminal("verify", "run", "--workers=1").code == 0
+    assert terminal("resume", "run", "--total-steps=128", "--pool=inline").code == 0
+    assert terminal("verify", "run", "--pool=inline").code == 0

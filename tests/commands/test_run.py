@@ -19,12 +19,13 @@ from drumline.training.layout import Layout, LockstepLayout, SearchLayout
 TESTS = Path(__file__).resolve().parents[1]
 CONFIG = drumline.ES(
     env="impure_environment:Counting",
-    total_steps=20_000,
+    total_steps=8_000,
     population_size=8,
     noise_table_size=4_096,
     hidden=(4,),
     evaluate_episodes=2,
 )
+SHORT = replace(CONFIG, total_steps=160)
 CELLS = [
     f"""
 import os, signal, sys, threading, time
@@ -71,7 +72,7 @@ def test_a_notebook_trains_is_interrupted_and_goes_on_with_the_same_bits(tmp_pat
         for cell in notebook.cells
     ]
     assert printed[1].split() == ["Stopped", signal.SIGINT.name]
-    assert printed[2].split() == ["500", "True"]
+    assert printed[2].split() == ["200", "True"]
     assert "__main__:Mine" in printed[3]
     assert 'workers="inline"' in printed[3]
     assert printed[3].splitlines()[-1] == "[]"
@@ -102,7 +103,7 @@ def test_a_layout_with_flags_that_a_method_does_not_heed_is_refused(tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("config", [CONFIG, drumline.CEM(env="CartPole-v1", total_steps=60)])
+@pytest.mark.parametrize("config", [SHORT, drumline.CEM(env="CartPole-v1", total_steps=60)])
 def test_a_general_layout_serves_every_method(tmp_path: Path, config: Any):
     layout = Layout(pool="inline", tensorboard=False)
     run = drumline.train(config, layout=layout, out=tmp_path / "run")
@@ -113,7 +114,7 @@ def test_a_general_layout_serves_every_method(tmp_path: Path, config: Any):
 def test_an_episode_run_alone_is_the_runs_own(tmp_path: Path):
     often = SearchLayout(pool="inline", checkpoint_minutes=1e-6)
     env = "thread_counts:CountsThreads"
-    config = replace(CONFIG, env=env, total_steps=160, evaluate_every=1)
+    config = replace(SHORT, env=env, evaluate_every=1)
     run = drumline.train(config, layout=often, out=tmp_path / "run")
     with open(run.folder.episodes_csv, newline="") as lines:
         rows = {(int(row["update"]), int(row["member"])): row for row in csv.DictReader(lines)}

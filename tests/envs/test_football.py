@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from campaigns import FAULTS
 from envs.lane_streams import streams
 
 from drumline.envs.football import Checkpoints, checkpoints_within, goal_distance
@@ -97,6 +98,7 @@ def test_checkpoints_come_back_with_a_restored_lane():
     assert [float(restored.step(None, run[:1]).rewards[0]) for _ in range(30)] == rewards[30:]
 
 
+@FAULTS
 def test_an_episode_is_reached_by_resets_alone_whatever_was_done_before():
     spec = EnvironmentSpec(EMPTY_GOAL.id, "envpool", options={"max_episode_steps": 9})
     lanes, restored = (LanesSpec(spec, 3, 0, 2, checkpoints=True)() for _ in range(2))
@@ -144,5 +146,6 @@ def test_checkpoints_are_refused_elsewhere(engine: str):
         LanesSpec(spec, 0, 0, 1, checkpoints=True)()
 
 
+@FAULTS
 def test_grouping_does_not_change_a_football_stream():
     assert streams(RUN_TO_SCORE, [1, 2], 25) == streams(RUN_TO_SCORE, [3], 25)

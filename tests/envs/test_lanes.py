@@ -6,6 +6,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from campaigns import FAULTS
 from envs.lane_streams import (
     CARTPOLE,
     DRIFTING,
@@ -69,9 +70,10 @@ def test_a_mujoco_stream_is_restored_across_truncations(cuts: list[int]):
 def test_an_atari_stream_is_restored_across_lives_and_truncations():
     options = {"max_episode_steps": 40, "episodic_life": True}
     spec = EnvironmentSpec("Breakout-v5", "envpool", options=options)
-    _restore_and_compare(spec, [90, 39, 61], 110)
+    _restore_and_compare(spec, [50, 39, 27], 70)
 
 
+@FAULTS
 def test_a_stream_of_the_arcade_learning_environment_is_restored_across_truncations():
     spec = EnvironmentSpec("ALE/Breakout-v5", options={"max_episode_steps": 31})
     _restore_and_compare(spec, [70, 31, 12], 80)

@@ -1,12 +1,12 @@
-"""Log-probabilities, entropies and their derivatives against autograd over `distributions`."""
+"""Log-probabilities, entropies and their derivatives against autograd over torch.distributions."""
 
 import numpy as np
 import pytest
 import torch
+from loss_oracles import log_prob_and_entropy
 
 from drumline.policies.action_gradients import action_terms
 from drumline.policies.actions import ActionHead, sample
-from drumline.policies.distributions import log_prob_and_entropy
 
 HEADS = [
     ActionHead("categorical", (7,)),
@@ -35,6 +35,22 @@ def test_values_and_derivatives_are_autograds(head: ActionHead, by_entropy: floa
     assert leaves.grad is not None
     found = terms.d_outputs(weights, np.float32(by_entropy))
     assert found == pytest.approx(leaves.grad.numpy(), abs=1e-4, rel=1e-4)
+    same = terms.d_outputs(weights, np.full(40, by_entropy, np.float32))
+    assert np.array_equal(same, found)
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.kind)
+def test_rows_may_weigh_their_entropies_differently(head: ActionHead):
+    rng = np.random.default_rng(2)
+    outputs = rng.normal(0, 1.5, (6, head.output_size)).astype(np.float32)
+    actions = np.zeros((6, *head.action_shape), head.action_dtype)
+    weights = rng.standard_normal(6).astype(np.float32)
+    leaves = torch.from_numpy(outputs).requires_grad_()
+    _, entropies = log_prob_and_entropy(head, leaves, torch.from_numpy(actions))
+    (entropies @ torch.from_numpy(weights)).backward()
+    found = action_terms(head, outputs, actions).d_outputs(np.zeros(6, np.float32), weights)
+    assert leaves.grad is not None
+    assert found == pytest.approx(leaves.grad.numpy(), abs=1e-5)
 
 
 def test_an_impossible_choice_has_no_nan():

@@ -101,11 +101,47 @@ def test_unbounded_actions_cannot_be_squashed():
         action_function(Head("squashed", (-np.inf,), (np.inf,), (1,)))
 
 
+GAUSSIAN = Head("squashed-gaussian", (-2.0, 0.0), (2.0, 1.0), (2,))
+
+
+def test_a_squashed_gaussian_acts_greedily_with_tanh_of_its_means():
+    assert (GAUSSIAN.output_size, GAUSSIAN.action_size) == (4, 2)
+    action = action_function(GAUSSIAN)(outputs(0.5, -1.0, 3.0, 3.0), None)
+    np.testing.assert_allclose(action, [2 * np.tanh(0.5), 0.5 + 0.5 * np.tanh(-1.0)], rtol=1e-6)
+    assert action.dtype == np.float32
+
+
+def test_the_noise_of_a_squashed_gaussian_counts_its_own_stds():
+    noise = outputs(0.25, -0.5)
+    action = action_function(GAUSSIAN)(outputs(0.5, -1.0, np.log(0.5), np.log(2.0)), noise)
+    expected = [2 * np.tanh(0.5 + 0.5 * 0.25), 0.5 + 0.5 * np.tanh(-1.0 - 2.0 * 0.5)]
+    np.testing.assert_allclose(action, expected, rtol=1e-6)
+    assert noise.tolist() == [0.25, -0.5]
+
+
+def test_log_stds_of_a_squashed_gaussian_are_clipped():
+    act, noise = action_function(GAUSSIAN), outputs(0.1, 1.0)
+    action = act(outputs(0.0, 0.0, 99.0, -99.0), noise)
+    np.testing.assert_allclose(action, [2 * np.tanh(0.1 * np.exp(2.0)), 0.5], rtol=1e-6)
+
+
+def test_an_output_is_the_same_after_a_squashed_gaussian_acted():
+    raw = outputs(0.5, -1.0, 0.0, 0.0)
+    action_function(GAUSSIAN)(raw, outputs(1.0, 1.0))
+    assert raw.tolist() == [0.5, -1.0, 0.0, 0.0]
+
+
+def test_the_unit_of_noise_is_the_policys_own_std_or_half_the_action_range():
+    assert GAUSSIAN.noise_scale(1.0).tolist() == [1.0, 1.0]
+    squashed = Head("squashed", GAUSSIAN.low, GAUSSIAN.high, (2,))
+    assert squashed.noise_scale(0.5).tolist() == [1.0, 0.25]
+
+
 def test_a_head_pickles():
     assert pickle.loads(pickle.dumps(BOUNDED)) == BOUNDED
 
 
-@pytest.mark.parametrize("kind", ["squashed", "bins"])
+@pytest.mark.parametrize("kind", ["squashed", "squashed-gaussian", "bins"])
 def test_no_bound_that_is_not_symmetric_is_overstepped_by_rounding(kind: Literal["squashed"]):
     low, high = np.float32([-3.0, -2.9]), np.float32([-0.1, 0.3])
     assert np.any((high + low) / 2 + (high - low) / 2 > high)
@@ -116,6 +152,7 @@ def test_no_bound_that_is_not_symmetric_is_overstepped_by_rounding(kind: Literal
     for sign in (1, -1):
         raw = outputs(50 * sign, 50 * sign)
         raw = np.stack([-raw, raw], 1).ravel() if kind == "bins" else raw
+        raw = np.concatenate([raw, raw]) if kind == "squashed-gaussian" else raw
         action = action_function(head)(raw, None)
         assert space.contains(action)
         np.testing.assert_allclose(action, high if sign > 0 else low, rtol=1e-6)

@@ -73,6 +73,15 @@ def test_gaussian_actions_have_mean_and_std_of_the_distribution_within_the_bound
     assert (actions[:, 1] == 1.0).all()
 
 
+def test_a_squashed_gaussian_is_drawn_with_the_std_that_its_network_puts_out():
+    policy = searched(replace(CONTINUOUS, kind="squashed-gaussian"))
+    actions = drawn(policy, [0.1, 9.0, np.log(0.2), np.log(0.2)])
+    assert np.arctanh(actions[:, 0]).mean() == pytest.approx(0.1, abs=0.02)
+    assert np.arctanh(actions[:, 0]).std() == pytest.approx(0.2, rel=0.05)
+    assert (actions[:, 1] > 0.999).all()
+    assert "distribution" in policy.words
+
+
 def test_several_choices_at_once_are_drawn_apart():
     actions = drawn(trained(ActionHead("multi-discrete", (2, 3)), None), [0.0, 1.0, 0.0, 0.0, 2.0])
     assert actions.shape == (4000, 2)

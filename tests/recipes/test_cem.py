@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 from doubles import KillAt
 
 from drumline.commands.run import Run, resume, silent, train
@@ -15,6 +16,8 @@ from drumline.recipes.cem import CEM
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import Layout
 from drumline.training.run_request import RunRequest
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 INLINE = Layout(pool="inline", tensorboard=False)
 SMALL = CEM(
@@ -43,13 +46,13 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return lasting_bytes(run.path)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", cases([1, 2, 3], quick=[2]))
 def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers: int):
     run = train(SMALL, workers=workers, out=tmp_path / "run")
     assert lasting_bytes(run.path) == expected
 
 
-@pytest.mark.parametrize("point", ["episode-begun", "half-result"])
+@pytest.mark.parametrize("point", cases(["episode-begun", "half-result"], quick=["half-result"]))
 def test_a_killed_worker_changes_no_byte(tmp_path: Path, expected, point: str):
     layout = Layout(workers=2)
     folder = RunFolder.create(
@@ -86,7 +89,7 @@ def test_the_mean_is_what_is_evaluated_and_saved(tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore:builtin type .* has no __module__:DeprecationWarning")  # Box2D
-@pytest.mark.parametrize("env", sorted(CEM.PRESETS))
+@pytest.mark.parametrize("env", cases(sorted(CEM.PRESETS), quick=["HalfCheetah-v5", "Pendulum-v1"]))
 def test_every_preset_runs_two_updates(env: str, tmp_path: Path):
     small = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}
     fields: dict[str, Any] = {**CEM.PRESETS[env], **small, "population_size": 2, "elites": 1}

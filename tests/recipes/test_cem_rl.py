@@ -24,6 +24,8 @@ from drumline.tasks import GradientJob
 from drumline.training.layout import Layout
 from drumline.types import Individual
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 INLINE = Layout(pool="inline", tensorboard=False)
 
 

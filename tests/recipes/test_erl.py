@@ -23,6 +23,8 @@ from drumline.recipes.learned_actor import learned_actor
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.training.layout import Layout
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 INLINE = Layout(pool="inline", tensorboard=False)
 
 
@@ -120,7 +122,10 @@ def test_every_preset_runs_two_generations(env: str, tmp_path: Path):
     ("fields", "message"),
     [
         ({"population_size": 1}, "--population-size must be 2 or more, got 1"),
-        ({"elite_fraction": 1.0}, "--elite-fraction 1.0 of --population-size 4 leaves nobody"),
+        (
+            {"elite_fraction": 1.0},
+            "--elite-fraction 1.0 of --population-size 4 leaves no member",
+        ),
         ({"replay_size": 4}, "--replay-size 4 is smaller than --batch-size 8"),
         ({"sync_every": 0}, "--sync-every must be above 0, got 0"),
         ({"noise_std": -1.0}, "--noise-std must be 0 or more, got -1.0"),

@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 
 from drumline.buffers.replay import ReplayShape
 from drumline.buffers.replay_archive import blocks_in
 from drumline.commands.run import load, train
 from drumline.recipes.methods import find_method
 from drumline.runs.segments import segments_there
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 BOUND, OBSERVED, JOINTS = np.float32(0.4), 348, 17
 SMALL = {"replay_size": 2_000, "batch_size": 16, "hidden": (16,), "evaluate_episodes": 1}
@@ -28,7 +31,7 @@ TOLD: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", cases(TOLD, quick=["td3", "cem-rl"]))
 def test_every_joint_is_moved_as_far_as_it_may_be_and_no_further(name: str, tmp_path: Path):
     method, env = find_method(name), "Humanoid-v5"
     config = method.config(

@@ -7,6 +7,7 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
+from campaigns import FAULTS
 from doubles import GatherAt, KillAt
 
 from drumline.algorithms.a2c import A2C
@@ -93,7 +94,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
     [
         (SMALL, ActorLayout(pool="inline", executors=2)),
         (SMALL, ActorLayout(executors=2)),
-        (RENEWED, ActorLayout(executors=2, actors=1)),
+        pytest.param(RENEWED, ActorLayout(executors=2, actors=1), marks=FAULTS),
         (replace(SMALL, step_time="exponential:1ms"), ActorLayout(executors=1)),
     ],
     ids=["inline", "own", "central", "slow"],
@@ -203,7 +204,11 @@ def test_nothing_is_promised_and_that_is_said_first(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("config", "point", "actors"),
-    [(SMALL, "before-step", 0), (RENEWED, "half-row", 0), (SMALL, "half-answer", 1)],
+    [
+        pytest.param(SMALL, "before-step", 0, marks=FAULTS),
+        pytest.param(RENEWED, "half-row", 0, marks=FAULTS),
+        (SMALL, "half-answer", 1),
+    ],
 )
 def test_a_killed_role_is_replaced_where_it_stood(
     tmp_path: Path, config: Impala, point: str, actors: int

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from impure_environment import Counting
 
-from drumline.recipes.learned_actor import learned_head
+from drumline.recipes.learned_actor import gaussian_head, learned_actor, learned_head
+from drumline.recipes.td3 import TD3
+from drumline.schedules.single_stream import SingleStreamPlan
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -35,3 +37,24 @@ def test_actions_without_bounds_are_refused_with_a_wrapper_that_helps(
     assert (head.low, head.high) == ((-1.0,), (1.0,))
     wrapped.reset(seed=0)
     wrapped.step(np.ones(1, np.float32))
+
+
+def test_a_stochastic_policy_puts_out_means_and_log_stds_within_the_bounds():
+    config = TD3(env="Pendulum-v1", hidden=(8,))
+    actor = learned_actor(config, "relu", head_of=gaussian_head)
+    assert actor.sizes == (3, 8, 2)
+    assert (actor.policy.head.low, actor.policy.head.high) == ((-2.0,), (2.0,))
+    assert learned_actor(config, "relu").sizes == (3, 8, 1)
+
+
+def test_a_stochastic_policy_refuses_discrete_actions():
+    with pytest.raises(ValueError, match="CartPole-v1 has discrete actions"):
+        learned_actor(TD3(env="CartPole-v1"), head_of=gaussian_head)
+
+
+def test_a_streams_replay_has_no_more_rows_than_the_run_has_steps():
+    actor = learned_actor(TD3(env="Pendulum-v1"))
+    shape = actor.stream_replay(SingleStreamPlan(10, 3, 0), 1_000, 16)
+    assert (shape.capacity, shape.slack) == (30, 11)
+    assert actor.stream_replay(SingleStreamPlan(10, 3, 0), 20, 16).capacity == 20
+    assert actor.stream_replay(SingleStreamPlan(10, 1, 0), 20, 16).capacity == 16

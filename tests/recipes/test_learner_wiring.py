@@ -4,11 +4,13 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from drumline.algorithms import a2c_gradients, ppo_gradients
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
+from drumline.buffers.rollout import RolloutStorage
 from drumline.commands.run import train
+from drumline.functional.losses import LossRows, LossTerms, a2c_loss
 from drumline.recipes import learners
 from drumline.recipes.a2c import A2C
 from drumline.recipes.actor_critic import parts_of
@@ -32,7 +34,6 @@ CONFIGS = {
     "ppo": HTS(**SMALL, learner="ppo", epochs=1, minibatches=1),
 }
 OPTIMIZERS = {TorchAdam: "adam", TorchRMSProp: "rmsprop"}
-SCHEDULED = ("learning_rate", "entropy_coefficient", "clip")
 LEARNERS = {"a2c": "A2C", "ppo": "PPO"}
 WATCHED = ("A2C", "PPO", "RolloutPreparation", "LearnedNetwork", "LearningState")
 
@@ -43,19 +44,28 @@ def handed(config: Any) -> Handed:
     """What each part of the learner is given, by the names that the config has for it."""
     given, named = making_learner(config)
     made = named[LEARNERS[config.learner]]
-    first = {name: made[name](0) for name in SCHEDULED if name in made}
     return {
         "settings": asdict(made["settings"]),
-        "learner": {"learners": made["shards"], **first},
+        "learner": {"learners": made["shards"], "learning_rate": made["learning_rate"](0)},
+        "loss": loss_at(config, 0),
         "preparation": named["RolloutPreparation"],
         "network": {"precision": named["LearnedNetwork"]["precision"]},
         "optimizer": {"optimizer": OPTIMIZERS[type(given["LearningState"][1])]},
     }
 
 
-def scheduled(config: Any, name: str) -> Any:
-    """The function of the interval that the learner is given."""
-    return making_learner(config)[1][LEARNERS[config.learner]][name]
+def loss_at(config: Any, interval: int) -> dict[str, Any]:
+    """The coefficients that the loss of an interval is given, by the config's names for them."""
+    loss = making_learner(config)[1][LEARNERS[config.learner]]["loss"]
+    named = dict(loss(interval).keywords)
+    value_clip = named.pop("value_clip", None)
+    assert value_clip in (None, named.get("clip"))
+    return named | ({"clip_values": value_clip is not None} if "clip" in named else {})
+
+
+def coefficients(config: Any, name: str) -> list[float]:
+    """A coefficient of the losses of a run's intervals, in order."""
+    return [loss_at(config, interval)[name] for interval in range(config.intervals)]
 
 
 def making_learner(config: Any) -> tuple[dict[str, tuple[Any, ...]], Handed]:
@@ -176,71 +186,57 @@ def test_a_rate_that_is_not_annealed_stays(tmp_path: Path, name: str):
     assert [row["learning_rate"] for row in metrics] == [0.125] * config.intervals
 
 
-LOSSES = [
-    (a2c_gradients, "a2c_loss_terms"),
-    (a2c_gradients, "a2c_loss"),
-    (ppo_gradients, "ppo_loss_terms"),
-    (ppo_gradients, "ppo_loss"),
-]
-
-
-def losses_of(patch: pytest.MonkeyPatch, config: Any, out: Path) -> list[dict[str, Any]]:
-    """What the losses of a run are given by name, in order."""
-    given: list[dict[str, Any]] = []
-
-    def watch(module: Any, name: str) -> None:
-        loss = getattr(module, name)
-
-        def computing(*some: Any, **named: Any) -> Any:
-            given.append(named)
-            return loss(*some, **named)
-
-        patch.setattr(module, name, computing)
-
-    for module, name in LOSSES:
-        watch(module, name)
-    train(config, workers="inline", out=out)
-    return given
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])  # written out, and by autograd
 @pytest.mark.parametrize("name", RUNS)
-def test_the_entropy_coefficient_goes_linearly_to_its_last_value(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, precision: Any
-):
-    config = replace(RUNS[name], precision=precision, entropy_coefficient=0.5)
+def test_the_entropy_coefficient_goes_linearly_to_its_last_value(name: str):
+    config = replace(RUNS[name], entropy_coefficient=0.5)
     config = replace(config, total_steps=8 * config.steps_per_update)
     falling = replace(config, final_entropy_coefficient=0.25)
-    with monkeypatch.context() as patch:
-        given = losses_of(patch, falling, tmp_path / "falling")
-    found = [named["entropy_coefficient"] for named in given]
-    assert found == [0.5 - 0.03125 * interval for interval in range(8)]
-    given = losses_of(monkeypatch, config, tmp_path / "constant")
-    assert [named["entropy_coefficient"] for named in given] == [0.5] * 8
+    expected = [0.5 - 0.03125 * interval for interval in range(8)]
+    assert coefficients(falling, "entropy_coefficient") == expected
+    assert coefficients(config, "entropy_coefficient") == [0.5] * 8
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_clip_range_falls_linearly_to_nothing_if_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: Any
-):
-    config = replace(CONFIGS["ppo"], precision=precision, clip=0.25, clip_values=True)
+def test_the_clip_range_falls_linearly_to_nothing_if_asked():
+    config = replace(CONFIGS["ppo"], clip=0.25, clip_values=True)
     config = replace(config, total_steps=8 * config.steps_per_update)
-    with monkeypatch.context() as patch:
-        given = losses_of(patch, replace(config, anneal_clip=True), tmp_path / "falling")
-    for name in ("clip", "value_clip"):
-        assert [named[name] for named in given] == [0.25 - 0.03125 * k for k in range(8)]
-    given = losses_of(monkeypatch, config, tmp_path / "constant")
-    for name in ("clip", "value_clip"):
-        assert [named[name] for named in given] == [0.25] * 8
+    falling = [0.25 - 0.03125 * k for k in range(8)]
+    assert coefficients(replace(config, anneal_clip=True), "clip") == falling
+    assert coefficients(config, "clip") == [0.25] * 8
 
 
 def test_an_entropy_coefficient_may_rise_from_nothing_and_stays_exact_where_it_stays():
     config = replace(CONFIGS["ppo"], final_entropy_coefficient=0.25)
-    coefficient = scheduled(config, "entropy_coefficient")
-    assert [coefficient(k) for k in (0, 2, 4)] == pytest.approx([0.0, 0.1, 0.2])
+    assert coefficients(config, "entropy_coefficient") == pytest.approx([0.0, 0.05, 0.1, 0.15, 0.2])
     config = replace(config, entropy_coefficient=0.1, final_entropy_coefficient=0.1)
-    coefficient = scheduled(config, "entropy_coefficient")
-    assert {coefficient(k) for k in range(5)} == {0.1}
+    assert set(coefficients(config, "entropy_coefficient")) == {0.1}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])  # written out, and by autograd
+@pytest.mark.parametrize("learner", CONFIGS)
+def test_a_loss_of_ones_own_is_what_is_learned_from(learner: str, precision: Any):
+    """As its own file would have it: a function of rows, and its coefficients in the config."""
+    config = replace(CONFIGS[learner], precision=precision)
+    intervals: list[int] = []
+
+    def loss(rows: LossRows, divisor: int) -> LossTerms:
+        terms = a2c_loss(rows, divisor, value_coefficient=0.0, entropy_coefficient=0.0)
+        terms.metrics["beta"] = config.discount
+        return terms._replace(d_log_probs=np.zeros_like(rows.log_probs))
+
+    def loss_of(given: Any) -> Any:
+        assert given == config
+        return lambda interval: intervals.append(interval) or loss
+
+    parts = parts_of(config)
+    made = learners.make_learner(parts, pause=lambda: None, loss_of=loss_of)
+    shape = parts.shape
+    arrays = {name: np.zeros(size, kind) for name, (size, kind) in shape.layout().items()}
+    before = {name: array.copy() for name, array in made.published().items()}
+    metrics = made.update(RolloutStorage(shape, arrays).read(0), before)
+    assert metrics["beta"] == config.discount
+    assert metrics["gradient_norm"] == 0.0
+    assert np.array_equal(made.published()["parameters"], before["parameters"])
+    assert intervals == [0]
 
 
 def test_a_folder_from_before_there_were_schedules_has_none():

@@ -14,6 +14,8 @@ from drumline.recipes.ppo import PPO
 from drumline.recipes.td3 import TD3
 from drumline.runs.policy_files import read_policy
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 ACTOR_CRITIC: dict[str, Any] = {
     "total_steps": 64,
     "num_envs": 2,

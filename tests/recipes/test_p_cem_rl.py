@@ -12,6 +12,8 @@ from drumline.commands.verify import verify_again
 from drumline.recipes.p_cem_rl import PCEMRL
 from drumline.training.layout import SteadyLayout
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 INLINE = SteadyLayout(pool="inline", tensorboard=False)
 PARALLEL = replace(SMALL_P_CEM_RL, critic="parallel")
 CONFIGS = {"serial": SMALL_P_CEM_RL, "parallel": PARALLEL}

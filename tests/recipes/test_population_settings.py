@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 
 from drumline.commands.run import train
 from drumline.recipes.aes import AES, OnePlusOne
 from drumline.recipes.methods import config_from, find_method
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.policy_files import read_policy
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 OFF_POLICY: dict[str, Any] = {
     "replay_size": 300,
@@ -46,7 +49,9 @@ def test_frames_that_are_skipped_shorten_the_shortest_episode(tmp_path: Path):
         assert {row["length"] for row in csv.DictReader(lines)} == {"67"}
 
 
-@pytest.mark.parametrize("strategy", ["async-es", "cma", "sep-cma"])
+@pytest.mark.parametrize(
+    "strategy", cases(["async-es", "cma", "sep-cma"], quick=["async-es", "cma"])
+)
 def test_a_linear_policy_can_be_searched_with_full_and_diagonal_covariance(
     strategy: str, tmp_path: Path
 ):

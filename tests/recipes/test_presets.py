@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 
 from drumline.commands.run import train
 from drumline.recipes import ars
@@ -12,6 +14,8 @@ from drumline.recipes.aes import AES
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 from drumline.training.layout import SearchLayout
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 INLINE = SearchLayout(pool="inline", tensorboard=False)
 
@@ -62,32 +66,44 @@ def without_options(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return run.folder.fingerprints_csv.read_bytes()
 
 
+OPTIONS: list[dict[str, Any]] = [
+    {"std": 0.2},
+    {"shaping": "z-score"},
+    {"shaping": "none", "optimizer": "sgd"},
+    {"noise": "counter"},
+    {"policy": "linear"},
+    {"policy": "torch_policies:Linear"},
+    {"subset": "perturb"},
+    {"subset": "use"},
+    {"episode_cap": "mean:1"},
+    {"frame_skip": 3},
+    {"generation_env_steps": 120},
+    {"common_seeds": True, "normalize": False, "std_decay": 0.5, "std_floor": 0.03},
+]
+
+
+def chain(options: dict[str, Any], workers: Any, out: Path) -> bytes:
+    run = train(replace(PLAIN, **options), workers=workers, out=out)
+    assert len(run.metrics) >= 1
+    return run.folder.fingerprints_csv.read_bytes()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=repr)
+def test_options_have_bits_of_their_own(
+    options: dict[str, Any], tmp_path: Path, without_options: bytes
+):
+    assert chain(options, "inline", tmp_path / "run") != without_options
+
+
 @pytest.mark.parametrize(
     "options",
-    [
-        {"shaping": "z-score"},
-        {"shaping": "none", "optimizer": "sgd"},
-        {"noise": "counter"},
-        {"policy": "linear"},
-        {"policy": "torch_policies:Linear"},
-        {"subset": "perturb"},
-        {"subset": "use"},
-        {"episode_cap": "mean:1"},
-        {"frame_skip": 3},
-        {"generation_env_steps": 120},
-        {"common_seeds": True, "normalize": False, "std_decay": 0.5, "std_floor": 0.03},
-    ],
+    cases(OPTIONS, quick=[{"noise": "counter"}, {"subset": "perturb"}, OPTIONS[-2]]),
+    ids=repr,
 )
-def test_options_have_bits_of_their_own_and_the_same_inline_and_on_two_workers(
-    options, tmp_path: Path, without_options: bytes
+def test_options_have_the_same_bits_inline_and_on_two_workers(
+    options: dict[str, Any], tmp_path: Path
 ):
-    config = replace(PLAIN, **options)
-    one = train(config, workers="inline", out=tmp_path / "one")
-    two = train(config, workers=2, out=tmp_path / "two")
-    left, right = (r.folder.fingerprints_csv.read_bytes() for r in (one, two))
-    assert left == right
-    assert left != without_options
-    assert len(one.metrics) >= 1
+    assert chain(options, 2, tmp_path / "two") == chain(options, "inline", tmp_path / "one")
 
 
 def test_a_game_has_one_preset_whichever_engine_plays_it():

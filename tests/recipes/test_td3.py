@@ -5,11 +5,13 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from threadpoolctl import threadpool_limits
 
 from drumline.commands.run import Run, load, resume, silent, train
@@ -26,6 +28,8 @@ from drumline.training.stopped import Stopped
 from drumline.training.stream_run import StreamRun
 from drumline.types import State
 from drumline.workers.transition_stream import Step, TransitionStream
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 INLINE = Layout(pool="inline", tensorboard=False)
 CONTINUOUS = TD3(
@@ -78,8 +82,13 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers
     assert sum(evaluated) == 3 * CONTINUOUS.evaluate_episodes
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("update", [0, 1, 2, 5])
+@pytest.mark.parametrize(
+    ("name", "update"),
+    cases(
+        product(CONFIGS, [0, 1, 2, 5]),
+        quick=[("continuous", 1), ("continuous", 5), ("discrete", 2), ("ddpg", 5)],
+    ),
+)
 def test_a_resumed_run_equals_an_uninterrupted_one(
     tmp_path: Path, expected, name: str, update: int
 ):
@@ -118,7 +127,7 @@ class StopsAt:
         return self._original(*arguments)
 
 
-@pytest.mark.parametrize("step", [1, 39, 41, 100, 239])
+@pytest.mark.parametrize("step", cases([1, 39, 41, 100, 239], quick=[39, 100]))
 def test_a_run_stopped_at_any_step_goes_on_with_the_same_bits(
     tmp_path: Path, expected, step: int, monkeypatch: pytest.MonkeyPatch
 ):
@@ -136,7 +145,7 @@ def test_a_run_stopped_at_any_step_goes_on_with_the_same_bits(
     assert lasting_bytes(resume(load(tmp_path / "run").folder, INLINE)) == expected["continuous"]
 
 
-@pytest.mark.parametrize("evaluation", [1, 2, 3])
+@pytest.mark.parametrize("evaluation", cases([1, 2, 3], quick=[2]))
 def test_a_run_stopped_in_an_evaluation_makes_it_again(
     tmp_path: Path, expected, evaluation: int, monkeypatch: pytest.MonkeyPatch
 ):
@@ -248,7 +257,7 @@ def test_a_replay_that_the_machine_cannot_hold_says_how_much_is_needed(tmp_path:
 
 
 @pytest.mark.filterwarnings("ignore:builtin type .* has no __module__:DeprecationWarning")  # Box2D
-@pytest.mark.parametrize("env", sorted(TD3.PRESETS))
+@pytest.mark.parametrize("env", cases(sorted(TD3.PRESETS), quick=["HalfCheetah-v5"]))
 def test_every_preset_learns_for_some_steps(env: str, tmp_path: Path):
     fields = {
         **TD3.PRESETS[env],
@@ -265,13 +274,16 @@ def test_every_preset_learns_for_some_steps(env: str, tmp_path: Path):
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"precision": "bf16"},
-        {"critic_activation": "leaky-relu"},
-        {"scale_target_noise": False},
-        {"frame_skip": 2},
-        {"replay_size": 16},
-    ],
+    cases(
+        [
+            {"precision": "bf16"},
+            {"critic_activation": "leaky-relu"},
+            {"scale_target_noise": False},
+            {"frame_skip": 2},
+            {"replay_size": 16},
+        ],
+        quick=[{"precision": "bf16"}, {"replay_size": 16}],
+    ),
 )
 def test_options_keep_their_bits_through_a_resume(tmp_path: Path, fields: dict[str, Any]):
     base = replace(CONTINUOUS, total_steps=160)

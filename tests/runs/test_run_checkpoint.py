@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -55,6 +56,27 @@ def test_checkpoint_comes_back_with_the_same_bits(folder: RunFolder):
     assert checkpoint.extra == {"k": 4}
     assert checkpoint.chained == "ab"
     assert checkpoint.fingerprint == fingerprint == state_fingerprint(checkpoint.state)
+
+
+def test_every_file_is_on_the_disk_before_a_checkpoint_gets_its_name(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+):
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    def renamed(path: Path, target: Path) -> Path:
+        done.append(f"{path.name} -> {target.name}")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    write(folder, 4)
+    # The last one is the folder that has the name.
+    assert done == [*FILES, ".4.partial", ".4.partial -> 4", "checkpoints"]
 
 
 def test_big_endian_and_strided_tensors_come_back_with_the_same_numbers(folder: RunFolder):

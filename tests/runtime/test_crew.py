@@ -4,15 +4,18 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import crew_roles
 import doubles
 import pytest
+from campaigns import cases
 from crew_roles import Toy, expected, run_toy, toy_plan
 from hypothesis import given
 from hypothesis import strategies as st
+from typed_commands import environ
 
 from drumline.errors import RoleKilled, WorkerError
 from drumline.runtime.inline_crew import InlineCrew
@@ -29,11 +32,25 @@ def make(kind: str, toy: Toy, **options: Any) -> Any:
     return crew
 
 
-@pytest.mark.parametrize("barrier", ["sliding", "hard"])
-@pytest.mark.parametrize("lag", [0, 1])
+SIZES = [
+    ("inline", 1, 0),
+    ("inline", 2, 2),
+    ("process", 1, 0),
+    ("process", 3, 0),
+    ("process", 2, 2),
+]
+LAYOUTS = [(*size, *more) for size, more in product(SIZES, product([0, 1], ["sliding", "hard"]))]
+QUICK_PROCESSES = [
+    ("process", 1, 0, 0, "sliding"),
+    ("process", 3, 0, 1, "hard"),
+    ("process", 2, 2, 0, "hard"),
+    ("process", 2, 2, 1, "sliding"),
+]
+
+
 @pytest.mark.parametrize(
-    ("kind", "executors", "actors"),
-    [("inline", 1, 0), ("inline", 2, 2), ("process", 1, 0), ("process", 3, 0), ("process", 2, 2)],
+    ("kind", "executors", "actors", "lag", "barrier"),
+    cases(LAYOUTS, quick=[*(case for case in LAYOUTS if case[0] == "inline"), *QUICK_PROCESSES]),
 )
 def test_every_layout_gives_what_the_plain_loop_gives(
     kind: str, executors: int, actors: int, lag: Any, barrier: Any
@@ -77,24 +94,33 @@ def test_no_order_of_advances_changes_a_bit_or_writes_what_is_being_read(data: s
         crew.close()
 
 
-@pytest.mark.parametrize("actors", [0, 1])
-def test_a_role_killed_at_any_point_is_replaced_and_changes_no_bit(tmp_path: Path, actors: int):
-    points = POINTS_WITHOUT_ACTORS + (POINTS_WITH_ACTORS if actors else [])
-    for number, point in enumerate(points):
-        toy = Toy(actors=actors)
-        flag = tmp_path / str(number)
-        lines: list[str] = []
-        kill = doubles.KillAt(point, flag)
-        crew = make("process", toy, probe_factory=kill, log=lines.append)
-        try:
-            assert run_toy(crew, toy) == expected(toy)
-        finally:
-            crew.close()
-        assert flag.exists(), f"nobody came to {point}"
-        assert len(lines) == 1
-        assert "SIGKILL" in lines[0]
-        assert "replaced by pid" in lines[0]
-        assert sum(row.restarts for row in crew.activity()) == 1
+@pytest.mark.parametrize(
+    ("point", "actors"),
+    cases(
+        [
+            *((point, 0) for point in POINTS_WITHOUT_ACTORS),
+            *((point, 1) for point in POINTS_WITHOUT_ACTORS + POINTS_WITH_ACTORS),
+        ],
+        quick=[("row-stored", 0), ("interval-full", 1), ("half-answer", 1)],
+    ),
+)
+def test_a_role_killed_at_any_point_is_replaced_and_changes_no_bit(
+    tmp_path: Path, point: str, actors: int
+):
+    toy = Toy(actors=actors)
+    flag = tmp_path / "flag"
+    lines: list[str] = []
+    kill = doubles.KillAt(point, flag)
+    crew = make("process", toy, probe_factory=kill, log=lines.append)
+    try:
+        assert run_toy(crew, toy) == expected(toy)
+    finally:
+        crew.close()
+    assert flag.exists(), f"no role came to {point}"
+    assert len(lines) == 1
+    assert "SIGKILL" in lines[0]
+    assert "replaced by pid" in lines[0]
+    assert sum(row.restarts for row in crew.activity()) == 1
 
 
 def test_random_kills_from_outside_change_no_bit():
@@ -208,13 +234,12 @@ def test_no_role_outlives_a_driver_that_a_signal_ends(number: signal.Signals):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(doubles.__file__).parent)},
+        env=environ(),
         start_new_session=True,
     )
-    assert driver.stdout is not None
-    pids = [int(word) for word in driver.stdout.readline().split()]
+    with driver:
+        assert driver.stdout is not None
+        pids = [int(word) for word in driver.stdout.readline().split()]
+        os.killpg(driver.pid, number)
     assert len(pids) == 3
-    os.killpg(driver.pid, number)
-    driver.wait()
-    driver.stdout.close()
     doubles.wait_until(lambda: not any(doubles.is_running(pid) for pid in pids))

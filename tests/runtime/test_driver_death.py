@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import doubles
 import pytest
+from typed_commands import environ
 
 SCRIPT = """
 import signal
@@ -31,26 +31,25 @@ pool.completed()
 
 
 def start(rest: str, factory: str = "digest_worker") -> subprocess.Popen[str]:
-    tests = str(Path(doubles.__file__).parent)
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT.format(factory=factory, rest=rest)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": tests},
+        env=environ(),
         start_new_session=True,
     )
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_no_child_outlives_a_driver_that_a_signal_ends(number: signal.Signals):
-    driver = start(WORK_FOR_EVER)
-    assert driver.stdout is not None
-    pids = [int(word) for word in driver.stdout.readline().split()]
-    assert driver.stdout.readline() == "working\n"
-    assert len(pids) == 2
-    os.killpg(driver.pid, number)  # as a terminal does with Ctrl-C
-    driver.communicate(timeout=60)
+    with start(WORK_FOR_EVER) as driver:
+        assert driver.stdout is not None
+        pids = [int(word) for word in driver.stdout.readline().split()]
+        working = driver.stdout.readline()
+        os.killpg(driver.pid, number)  # as a terminal does with Ctrl-C
+        driver.communicate(timeout=60)
+    assert (len(pids), working) == (2, "working\n")
     assert driver.returncode != 0
     doubles.wait_until(lambda: not any(doubles.is_running(pid) for pid in pids))
 

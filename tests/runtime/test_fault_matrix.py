@@ -5,6 +5,7 @@ from typing import Any
 
 import doubles
 import pytest
+from campaigns import cases
 from runtime.contract import NOTHING
 
 from drumline.runtime.inline_pool import InlinePool
@@ -50,7 +51,9 @@ def faulty_pool(fault: Any, lines: list[str], **options: Any) -> ProcessPool:
     )
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", cases(POINTS, quick=["lease-received", "before-task", "half-result"])
+)
 def test_a_kill_at_any_step_changes_no_byte(point: str, expected: bytes, tmp_path: Path):
     lines: list[str] = []
     fault = doubles.KillAt(point, tmp_path / "flag")
@@ -65,7 +68,9 @@ def test_a_kill_at_any_step_changes_no_byte(point: str, expected: bytes, tmp_pat
     assert sum(row.restarts for row in pool.activity()) == 1
 
 
-@pytest.mark.parametrize("point", ["child-started", "before-task", "half-result"])
+@pytest.mark.parametrize(
+    "point", cases(["child-started", "before-task", "half-result"], quick=["before-task"])
+)
 def test_a_hung_worker_is_found_and_its_tasks_issued_again(
     point: str, expected: bytes, tmp_path: Path
 ):
@@ -80,7 +85,7 @@ def test_a_hung_worker_is_found_and_its_tasks_issued_again(
     assert any("ended by hung" in line for line in lines)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", cases(range(3), quick=[0]))
 def test_kills_at_random_moments_change_no_byte(seed: int, expected: bytes):
     lines: list[str] = []
     fault = doubles.SleepAt(longest=0.003)

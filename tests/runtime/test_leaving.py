@@ -53,6 +53,10 @@ def test_a_worker_frees_what_it_holds_when_its_pool_is_closed(pool_kind: Any, tm
     factory = Marking(doubles.echo_worker, tmp_path / "marks")
     size = {} if pool_kind is InlinePool else {"size": 2}
     pool = pool_kind(factory, published=NOTHING, **size)
+    if pool_kind is ProcessPool:
+        doubles.wait_ready(
+            pool
+        )  # a process that is still starting when the pool closes holds nothing
     pool.submit(list(range(40)))
     doubles.collect(pool, 40)
     pool.close()

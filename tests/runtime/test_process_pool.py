@@ -9,11 +9,13 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
+from campaigns import cases
 from runtime.contract import NOTHING, MakePool, PoolContract
 
 from drumline.errors import TaskKilledWorkers, WorkerError
 from drumline.protocols import PublishedLayout
 from drumline.runtime.board import CREATING, IDLE
+from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.shared_arrays import SharedArrays
 
@@ -36,12 +38,12 @@ class TestProcessPool(PoolContract):
     pass
 
 
-def test_any_number_of_processes_gives_the_same_bytes(make_pool: MakePool):
-    folded = set()
-    for size in (1, 2, 3, 7):
-        pool = make_pool(
-            doubles.digest_worker, size=size, probe_factory=doubles.SleepAt(longest=0.002)
-        )
+@pytest.mark.parametrize("size", cases([1, 2, 3, 7], quick=[1, 3]))
+def test_any_number_of_processes_gives_the_same_bytes(make_pool: MakePool, size: int):
+    here = InlinePool(doubles.digest_worker, published=NOTHING)
+    sleepy = doubles.SleepAt(longest=0.002)
+    folded: set[bytes] = set()
+    for pool in (here, make_pool(doubles.digest_worker, size=size, probe_factory=sleepy)):
         pool.publish(0, {})
         pool.submit([doubles.Digest(number) for number in range(40)])
         folded.add(doubles.fold(doubles.collect(pool, 40)))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import doubles
 import pytest
+from campaigns import FAULTS
 from schedules.toy_runs import Outcome, part, processes, session, whole
 from toy_population import KINDS, ToySettings, event_bytes
 
@@ -26,12 +27,16 @@ def slow(value: object) -> object:
     return pytest.param(value, marks=pytest.mark.slow)
 
 
+def faults(value: object) -> object:
+    return pytest.param(value, marks=FAULTS)
+
+
 @pytest.fixture(scope="module")
 def expected() -> Outcome:
     return whole(RUN)
 
 
-@pytest.mark.parametrize("size", [1, slow(2), 3, slow(5), 7])
+@pytest.mark.parametrize("size", [faults(1), slow(2), 3, slow(5), faults(7)])
 def test_any_number_of_processes_with_random_delays_gives_the_same_bits(
     expected: Outcome, size: int
 ):
@@ -98,7 +103,7 @@ def test_stopping_processes_and_resuming_on_another_number_changes_no_bit(
 
 
 def test_the_log_of_the_wall_clock_replays_to_the_same_bits_on_any_layout(tmp_path: Path):
-    make_pool = processes(5, longest_sleep=0.004)
+    make_pool = processes(3, longest_sleep=0.004)
     with session(RUN, make_pool, order=ArrivalOrder()) as (toy, _):
         events = list(toy.schedule.events())
         free = Outcome(toy.population.fingerprint(), event_bytes(events))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 from whole_runs import run_on
 
 from drumline.recipes.aes import AES
@@ -52,7 +53,7 @@ def test_every_environment_of_one_process_is_closed_once(method: str, marks: Pat
     assert marked(marks, "closed") == marked(marks, "made")
 
 
-@pytest.mark.parametrize("method", [name for name in CONFIGS if name != "aes"])
+@pytest.mark.parametrize("method", cases(["es", "td3", "hts"], quick=["hts"]))
 def test_every_environment_that_worked_in_any_process_is_closed_once(
     method: str, marks: Path, tmp_path: Path
 ):

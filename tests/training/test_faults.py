@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import doubles
 import pytest
+from campaigns import FAULTS
 
 import drumline
 from drumline import seeding
@@ -103,6 +104,7 @@ def test_a_run_whose_files_may_not_grow_says_so_and_goes_on_later_with_the_same_
 NAMESPACE = ["unshare", "--map-root-user", "--mount"]
 
 
+@FAULTS
 def test_a_full_disk_is_named_and_the_run_goes_on_once_there_is_room(shell: Shell):
     (shell.place / "disk").mkdir()
     if shell.run([*NAMESPACE, "mount", "-t", "tmpfs", "none", "disk"]).code != 0:
@@ -170,6 +172,7 @@ def test_an_environment_that_hangs_once_costs_a_worker_and_no_bit(shell: Shell):
     assert_whole(shell, shell.place / "run")
 
 
+@FAULTS
 def test_an_episode_that_hangs_three_times_fails_the_run_and_can_be_run_alone(shell: Shell):
     hang = {"HANG_SEED": hanging_seed(2, 5)}
     ended = shell.drumline(*train("Hanging", 300), "--hang-seconds=1", **hang)
@@ -200,6 +203,7 @@ def test_an_episode_that_hangs_three_times_fails_the_run_and_can_be_run_alone(sh
     assert mended.out.splitlines()[-1] == f"return {float(row[3])!r}, {row[4]} env steps"
 
 
+@FAULTS
 def test_a_hung_first_episode_is_named_although_it_is_a_rehearsal(shell: Shell):
     hang = {"HANG_SEED": hanging_seed(0, 0)}
     ended = shell.drumline(*train("Hanging", 300), "--hang-seconds=1", **hang)
@@ -208,6 +212,7 @@ def test_a_hung_first_episode_is_named_although_it_is_a_rehearsal(shell: Shell):
     assert "--member 0 --checkpoint 0 --trust-code" in ended.errors
 
 
+@FAULTS
 def test_no_worker_outlives_a_killed_driver_and_the_run_goes_on_with_the_same_bits(shell: Shell):
     before = set(os.listdir("/dev/shm"))
     driver = shell.start([sys.executable, "-m", "drumline", *train("Counting", 20_000), "--quiet"])

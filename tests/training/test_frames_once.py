@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 
 from drumline.commands.run import silent
 from drumline.commands.run_document import PROMISE, run_document
@@ -51,7 +52,7 @@ def lasting(out: Path, config: HTS, layout: RotationLayout, stack: int | None) -
     return [(folder.path / name).read_bytes() for name in names]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases(CASES, quick=["ppo", "a2c in shards"]))
 def test_a_run_that_stores_stacks_whole_has_the_same_bytes(tmp_path: Path, name: str):
     config = CASES[name]
     whole = lasting(tmp_path / "whole", config, RotationLayout(pool="inline"), stack=1)

@@ -4,9 +4,11 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from campaigns import FAULTS
 from typed_commands import drumline
 
 
+@FAULTS
 @pytest.mark.skipif(importlib.util.find_spec("envpool") is None, reason="EnvPool exists for Linux")
 def test_environments_that_drift_apart_meet_at_every_renewal(tmp_path: Path):
     shape = ["--num-envs=4", "--batch=4", "--alpha=5", "--renew-intervals=10", "--hidden", "4"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from campaigns import FAULTS, cases
 from doubles import GatherAt, KillAt, SleepAt
 from stopping import stop_at_call
 from whole_runs import LASTING, SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, run_on
@@ -32,8 +33,8 @@ class Case(NamedTuple):
     """After which a run is stopped."""
     calls: tuple[int, ...]
     """Jobs in the middle of which it is."""
-    quick: bool = True
-    """Whether its processes are tried in the fast suite."""
+    campaign: pytest.MarkDecorator = FAULTS
+    """Where its processes are tried."""
     layout: type[Layout] = Layout
 
     @property
@@ -60,7 +61,7 @@ CASES = {
         calls=(9, 20, 31),
     ),
     "p-cem-rl, serial critic": Case(
-        SMALL_P_CEM_RL, BOTH_STEPS, REFINED, SLEEPS, (1, 3), (), quick=False, layout=SteadyLayout
+        SMALL_P_CEM_RL, BOTH_STEPS, REFINED, SLEEPS, (1, 3), (), campaign=SLOW, layout=SteadyLayout
     ),
     "p-cem-rl, parallel critic": Case(
         replace(SMALL_P_CEM_RL, critic="parallel"),
@@ -94,10 +95,15 @@ def each(attribute: str) -> list[Any]:
     return [(name, value) for name, case in CASES.items() for value in getattr(case, attribute)]
 
 
+def last_of_each(attribute: str) -> list[Any]:
+    """Every case with each of its values; all but the last of them for the fault campaigns."""
+    return cases(each(attribute), quick=list(dict(each(attribute)).items()))
+
+
 @pytest.mark.parametrize(
     ("name", "workers"),
     [
-        pytest.param(name, workers, marks=() if workers == 2 and case.quick else SLOW)
+        pytest.param(name, workers, marks=case.campaign if workers == 2 else SLOW)
         for name, case in CASES.items()
         for workers in (1, 2, 3)
     ],
@@ -134,7 +140,7 @@ def test_random_sleeps_change_no_byte(tmp_path: Path, expected: Any, name: str):
     assert lasting_bytes(folder, case.names) == expected[name]
 
 
-@pytest.mark.parametrize(("name", "update"), each("updates"))
+@pytest.mark.parametrize(("name", "update"), last_of_each("updates"))
 def test_a_resumed_run_equals_an_uninterrupted_one(
     tmp_path: Path, expected: Any, name: str, update: int
 ):
@@ -143,7 +149,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     assert lasting_bytes(resume(folder, case.inline).folder, case.names) == expected[name]
 
 
-@pytest.mark.parametrize(("name", "call"), each("calls"))
+@pytest.mark.parametrize(("name", "call"), last_of_each("calls"))
 def test_a_run_stopped_in_any_job_goes_on_with_the_same_bits(
     tmp_path: Path, expected: Any, name: str, call: int, monkeypatch: pytest.MonkeyPatch
 ):

@@ -31,12 +31,12 @@ def test_ends_out_of_order_are_no_idle_time():
 def test_a_state_holds_all_of_it():
     idle, other = IdleTimes(1), IdleTimes(1)
     idle.add(event(0, 3, 10))
-    state = State(idle.state())
+    state = idle.state()
     other.load(state)
     idle.add(event(0, 11, 12))
     other.add(event(0, 11, 12))
     assert other.take(0) == idle.take(0) == other.total(0) == 4
-    assert State(idle.state()).tensors.keys() == state.tensors.keys()
+    assert idle.state().tensors.keys() == state.tensors.keys()
     for name in state.tensors:
         rest = {k: v for k, v in state.tensors.items() if k != name}
         with pytest.raises(ValueError, match=f"no tensor '{name}'"):

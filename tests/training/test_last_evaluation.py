@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 from whole_runs import run_on
 
 from drumline.errors import WorkerError
@@ -57,7 +58,7 @@ def test_an_episode_of_an_evaluation_that_fails_is_named(
     assert named in failure.value.__notes__
 
 
-@pytest.mark.parametrize("method", CONFIGS)
+@pytest.mark.parametrize("method", cases(CONFIGS, quick=["es", "td3", "hts"]))
 def test_a_last_policy_that_cannot_be_written_leaves_the_checkpoint_alone(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -11,6 +11,7 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
+from campaigns import FAULTS, cases
 from doubles import KillAt, SleepAt
 from whole_runs import run_on
 
@@ -64,17 +65,18 @@ LAYOUTS = [
     RotationLayout(executors=2, barrier="hard"),
     RotationLayout(executors=4, actors=1),
 ]
+QUICK = [*((name, LAYOUTS[0]) for name in CONFIGS), ("ppo", LAYOUTS[1])]
 
 
 def on_layouts(name: str) -> list[Any]:
     # EnvPool takes as long to import as the run itself: a process of each role is enough here.
-    later = {"marks": pytest.mark.slow} if name == "envpool" else {}
+    later = {"marks": pytest.mark.slow} if name == "envpool" else {"marks": FAULTS}
     return [
         pytest.param(
             name,
             layout,
             id=f"{name}-{layout.pool}-{layout.executors}-{layout.actors}-{layout.barrier}",
-            **(later if number > 1 else {}),
+            **({} if (name, layout) in QUICK else {"marks": FAULTS} if number == 1 else later),
         )
         for number, layout in enumerate(LAYOUTS)
     ]
@@ -93,7 +95,7 @@ def test_no_layout_changes_a_byte(tmp_path: Path, expected: Any, name: str, layo
     assert all(int(row.split(",")[4]) > 0 for row in rows)
 
 
-@pytest.mark.parametrize("config", [PPO, A2C], ids=["ppo", "a2c"])
+@pytest.mark.parametrize("config", cases([PPO, A2C], quick=[PPO]), ids=["ppo", "a2c"])
 def test_half_precision_has_the_same_bytes_on_any_layout(tmp_path: Path, config: HTS):
     half = replace(config, precision="bf16", total_steps=240)
     inline = train(half, workers="inline", out=tmp_path / "inline").path
@@ -105,7 +107,10 @@ def test_half_precision_has_the_same_bytes_on_any_layout(tmp_path: Path, config:
 
 @pytest.mark.parametrize(
     ("point", "actors"),
-    [("before-step", 0), ("half-row", 0), ("first-row-written", 0), ("half-answer", 1)],
+    cases(
+        [("before-step", 0), ("half-row", 0), ("first-row-written", 0), ("half-answer", 1)],
+        quick=[("half-row", 0)],
+    ),
 )
 def test_a_role_killed_in_a_whole_run_changes_no_byte(
     tmp_path: Path, expected: Any, point: str, actors: int
@@ -118,13 +123,14 @@ def test_a_role_killed_in_a_whole_run_changes_no_byte(
     assert any(row.endswith(",1") for row in folder.processes_csv.read_text().splitlines())
 
 
+@FAULTS
 def test_random_sleeps_change_no_byte(tmp_path: Path, expected: Any):
     probe = SleepAt(("before-step", "request-received"), 0.003)
     layout = RotationLayout(executors=3, actors=1)
     assert lasting_bytes(run_on(tmp_path / "run", A2C, layout, probe).path) == expected["a2c"]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", cases(CONFIGS, quick=["ppo"]))
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected: Any, name: str):
     layout = RotationLayout(executors=2)
     folder = run_on(tmp_path / "run", CONFIGS[name], layout, last_update=5)
@@ -133,7 +139,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected: Any
     assert lasting_bytes(again.path) == expected[name]
 
 
-@pytest.mark.parametrize("config", [PPO, A2C], ids=["ppo", "a2c"])
+@pytest.mark.parametrize("config", cases([PPO, A2C], quick=[PPO]), ids=["ppo", "a2c"])
 def test_the_schedules_of_a_resumed_run_go_on_where_they_were(
     tmp_path: Path, expected: Any, config: HTS
 ):
@@ -169,7 +175,7 @@ def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "number",
     [
-        signal.SIGINT,
+        pytest.param(signal.SIGINT, marks=FAULTS),
         pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
     ],
@@ -284,7 +290,7 @@ def test_the_lag_is_one_policy_and_the_gradient_steps_of_one_update(tmp_path: Pa
     for config, steps in ((PPO, 6), (A2C, 1)):
         for lag in (0, 1):
             ran = replace(config, lag=lag, total_steps=3 * config.steps_per_update)
-            metrics = train(ran, workers=2, out=tmp_path / f"{steps}-{lag}").metrics
+            metrics = train(ran, workers="inline", out=tmp_path / f"{steps}-{lag}").metrics
             assert [row["policy_lag"] for row in metrics] == [lag] * 3
             assert [row["policy_lag_max"] for row in metrics] == [lag] * 3
             assert [row["gradient_step_lag"] for row in metrics] == [0, lag * steps, lag * steps]

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from campaigns import FAULTS, cases
 from doubles import GatherAt, KillAt, SleepAt
 
 from drumline.commands.run import resume, silent, train
@@ -47,10 +48,18 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return lasting_bytes(out)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+@pytest.mark.parametrize("workers", cases([1, 2, 3, 7], quick=[1, 3]))
 def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers: int):
     run = train(SMALL, workers=workers, out=tmp_path / "run")
     assert lasting_bytes(run.path) == expected
+
+
+def test_every_third_version_and_the_last_one_are_evaluated(expected: dict[str, bytes]):
+    header, *rows = expected["evaluations.csv"].decode().splitlines()
+    assert header.startswith("update,")
+    *on_the_way, last = [int(row.partition(",")[0]) for row in rows]
+    assert on_the_way == list(range(3, last, 3))
+    assert last == int(expected["fingerprints.csv"].decode().splitlines()[-1].partition(",")[0])
 
 
 def test_update_threads_change_no_byte(tmp_path: Path, expected):
@@ -60,18 +69,21 @@ def test_update_threads_change_no_byte(tmp_path: Path, expected):
 
 @pytest.mark.parametrize(
     "point",
-    [
-        "child-started",
-        "worker-built",
-        "lease-received",
-        "before-task",
-        "episode-begun",
-        "episode-ended",
-        "after-task",
-        "before-result",
-        "half-result",
-        "result-sent",
-    ],
+    cases(
+        [
+            "child-started",
+            "worker-built",
+            "lease-received",
+            "before-task",
+            "episode-begun",
+            "episode-ended",
+            "after-task",
+            "before-result",
+            "half-result",
+            "result-sent",
+        ],
+        quick=["episode-begun", "half-result"],
+    ),
 )
 def test_a_worker_killed_at_any_point_changes_no_byte(tmp_path: Path, expected, point: str):
     probe = KillAt(point, tmp_path / "flag")
@@ -80,6 +92,7 @@ def test_a_worker_killed_at_any_point_changes_no_byte(tmp_path: Path, expected, 
     assert lasting_bytes(folder.path) == expected
 
 
+@FAULTS
 @pytest.mark.skipif(find_spec("envpool") is None, reason="EnvPool exists for Linux")
 @pytest.mark.parametrize("env", ["CartPole-v1", "InvertedPendulum-v4"])
 def test_envpool_gives_the_same_bytes_on_any_layout_and_after_a_kill(tmp_path: Path, env: str):
@@ -98,7 +111,7 @@ WITHDRAWING = {
 """Environment → env steps of a generation; the more workers, the more blocks are begun in vain."""
 
 
-@pytest.mark.parametrize("env", WITHDRAWING)
+@pytest.mark.parametrize("env", cases(WITHDRAWING, quick=["CartPole-v1"]))
 def test_steps_of_discarded_episodes_are_counted_apart_on_any_layout(tmp_path: Path, env: str):
     config = replace(
         SMALL,
@@ -108,7 +121,7 @@ def test_steps_of_discarded_episodes_are_counted_apart_on_any_layout(tmp_path: P
         total_steps=12 * WITHDRAWING[env],
     )
     seen = set()
-    for workers in ("inline", 1, 2, 3):
+    for workers in ("inline", 1, 3):
         run = train(config, workers=workers, out=tmp_path / str(workers))
         lengths: dict[int, int] = {}
         for row in (run.path / "episodes.csv").read_text().splitlines()[1:]:
@@ -146,7 +159,9 @@ def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return lasting_bytes(train(STOPPED, workers="inline", out=out).path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", cases([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], quick=[signal.SIGKILL])
+)
 @pytest.mark.parametrize("delay", [pytest.param(0.0, marks=pytest.mark.slow), 0.15])
 def test_a_run_stopped_by_a_signal_goes_on_with_the_same_bits(
     tmp_path: Path, never_stopped: dict[str, bytes], number: int, delay: float

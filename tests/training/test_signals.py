@@ -16,7 +16,7 @@ from drumline.recipes.methods import method_of
 from drumline.recipes.ppo import PPO
 from drumline.recipes.td3 import TD3
 from drumline.runtime.inline_pool import InlinePool
-from drumline.training import attended_pool
+from drumline.training import stop_signals
 from drumline.training.layout import Layout
 from drumline.training.ledger import Ledger
 from drumline.training.stopped import Stopped
@@ -93,7 +93,7 @@ def test_two_signals_in_the_middle_of_a_change_leave_a_whole_state(
     config, out = CONFIGS[name], tmp_path / "run"
     with pytest.MonkeyPatch.context() as patch:
         if not patient:
-            patch.setattr(attended_pool, "SAME_WISH_SECONDS", 0.0)
+            patch.setattr(stop_signals, "SAME_WISH_SECONDS", 0.0)
         interrupt_in_a_change(patch, 2)
         with pytest.raises(Stopped) as stopped:
             train(config, layout=inline(config), out=out)
@@ -127,7 +127,7 @@ def test_who_insists_while_a_run_closes_ends_it_and_its_rows_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     config, out = CONFIGS["es"], tmp_path / "run"
-    monkeypatch.setattr(attended_pool, "SAME_WISH_SECONDS", 0.0)
+    monkeypatch.setattr(stop_signals, "SAME_WISH_SECONDS", 0.0)
 
     def interrupted(self: InlinePool) -> None:
         os.kill(os.getpid(), signal.SIGINT)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
 from drumline.envs.make import EnvironmentSpec
 from drumline.errors import WorkerError
@@ -117,6 +118,19 @@ def test_exploration_noise_has_its_std_and_none_follows_the_policy():
     inside = np.abs(expected) < 0.6
     assert abs(noise[inside].std() - 0.1) < 0.02
     assert same(run(quiet, 0, 5), [s._replace() for s in run(make(exploration=0.0), 9, 5)])
+
+
+def test_a_squashed_gaussian_explores_with_the_std_that_its_network_puts_out():
+    head = Head("squashed-gaussian", TWO.low, TWO.high, TWO.shape)
+    steps = run(make(head=head, exploration=1.0), 4, 400)
+    policy = make(head=head)._policy  # pyright: ignore[reportPrivateUsage]
+    rng = seeding.generator(5, "exploration", 4)
+    rng.random((400, 3), dtype=np.float32)
+    noise = rng.standard_normal((400, 2), dtype=np.float32)
+    for step, drawn in zip(steps, noise, strict=True):
+        mean, log_std = policy.output(step.observation).reshape(2, 2)
+        expected = np.tanh(mean + np.exp(log_std) * drawn)
+        np.testing.assert_allclose(step.action, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_discrete_policy_explores_with_probability_epsilon():

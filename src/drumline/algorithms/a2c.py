@@ -12,6 +12,7 @@ collected the data, where it is exactly on-policy, and the step is made from the
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -19,11 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drumline.algorithms.a2c_gradients import A2CGradient, A2CParts, AutogradA2C, Before
-from drumline.algorithms.learned_network import LearnedNetwork, Pause
+from drumline.algorithms.learned_network import Evaluated, LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
+from drumline.algorithms.loss_derivatives import Compared, derived
+from drumline.algorithms.network_gradients import NetworkGradient
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
-from drumline.functional.losses import explained_variance
+from drumline.functional.losses import LossOfInterval, explained_variance
 from drumline.functional.returns import (
     gae,
     n_step_returns,
@@ -31,7 +33,7 @@ from drumline.functional.returns import (
     vtrace,
 )
 from drumline.functional.torch_steps import clip_by_global_norm_
-from drumline.policies.distributions import log_prob_and_entropy
+from drumline.policies.distributions import log_probs_of
 from drumline.types import Metrics, Rollout, State
 
 Correction = Literal["delayed", "none", "truncated-is", "vtrace"]
@@ -39,13 +41,12 @@ Correction = Literal["delayed", "none", "truncated-is", "vtrace"]
 
 @dataclass(frozen=True)
 class A2CSettings:
-    """What the loss and the step take."""
+    """Settings of the targets and of the step."""
 
     discount: float
     unroll: int
     """Steps of an n-step return; 0: GAE over the whole interval."""
     gae_lambda: float
-    value_coefficient: float
     max_gradient_norm: float
     correction: Correction
     ratio_bound: float = 1.0
@@ -53,7 +54,7 @@ class A2CSettings:
 
 
 class A2C:
-    """A `Learner`; learning rate and entropy coefficient are functions of the interval."""
+    """A `Learner`; learning rate and loss are functions of the interval."""
 
     def __init__(
         self,
@@ -63,8 +64,8 @@ class A2C:
         settings: A2CSettings,
         *,
         learning_rate: Callable[[int], float],
-        entropy_coefficient: Callable[[int], float],
-        gradient: Callable[[LearnedNetwork, float], A2CGradient] = AutogradA2C,
+        loss: LossOfInterval,
+        gradient: NetworkGradient,
         shards: int = 1,
         pause: Pause = lambda: None,
     ):
@@ -73,8 +74,8 @@ class A2C:
         self._preparation = preparation
         self._settings = settings
         self._learning_rate = learning_rate
-        self._entropy_coefficient = entropy_coefficient
-        self._gradient = gradient(network, settings.value_coefficient)
+        self._loss = loss
+        self._gradient = gradient
         self._shards = shards
         self._pause = pause
 
@@ -91,16 +92,19 @@ class A2C:
         rows = steps * environments
         bounds = [environments * s // self._shards for s in range(self._shards + 1)]
         gradient = at.gradient if self._shards == 1 else torch.zeros_like(at.gradient)
-        coefficient = self._entropy_coefficient(rollout.interval)
-        parts: list[A2CParts] = []
+        loss = self._loss(rollout.interval)
+        parts: list[Metrics] = []
         spread: list[tuple[Tensor, Tensor]] = []
         for first, last in pairwise(bounds):
             shard = _environments(data, first, last)
-            before = self._gradient.begin(at, shard)
-            values, targets, advantages = self._targets(shard, before)
-            for part in self._gradient.accumulate(
-                targets, advantages, entropy_coefficient=coefficient, divisor=rows
-            ):
+            count = shard.rewards.numel()
+            tail = self._gradient.evaluate(at, shard.observations[count:]).values
+            final = self._gradient.evaluate(at, shard.final_observations).values
+            held = self._gradient.hold(at, shard.observations[:count])
+            values, targets, advantages = self._targets(shard, held.rows, tail, final)
+            compared = _compared(shard, targets, advantages)
+            derive = partial(derived, loss, network.spec.head, compared, rows)
+            for part in held.accumulate(derive):
                 parts.append(part)
                 self._pause()
             spread.append((values.reshape(-1), targets.reshape(-1)))
@@ -111,9 +115,9 @@ class A2C:
         rate = self._learning_rate(rollout.interval)
         self._learning.optimizer.step(network.live.values, gradient, rate)
         self._preparation.fold(rollout)
-        values, targets = (torch.cat([pair[k] for pair in spread]) for k in (0, 1))
+        values, targets = (torch.cat([pair[k] for pair in spread]).numpy() for k in (0, 1))
         return {
-            **{name: sum(getattr(part, name) for part in parts) for name in A2CParts._fields},
+            **{name: sum(part[name] for part in parts) for name in parts[0]},
             "explained_variance": explained_variance(values, targets),
             "gradient_norm": norm,
             "learning_rate": rate,
@@ -129,23 +133,24 @@ class A2C:
         return self._learning.state(self._preparation.state())
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._learning.load(state)
         self._preparation.load(state)
 
     @torch.no_grad()
-    def _targets(self, shard: Prepared, before: Before) -> tuple[Tensor, Tensor, Tensor]:
+    def _targets(
+        self, shard: Prepared, rows: Evaluated, tail: Tensor, final: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return values, value targets and advantages `[T, B]`."""
-        values = before.rows.values.reshape(shard.rewards.shape)
-        following = shard.next_values(values, before.tail, before.final)
+        values = rows.values.reshape(shard.rewards.shape)
+        following = shard.next_values(values, tail, final)
         settings = self._settings
         inputs = (shard.rewards, shard.discounts)
         log_probs = shard.log_probs
         if settings.correction in ("vtrace", "truncated-is"):
             actions = shard.actions.reshape(values.numel(), *shard.actions.shape[2:])
             head = self._network.spec.head
-            now, _ = log_prob_and_entropy(head, before.rows.outputs, actions)
-            log_probs = now.reshape(values.shape)
+            log_probs = log_probs_of(head, rows.outputs, actions).reshape(values.shape)
         if settings.correction == "vtrace":
             targets, advantages = vtrace(
                 *inputs,
@@ -169,6 +174,16 @@ class A2C:
                 log_probs, shard.log_probs, bar=settings.ratio_bound
             )
         return values, targets, advantages
+
+
+def _compared(shard: Prepared, targets: Tensor, advantages: Tensor) -> Compared:
+    return Compared(
+        shard.actions.reshape(-1, *shard.actions.shape[2:]).numpy(),
+        *(
+            column.reshape(-1).numpy()
+            for column in (shard.log_probs, shard.values, advantages, targets)
+        ),
+    )
 
 
 def _environments(data: Prepared, first: int, last: int) -> Prepared:

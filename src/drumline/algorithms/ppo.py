@@ -1,10 +1,17 @@
 """Proximal policy optimisation on whole intervals: epochs of minibatches (Schulman et al. 2017).
 
-Corrections for the one policy of lag: the decoupled objective (steps are clipped around θ_k, and
-what μ would have chosen more often than θ_k counts for less; Hilton, Cobbe & Schulman 2022), the
-ratio itself (what the release of HTS-RL ran), the delayed update (the inner loop from θ_{k−1}, its
-displacement added to θ_k), V-trace targets, or none (ratios against log-probabilities recomputed
-at θ_k).
+Corrections for the one policy of lag:
+
+- the decoupled objective clips steps around θ_k, and gives less weight to actions that μ would have
+chosen more often than θ_k (Hilton, Cobbe & Schulman 2022);
+
+- the ratio itself, as in the release of HTS-RL;
+
+- the delayed update adds the displacement of an inner loop from θ_{k−1} to θ_k;
+
+- V-trace targets;
+
+- none: ratios against log-probabilities recomputed at θ_k.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -13,8 +20,9 @@ at θ_k).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -22,19 +30,14 @@ import torch
 from drumline import seeding
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
-from drumline.algorithms.ppo_gradients import (
-    AutogradPPO,
-    PPOBatch,
-    PPOGradient,
-    PPOParts,
-    PPOWeights,
-)
+from drumline.algorithms.loss_derivatives import Compared, derived
+from drumline.algorithms.network_gradients import NetworkGradient
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
-from drumline.functional.loss_gradients import standardized
-from drumline.functional.losses import explained_variance
+from drumline.algorithms.stacked_rows import Observations
+from drumline.functional.losses import Loss, LossOfInterval, explained_variance, standardized
 from drumline.functional.returns import gae, truncated_importance_ratios, vtrace
 from drumline.functional.torch_steps import clip_by_global_norm_
-from drumline.policies.distributions import log_prob_and_entropy
+from drumline.policies.distributions import log_probs_of
 from drumline.types import Metrics, Rollout, State
 
 Correction = Literal["decoupled", "ppo-ratio", "delayed", "vtrace", "none"]
@@ -42,15 +45,13 @@ Correction = Literal["decoupled", "ppo-ratio", "delayed", "vtrace", "none"]
 
 @dataclass(frozen=True)
 class PPOSettings:
-    """What the loss and the loop take."""
+    """Settings of the targets and of the loop."""
 
     discount: float
     gae_lambda: float
     epochs: int
     minibatches: int
-    clip_values: bool
     normalize_advantages: bool
-    value_coefficient: float
     max_gradient_norm: float
     target_kl: float
     """The epochs end when a minibatch's KL exceeds 1.5 times this; 0: never."""
@@ -58,16 +59,8 @@ class PPOSettings:
     seed: int
 
 
-class Scheduled(NamedTuple):
-    """What the interval decides."""
-
-    learning_rate: float
-    clip: float
-    entropy_coefficient: float
-
-
 class PPO:
-    """A `Learner`; what is `Scheduled` comes from functions of the interval."""
+    """A `Learner`; learning rate and loss are functions of the interval."""
 
     def __init__(
         self,
@@ -77,9 +70,8 @@ class PPO:
         settings: PPOSettings,
         *,
         learning_rate: Callable[[int], float],
-        clip: Callable[[int], float],
-        entropy_coefficient: Callable[[int], float],
-        gradient: Callable[[LearnedNetwork, PPOWeights], PPOGradient] = AutogradPPO,
+        loss: LossOfInterval,
+        gradient: NetworkGradient,
         shards: int = 1,
         pause: Pause = lambda: None,
     ):
@@ -88,10 +80,8 @@ class PPO:
         self._preparation = preparation
         self._settings = settings
         self._learning_rate = learning_rate
-        self._clip = clip
-        self._entropy_coefficient = entropy_coefficient
-        weights = PPOWeights(settings.clip_values, settings.value_coefficient)
-        self._gradient = gradient(network, weights)
+        self._loss = loss
+        self._gradient = gradient
         self._shards = shards
         self._pause = pause
 
@@ -100,15 +90,15 @@ class PPO:
         network, settings = self._network, self._settings
         data = self._preparation.prepare(rollout, behavior)
         network.frozen.load(behavior["parameters"])
-        batch = self._batch(data)
-        # Stepped on a copy, so that a loss that is not finite leaves the live parameters alone.
+        compared = self._compared(data)
+        # The steps change a copy, so that a loss that is not finite leaves the live parameters
+        # alone.
         start, inner = network.live.values.clone(), network.frozen.values.clone()
         if settings.correction == "delayed":
             network.live.values.copy_(inner)
-        scheduled = self._scheduled(rollout.interval)
         before = self._learning.saved()
         try:
-            metrics = self._epochs(rollout.interval, data, batch, scheduled)
+            metrics = self._epochs(rollout.interval, data, compared)
         except BaseException:
             network.live.values.copy_(start)
             self._learning.restore(before)
@@ -116,10 +106,8 @@ class PPO:
         if settings.correction == "delayed":
             network.live.values.sub_(inner).add_(start)
         self._preparation.fold(rollout)
-        metrics["explained_variance"] = explained_variance(
-            torch.from_numpy(batch.values), torch.from_numpy(batch.targets)
-        )
-        metrics["learning_rate"] = scheduled.learning_rate
+        metrics["explained_variance"] = explained_variance(compared.old_values, compared.returns)
+        metrics["learning_rate"] = self._learning_rate(rollout.interval)
         metrics["gradient_steps"] = float(self._learning.optimizer.steps)
         return metrics
 
@@ -132,13 +120,13 @@ class PPO:
         return self._learning.state(self._preparation.state())
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._learning.load(state)
         self._preparation.load(state)
 
     @torch.no_grad()
-    def _batch(self, data: Prepared) -> PPOBatch:
-        """Return rows with their targets; values are those that the actors stored."""
+    def _compared(self, data: Prepared) -> Compared:
+        """Return actions and targets of all rows, in the order (t, environment)."""
         network, settings = self._network, self._settings
         steps, environments = data.rewards.shape
         count = steps * environments
@@ -148,8 +136,7 @@ class PPO:
         if settings.correction in ("decoupled", "vtrace", "none"):
             at = network.live
             now = network.evaluate(at, data.observations[:count])
-            current, _ = log_prob_and_entropy(network.spec.head, now.outputs, actions)
-            current = current.reshape(values.shape)
+            current = log_probs_of(network.spec.head, now.outputs, actions).reshape(values.shape)
             values = now.values.reshape(values.shape)
         tail = network.evaluate(at, data.observations[count:]).values
         final = network.evaluate(at, data.final_observations).values
@@ -166,39 +153,25 @@ class PPO:
             advantages = advantages * truncated_importance_ratios(current, data.log_probs, bar=1.0)
         if settings.correction in ("decoupled", "none"):
             log_probs = current
-        return PPOBatch(
-            data.observations[:count],
-            actions.numpy(),
-            log_probs.reshape(-1).numpy(),
-            values.reshape(-1).numpy(),
-            targets.reshape(-1).numpy(),
-            advantages.reshape(-1).numpy(),
-        )
+        columns = (log_probs, values, advantages, targets)
+        return Compared(actions.numpy(), *(column.reshape(-1).numpy() for column in columns))
 
-    def _scheduled(self, interval: int) -> Scheduled:
-        return Scheduled(
-            self._learning_rate(interval), self._clip(interval), self._entropy_coefficient(interval)
-        )
-
-    def _epochs(
-        self, interval: int, data: Prepared, batch: PPOBatch, scheduled: Scheduled
-    ) -> Metrics:
+    def _epochs(self, interval: int, data: Prepared, compared: Compared) -> Metrics:
         settings, environments = self._settings, data.rewards.shape[1]
-        names = PPOParts._fields
-        totals: Metrics = dict.fromkeys((*names, "gradient_norm"), 0.0)
+        observations = data.observations[: data.rewards.numel()]
+        loss, rate = self._loss(interval), self._learning_rate(interval)
+        totals: Metrics = {}
         minibatches = 0
         for epoch in range(settings.epochs):
             order = self._order(interval, epoch, len(data.rewards), environments)
             for number in range(settings.minibatches):
                 chosen = [_part(shard, number, settings.minibatches) for shard in order]
                 where = f"interval {interval}, epoch {epoch}, minibatch {number}"
-                parts, norm = self._step(batch, chosen, scheduled, where)
-                sums = {name: sum(getattr(x, name) for x in parts) for name in names}
-                for name in names:
-                    totals[name] += sums[name]
-                totals["gradient_norm"] += norm
+                found = self._step(observations, compared, chosen, loss, rate, where)
+                for name, number in found.items():
+                    totals[name] = totals.get(name, 0.0) + number
                 minibatches += 1
-                if settings.target_kl and sums["approximate_kl_nats"] > 1.5 * settings.target_kl:
+                if settings.target_kl and found["approximate_kl_nats"] > 1.5 * settings.target_kl:
                     return {name: total / minibatches for name, total in totals.items()}
         return {name: total / minibatches for name, total in totals.items()}
 
@@ -213,27 +186,29 @@ class PPO:
         return order
 
     def _step(
-        self, batch: PPOBatch, chosen: list[np.ndarray], scheduled: Scheduled, where: str
-    ) -> tuple[list[PPOParts], float]:
+        self,
+        observations: Observations,
+        compared: Compared,
+        chosen: list[np.ndarray],
+        loss: Loss,
+        learning_rate: float,
+        where: str,
+    ) -> Metrics:
+        """Take one step on the rows `chosen`, shard by shard."""
         network, settings = self._network, self._settings
         rows = chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
-        advantages = batch.advantages.take(rows)
-        if settings.normalize_advantages and len(rows) > 1:  # one alone would become 0
+        advantages = compared.advantages.take(rows)
+        if settings.normalize_advantages and len(rows) > 1:  # a single row's would be 0
             advantages = standardized(advantages)
         gradient = network.live.gradient
         total = torch.zeros_like(gradient) if len(chosen) > 1 else None
-        parts: list[PPOParts] = []
+        parts: list[Metrics] = []
         start = 0
         for shard in chosen:
             end = start + len(shard)
-            for part in self._gradient(
-                batch,
-                shard,
-                advantages[start:end],
-                clip=scheduled.clip,
-                entropy_coefficient=scheduled.entropy_coefficient,
-                divisor=len(rows),
-            ):
+            mine = compared.take(shard, advantages[start:end])
+            derive = partial(derived, loss, network.spec.head, mine, len(rows))
+            for part in self._gradient.accumulate(network.live, observations, shard, derive):
                 parts.append(part)
                 self._pause()
             if total is not None:
@@ -242,8 +217,9 @@ class PPO:
         total = gradient if total is None else total
         norm = clip_by_global_norm_(total, settings.max_gradient_norm)
         self._learning.refuse_unfinite(norm, where)
-        self._learning.optimizer.step(network.live.values, total, scheduled.learning_rate)
-        return parts, norm
+        self._learning.optimizer.step(network.live.values, total, learning_rate)
+        sums = {name: sum(part[name] for part in parts) for name in parts[0]}
+        return {**sums, "gradient_norm": norm}
 
 
 def _part(rows: np.ndarray, number: int, parts: int) -> np.ndarray:

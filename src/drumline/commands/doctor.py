@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from drumline.commands.command_line import CommandLine, WrongUse
@@ -29,12 +28,12 @@ def command(line: CommandLine) -> int:
     from drumline.commands.foreign_code import importable_cwd
     from drumline.recipes.methods import find_method
 
+    importable_cwd()
     find_method(flags.method)
     from drumline.commands.machine_facts import machine_facts, warnings
 
     facts, measured = machine_facts(), None
     if line.names:
-        importable_cwd()
         measured = measure(flags.method, line.names[0], bf16=flags.bf16)
     answer = {"machine": facts, "warnings": warnings(facts), "measured": measured}
     if flags.json:
@@ -46,9 +45,7 @@ def command(line: CommandLine) -> int:
 
 def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
     """Time the pieces of a method's preset and predict its speed on each layout."""
-    from drumline.commands import timings
-    from drumline.envs.make import EnvironmentSpec, resolve_engine
-    from drumline.functional import layout_speed, learning_speed
+    from drumline.commands.layout_predictions import pieces_of
     from drumline.recipes.methods import find_method
     from drumline.runtime.cores import available_cores
 
@@ -56,57 +53,34 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
     config = found.made(env_id)
     if bf16:
         if not hasattr(config, "precision"):
-            raise WrongUse(f"--bf16: {method} takes no gradients of a network")
+            raise WrongUse(
+                f"--bf16: {method} takes no gradients of a network, or has no --precision"
+            )
         config = dataclasses.replace(config, precision="bf16")
-    rotates = hasattr(config, "num_envs")
-    engine = resolve_engine(env_id, config.engine, prefer=found.prefers)
-    frame_skip = getattr(config, "frame_skip", 1)
     one_thread()
-    cores, own, clocked = available_cores(), 0, None
-    workers = list(range(1, cores + 1))
-    if rotates:
-        from drumline.recipes.actor_critic import parts_of
-
-        parts = parts_of(config)
-        times = timings.lane_times(parts.lanes) | timings.actor_critic_times(parts)
-        costs = timings.step_costs(times, config.num_envs)
-        lockstep = method in ("a2c", "ppo")
-        speed = layout_speed.sequential_speed if lockstep else layout_speed.overlapped_speed
-        predict = partial(speed, costs)
-        workers = workers[: config.num_envs]
-    else:
-        times = timings.environment_times(EnvironmentSpec(env_id, engine, frame_skip))
-        config = dataclasses.replace(config, **_small_noise(config))
-        recipe = found.built(config, found.layout(pool="inline"))
-        times |= timings.searched_times(recipe)
-        clocked = getattr(recipe, "costs", None)  # td3 has no virtual clock
-        if hasattr(recipe, "shape"):  # the replay that gradient steps draw from
-            from drumline.commands.learning_formulas import formulas_of
-
-            times |= timings.stream_times(recipe)
-            formulas = formulas_of(config)
-            learning = formulas.costs(times)
-            times["acting_seconds_per_env_step"] = learning.acting
-            times["learner_seconds_per_env_step"] = learning.learner
-            predict = partial(learning_speed.fastest, formulas.seconds, learning)
-            concurrency = getattr(recipe, "concurrency", 0)  # td3 learns in one process
-            own = found.layout().processes_for(concurrency)
-            workers = sorted({*workers[: concurrency + 1], own})
-        else:
-            predict = partial(layout_speed.pool_speed, timings.step_costs(times, 1))
-    predicted = [predict(count, cores)._asdict() for count in workers]
-    # Of equally fast counts the preset's own, else the smallest.
-    best = max(predicted, key=lambda row: (row["env_steps_per_second"], row["workers"] == own))
+    if not found.outside and hasattr(config, "noise"):
+        # The policy is timed without its noise table, which takes seconds to fill.
+        config = dataclasses.replace(config, noise="counter")
+    cores = available_cores()
+    layout = found.layout()
+    recipe = found.built(config, found.layout(pool="inline"))
+    pieces = pieces_of(recipe, layout, cores, known=not found.outside)
+    predicted = [pieces.predict(count, cores)._asdict() for count in pieces.workers]
+    # Of equally fast counts the method's own, else the smallest.
+    best = max(
+        predicted, key=lambda row: (row["env_steps_per_second"], row["workers"] == pieces.own)
+    )
     return {
         "method": method,
         "env": env_id,
-        "engine": engine,
+        "engine": pieces.environment.engine,
         "precision": "bf16" if bf16 else "fp32",
-        "times": times,
+        "times": pieces.times,
         "predicted": predicted,
         "bottleneck": best["bottleneck"],
         "recommended": f"--workers {best['workers']}",
-        "virtual_costs": _virtual_costs(clocked, times),
+        "virtual_costs": _virtual_costs(getattr(recipe, "costs", None), pieces.times),
+        "not_timed": pieces.not_timed,
     }
 
 
@@ -115,11 +89,6 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-
-
-def _small_noise(config: Any) -> dict[str, Any]:
-    """Return settings that time a policy without its noise table, which takes seconds to fill."""
-    return {"noise": "counter"} if hasattr(config, "noise") else {}
 
 
 def _virtual_costs(clocked: Any, times: dict[str, float]) -> dict[str, dict[str, float | None]]:
@@ -177,6 +146,8 @@ def _measured_lines(measured: dict[str, Any]) -> list[str]:
         preset = row["preset_microseconds"]
         beside = "" if preset is None else f", preset {preset:.1f} µs"
         lines.append(f"  {name:<16} measured {row['measured_microseconds']:.1f} µs{beside}")
+    if measured["not_timed"]:
+        lines.append(f"  not timed: {measured['not_timed']}")
     lines.append("  at most, as the sum of the measured parts:")
     lines += [
         f"    --workers {row['workers']:<3} {count(row['env_steps_per_second']):>7} env steps/s"

@@ -12,6 +12,9 @@ from drumline.functional.layout_speed import StepCosts
 SECONDS = 0.3
 """Seconds for which each piece is repeated."""
 
+_REPLAY_ROWS = 10_000
+"""Largest number of transitions that a learner is timed with; more would only take memory."""
+
 
 def seconds_each(piece: Callable[[], object], seconds: float = SECONDS) -> float:
     """Return the mean seconds of a call, after one call that is not counted."""
@@ -105,11 +108,33 @@ def stream_times(recipe: Any) -> dict[str, float]:
     return {"actor_step_seconds": actor_step, "critic_step_seconds": critic_step}
 
 
-def actor_critic_times(parts: Any) -> dict[str, float]:
+def learner_times(recipe: Any) -> dict[str, float]:
+    """Return the seconds of one `learn` of any single-stream recipe's learner."""
+    from drumline import seeding
+    from drumline.buffers.replay import TRUNCATED, Replay, ReplayWriter, one_episode
+
+    rows = min(recipe.shape.capacity, _REPLAY_ROWS)
+    shape = dataclasses.replace(recipe.shape, capacity=rows, slack=1, truncations=2)
+    arrays = {name: np.zeros(size, kind) for name, (size, kind) in shape.layout().items()}
+    replay = Replay(shape, arrays)
+    rng = seeding.generator(0, "doctor-replay")
+    observations = rng.standard_normal((rows + 1, shape.observation_size), dtype=np.float32)
+    actions = np.zeros((rows, shape.action_size), np.float32)
+    rewards = rng.standard_normal(rows, dtype=np.float32)
+    ReplayWriter(replay).append(one_episode(observations, actions, rewards, TRUNCATED))
+    learner = recipe.learner(replay)
+    learner.begin(0)
+    seconds = seconds_each(lambda: learner.learn(rows))
+    return {"learner_seconds_per_env_step": seconds}  # a block calls it once for each env step
+
+
+def actor_critic_times(recipe: Any) -> dict[str, float]:
     """Return the seconds of forward passes of 1, 8 and all rows, and of learning per env step."""
     from drumline.policies.actor_critic import initial_parameters
+    from drumline.recipes.actor_critic import make_learner
 
-    network, count = parts.network, parts.config.num_envs
+    parts = recipe.parts
+    network, count = parts.network, parts.shape.environments
     inference = parts.inference()()
     size = network.observation_size
     inference.load(
@@ -123,12 +148,21 @@ def actor_critic_times(parts: Any) -> dict[str, float]:
     for rows in sorted({1, 8, count}):
         batch = np.zeros((rows, *network.observation_shape), network.observation_dtype)
         found[f"forward_{rows}_seconds"] = seconds_each(lambda batch=batch: inference(batch))
-    return {**found, **_update_times(parts)}
+    updates = _minibatch_times(parts) if recipe.learner is make_learner else _update_times(recipe)
+    return {**found, **updates}
 
 
-def _update_times(parts: Any) -> dict[str, float]:
-    """Return the seconds of one minibatch's gradient step, and the steps per interval."""
-    from drumline.buffers.rollout import RolloutStorage
+def _update_times(recipe: Any) -> dict[str, float]:
+    """Return the seconds of a whole update of any learner, and their share per env step."""
+    shape = recipe.parts.shape
+    learner = recipe.learner(recipe.parts, lambda: None, 1)
+    seconds = _seconds_of_update(learner, shape)
+    steps = shape.alpha * shape.environments
+    return {"update_seconds": seconds, "learner_seconds_per_env_step": seconds / steps}
+
+
+def _minibatch_times(parts: Any) -> dict[str, float]:
+    """Return the seconds of one minibatch's gradient step, and of learning per env step."""
     from drumline.recipes.learners import make_learner
 
     config, steps = parts.config, 1
@@ -141,15 +175,20 @@ def _update_times(parts: Any) -> dict[str, float]:
         config = dataclasses.replace(config, **changes)
     shape = dataclasses.replace(parts.shape, alpha=config.alpha)
     small = dataclasses.replace(parts, config=config, shape=shape)
-    arrays = {name: np.zeros(size, kind) for name, (size, kind) in shape.layout().items()}
-    rollout = RolloutStorage(shape, arrays).read(0)
-    learner = make_learner(small, pause=lambda: None)
-    behavior = {name: array.copy() for name, array in learner.published().items()}
-    seconds = seconds_each(lambda: learner.update(rollout, behavior))
+    seconds = _seconds_of_update(make_learner(small, pause=lambda: None), shape)
     return {
         "gradient_step_seconds": seconds,
         "learner_seconds_per_env_step": seconds * steps / parts.config.steps_per_update,
     }
+
+
+def _seconds_of_update(learner: Any, shape: Any) -> float:
+    from drumline.buffers.rollout import RolloutStorage
+
+    arrays = {name: np.zeros(size, kind) for name, (size, kind) in shape.layout().items()}
+    rollout = RolloutStorage(shape, arrays).read(0)
+    behavior = {name: array.copy() for name, array in learner.published().items()}
+    return seconds_each(lambda: learner.update(rollout, behavior))
 
 
 def step_costs(times: dict[str, float], rows: int) -> StepCosts:

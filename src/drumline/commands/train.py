@@ -33,6 +33,7 @@ def command(line: CommandLine) -> int:
             f"give METHOD and ENV before the flags, got {got}, as in: drumline train es CartPole-v1"
         )
     from drumline.commands.foreign_code import importable_cwd
+    from drumline.recipes.foreign_calls import CONFIG, as_sentence
     from drumline.recipes.methods import find_method
 
     importable_cwd()
@@ -40,7 +41,14 @@ def command(line: CommandLine) -> int:
     method = find_method(name)
     config = method.made(env)
     parts = {"config": config, "layout": method.layout(), "output": Output()}
-    chosen = line.flags(" ".join(names), parts)
+    try:
+        chosen = line.flags(" ".join(names), parts)
+    except (ValueError, WrongUse):
+        raise
+    except Exception as error:
+        if not method.outside:
+            raise
+        raise as_sentence(name, CONFIG, error) from error
     config, output = chosen["config"], chosen["output"]
     if config.env != env:
         raise WrongUse(f"--env {config.env} contradicts {env}, whose preset this is: give one ENV")
@@ -59,11 +67,15 @@ def command(line: CommandLine) -> int:
 
 def _methods_page() -> str:
     from drumline.recipes.methods import METHODS
+    from drumline.recipes.outside_methods import registered
 
     lines = ["usage: drumline train METHOD ENV [flags]", ""]
     for name, method in METHODS.items():
         about = (method.config.__doc__ or "").partition(" Every field")[0]
         lines += textwrap.wrap(f"  {name:<5} {about}", 80, subsequent_indent=" " * 8)
+    for name, points in registered().items():
+        lines.append(f"  {name:<5} of an installed package: {', '.join(p.value for p in points)}")
+    lines += ["", "Your own method is METHOD package.module:Class (docs/extending.md)."]
     lines += ["", "Flags differ with the method, their defaults with the environment, as in:"]
     lines += [f"  drumline train {name} CartPole-v1 --help" for name in METHODS]
     return "\n".join(lines) + "\n"

@@ -124,7 +124,7 @@ def _whose_events_are_logged(rows: list[dict[str, float]], log: Path) -> list[di
     """Return the updates that can be repeated: a full disk may have cost the last events."""
     from drumline.runs.event_log import logged_workers
 
-    events = sum(1 for _ in logged_workers(log)) if log.exists() else 0
+    events = len(logged_workers(log)) if log.exists() else 0
     return [row for row in rows if row["event"] < events]
 
 

@@ -1,129 +1,148 @@
-"""Actor-critic losses as sums over rows with an explicit divisor, and what is logged beside them.
+"""Actor-critic losses with their derivatives, in NumPy: each is written once, for every network.
 
-`divisor` is the number of rows of the whole minibatch: the losses (and gradients, and metrics) of
-its shards then add up to those of the whole. Losses are minimised; entropy is positive, in nats.
+A loss is a sum over rows, divided by `divisor`, the number of rows of the whole minibatch. The
+terms of its shards and microbatches therefore add up to those of the whole. Losses are minimised;
+entropy is positive, in nats.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
+import numpy as np
+from jaxtyping import Float, Float32
 
 from drumline.functional.moments import moments_of
-from drumline.functional.reductions import fixed_order_sum
-from drumline.types import Moments
+
+Vector = Float32[np.ndarray, " N"]
 
 
-class A2CLoss(NamedTuple):
-    """`loss` has a gradient, its parts have none."""
+class LossRows(NamedTuple):
+    """Rows of a loss: the network's present values, and the values to compare them with."""
 
-    loss: Float[Tensor, ""]
-    policy_loss: Float[Tensor, ""]
-    value_loss: Float[Tensor, ""]
-    policy_entropy_nats: Float[Tensor, ""]
-
-
-def a2c_loss(
-    log_probs: Float[Tensor, " N"],
-    entropies: Float[Tensor, " N"],
-    values: Float[Tensor, " N"],
-    advantages: Float[Tensor, " N"],
-    returns: Float[Tensor, " N"],
-    *,
-    value_coefficient: float,
-    entropy_coefficient: float,
-    divisor: int,
-) -> A2CLoss:
-    """−A log π + c_v ½(V − R)² − c_H H (Mnih et al. 2016, section 4), summed, over `divisor`.
-
-    An importance weight goes into `advantages`.
-    """
-    policy_loss = fixed_order_sum(-advantages * log_probs) / divisor
-    value_loss = fixed_order_sum(0.5 * (values - returns).square()) / divisor
-    entropy = fixed_order_sum(entropies) / divisor
-    loss = policy_loss + value_coefficient * value_loss - entropy_coefficient * entropy
-    return A2CLoss(loss, policy_loss.detach(), value_loss.detach(), entropy.detach())
+    log_probs: Vector
+    """log π(a|x) of the taken actions, in nats."""
+    old_log_probs: Vector
+    """Denominators of the ratios: of the policy that acted, or of θ_k (`decoupled`, `none`)."""
+    entropies: Vector
+    """H(π(·|x)), in nats."""
+    values: Vector
+    """V(x)."""
+    old_values: Vector
+    """V(x) before the update."""
+    advantages: Vector
+    """A, normalised and corrected as asked."""
+    returns: Vector
+    """R, the targets of V."""
 
 
-class PPOLoss(NamedTuple):
-    """`loss` has a gradient, its parts and the two measures of distance have none."""
+class LossTerms(NamedTuple):
+    """Metrics of a loss, and its derivatives by the rows' log-probabilities, values, entropies."""
 
-    loss: Float[Tensor, ""]
-    policy_loss: Float[Tensor, ""]
-    value_loss: Float[Tensor, ""]
-    policy_entropy_nats: Float[Tensor, ""]
-    approximate_kl_nats: Float[Tensor, ""]
-    clip_fraction: Float[Tensor, ""]
-    """Share of rows whose ratio lies outside 1 ± clip."""
+    metrics: dict[str, float]
+    """Sums over the rows, divided by `divisor`: columns of metrics.csv."""
+    d_log_probs: Vector
+    d_values: Vector
+    d_entropies: Vector | np.float32
+    """One number if it is the same for all rows."""
+
+
+Loss = Callable[[LossRows, int], LossTerms]
+"""(rows, divisor) → terms. A pure function, called on several threads at once."""
+
+LossOfInterval = Callable[[int], Loss]
+"""Interval → the loss of its data, with the coefficients that the interval has."""
 
 
 def ppo_loss(
-    log_probs: Float[Tensor, " N"],
-    behavior_log_probs: Float[Tensor, " N"],
-    entropies: Float[Tensor, " N"],
-    values: Float[Tensor, " N"],
-    behavior_values: Float[Tensor, " N"],
-    advantages: Float[Tensor, " N"],
-    returns: Float[Tensor, " N"],
+    rows: LossRows,
+    divisor: int,
     *,
-    clip: float | None,
+    clip: float,
     value_clip: float | None,
     value_coefficient: float,
     entropy_coefficient: float,
-    divisor: int,
-) -> PPOLoss:
-    """PPO (Schulman et al. 2017, eqs. 7 and 9), summed, over `divisor`; None means no clipping.
+) -> LossTerms:
+    """PPO (Schulman et al. 2017, eqs. 7 and 9): L = −min(rA, clip(r)A) + c_v ½(V − R)² − c_H H.
 
-    The value loss is ½ max((V − R)², (V_old + clip(V − V_old) − R)²), as in OpenAI's baselines.
+    By the log-probability: −rA/N where the unclipped term is the smaller one, else 0. With
+    `value_clip` the value loss is ½ max((V − R)², (V_old + clip(V − V_old) − R)²), as in OpenAI's
+    baselines. The metric `clip_fraction` is the share of rows whose ratio lies outside 1 ± clip.
     """
-    ratios = torch.exp(log_probs - behavior_log_probs)
-    gains, outside = ratios * advantages, torch.zeros_like(ratios)
-    if clip is not None:
-        gains = torch.minimum(gains, ratios.clamp(1 - clip, 1 + clip) * advantages)
-        outside = ((ratios - 1).abs() > clip).to(ratios.dtype)
-    squares = (values - returns).square()
+    ratios = np.exp(rows.log_probs - rows.old_log_probs)
+    gains = ratios * rows.advantages
+    clipped = np.minimum(np.maximum(ratios, np.float32(1 - clip)), np.float32(1 + clip))
+    clipped *= rows.advantages
+    moves = ~(gains > clipped)  # true for NaN, which shows in the gradient
+    outside = np.abs(ratios - np.float32(1.0)) > np.float32(clip)
+    errors = rows.values - rows.returns
+    d_values = errors
+    squares = errors * errors
     if value_clip is not None:
-        near = behavior_values + (values - behavior_values).clamp(-value_clip, value_clip)
-        squares = torch.maximum(squares, (near - returns).square())
-    policy_loss = fixed_order_sum(-gains) / divisor
-    value_loss = fixed_order_sum(0.5 * squares) / divisor
-    entropy = fixed_order_sum(entropies) / divisor
-    distances = kl_estimates(log_probs, behavior_log_probs).detach()
-    return PPOLoss(
-        policy_loss + value_coefficient * value_loss - entropy_coefficient * entropy,
-        policy_loss.detach(),
-        value_loss.detach(),
-        entropy.detach(),
-        fixed_order_sum(distances) / divisor,
-        fixed_order_sum(outside) / divisor,
+        apart = rows.values - rows.old_values
+        near = rows.old_values + np.clip(apart, np.float32(-value_clip), np.float32(value_clip))
+        near_errors = near - rows.returns
+        near_squares = near_errors * near_errors
+        inside = np.abs(apart) <= np.float32(value_clip)
+        d_values = np.where(
+            squares < near_squares, np.where(inside, near_errors, np.float32(0.0)), errors
+        )
+        squares = np.maximum(squares, near_squares)
+    share = np.float32(1.0 / divisor)
+    return LossTerms(
+        {
+            "policy_loss": -float(np.add.reduce(np.minimum(gains, clipped))) / divisor,
+            "value_loss": 0.5 * float(np.add.reduce(squares)) / divisor,
+            "clip_fraction": int(np.count_nonzero(outside)) / divisor,
+        },
+        d_log_probs=np.where(moves, gains * -share, np.float32(0.0)),
+        d_values=d_values * np.float32(value_coefficient / divisor),
+        d_entropies=np.float32(-entropy_coefficient / divisor),
+    )
+
+
+def a2c_loss(
+    rows: LossRows, divisor: int, *, value_coefficient: float, entropy_coefficient: float
+) -> LossTerms:
+    """L = −A log π + c_v ½(V − R)² − c_H H (Mnih et al. 2016, section 4).
+
+    An importance weight goes into `advantages`.
+    """
+    errors = rows.values - rows.returns
+    return LossTerms(
+        {
+            "policy_loss": -float(np.add.reduce(rows.advantages * rows.log_probs)) / divisor,
+            "value_loss": 0.5 * float(np.add.reduce(errors * errors)) / divisor,
+        },
+        d_log_probs=rows.advantages * np.float32(-1.0 / divisor),
+        d_values=errors * np.float32(value_coefficient / divisor),
+        d_entropies=np.float32(-entropy_coefficient / divisor),
     )
 
 
 def kl_estimates(
-    log_probs: Float[Tensor, " N"], behavior_log_probs: Float[Tensor, " N"]
-) -> Float[Tensor, " N"]:
+    log_probs: Float[np.ndarray, " N"], old_log_probs: Float[np.ndarray, " N"]
+) -> Float[np.ndarray, " N"]:
     """(r − 1) − log r: unbiased for KL(μ‖π) under actions of μ, never below 0 (Schulman's k3)."""
-    log_ratios = log_probs - behavior_log_probs
-    return torch.expm1(log_ratios) - log_ratios
+    log_ratios = log_probs - old_log_probs
+    return np.expm1(log_ratios) - log_ratios
 
 
-def scalar_moments(values: Float[Tensor, " N"]) -> Moments:
-    """Moments of numbers, in float64: what shards exchange, to be folded in shard order."""
-    return moments_of(values.detach().double()[:, None].numpy())
+def standardized(advantages: Vector, *, epsilon: float = 1e-8) -> Vector:
+    """(A − mean) / (std + ε), population std, both in float64."""
+    exact = advantages.astype(np.float64)
+    exact -= np.add.reduce(exact) / len(exact)
+    std = math.sqrt(float(exact @ exact) / len(exact))
+    exact /= std + epsilon
+    return exact.astype(np.float32)
 
 
-def normalized(
-    advantages: Float[Tensor, " N"], moments: Moments | None = None, *, epsilon: float = 1e-8
-) -> Float[Tensor, " N"]:
-    """(A − mean) / (std + ε), population std; `moments` is of the whole minibatch for a shard."""
-    moments = scalar_moments(advantages) if moments is None else moments
-    std = math.sqrt(moments.squares[0] / moments.count)
-    return (advantages - float(moments.mean[0])) / (std + epsilon)
-
-
-def explained_variance(values: Float[Tensor, " N"], returns: Float[Tensor, " N"]) -> float:
+def explained_variance(values: Float[np.ndarray, " N"], returns: Float[np.ndarray, " N"]) -> float:
     """1 − Var(R − V) / Var(R): 1 is perfect, 0 a constant's, nan where the returns are all one."""
-    spread = float(scalar_moments(returns).squares[0])
-    return 1 - float(scalar_moments(returns - values).squares[0]) / spread if spread else math.nan
+    spread = _squares(returns)
+    return 1 - _squares(returns - values) / spread if spread else math.nan
+
+
+def _squares(numbers: np.ndarray) -> float:
+    """Sum of squared distances from the mean, in float64."""
+    return float(moments_of(numbers[:, None]).squares[0])

@@ -1,4 +1,4 @@
-"""Sums whose order does not depend on the number of threads.
+"""The norm of a vector in an order that does not depend on the number of threads.
 
 torch splits a sum over its threads from 32,768 elements on, so the last bits of `x.sum()` depend
 on the number of threads (measured). Blocks below that size are added by one thread each.
@@ -13,13 +13,6 @@ from torch import Tensor
 
 _BLOCK = 16_384
 _linalg: Any = torch.linalg  # its functions have no types
-
-
-def fixed_order_sum(values: Float[Tensor, " N"]) -> Float[Tensor, ""]:
-    """Sum of blocks of 16,384, then of the blocks' sums: the same bits for any thread count."""
-    if len(values) <= _BLOCK:
-        return torch.sum(values)
-    return torch.sum(torch.stack([torch.sum(block) for block in _blocks(values)]))
 
 
 def euclidean_norm(values: Float[Tensor, " N"]) -> float:

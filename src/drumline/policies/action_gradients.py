@@ -1,6 +1,6 @@
 """Log-probabilities and entropies of stochastic actions in NumPy, with their derivatives.
 
-What `distributions` gives autograd to do, written out; both are tested against each other.
+A loss's derivatives pass through them on their way to a network's outputs.
 """
 
 import math
@@ -24,12 +24,14 @@ class ActionTerms(NamedTuple):
     d_entropies: Float32[np.ndarray, "N O"]
 
     def d_outputs(
-        self, by_log_probs: Float32[np.ndarray, " N"], by_entropy: np.float32
+        self, by_log_probs: Float32[np.ndarray, " N"], by_entropies: np.ndarray | np.float32
     ) -> Float32[np.ndarray, "N O"]:
-        """Return a loss's derivative by the outputs; `by_entropy` is the same for all rows."""
+        """Return a loss's derivative by the outputs; `by_entropies`: `[N]`, or one for all rows."""
         result = by_log_probs[:, None] * self.d_log_probs
-        if by_entropy:
-            result += by_entropy * self.d_entropies
+        if np.ndim(by_entropies):
+            result += np.reshape(by_entropies, (-1, 1)) * self.d_entropies
+        elif by_entropies:
+            result += by_entropies * self.d_entropies
         return result
 
 

@@ -10,13 +10,17 @@ import numpy as np
 ToAction = Callable[[np.ndarray, np.ndarray | None], Any]
 """(raw output, action noise or None) → action; may overwrite the output, a buffer of the policy."""
 
+LOG_STD_BOUNDS = (-20.0, 2.0)
+"""Range that a squashed Gaussian's log-stds are clipped to, as in SAC (Haarnoja et al. 2018)."""
+
 
 @dataclass(frozen=True)
 class Head:
     """Conversion of raw outputs to an action; plain tuples, so that it pickles small."""
 
-    kind: Literal["continuous", "squashed", "bins", "discrete"]
-    """squashed: tanh of the output, scaled to [low, high]; continuous: the output, clipped."""
+    kind: Literal["continuous", "squashed", "squashed-gaussian", "bins", "discrete"]
+    """squashed: tanh of the output, scaled to [low, high]; continuous: the output, clipped;
+    squashed-gaussian: tanh of a normal variable, scaled: the output is its means and log-stds."""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     shape: tuple[int, ...] = ()
@@ -32,12 +36,29 @@ class Head:
         if self.kind == "discrete":
             return self.choices
         components = len(self.low)
+        if self.kind == "squashed-gaussian":
+            return 2 * components
         return components * len(self.bins) if self.kind == "bins" else components
 
     @property
     def action_size(self) -> int:
         """Return the number of values in an action."""
         return 1 if self.kind == "discrete" else len(self.low)
+
+    @property
+    def has_std(self) -> bool:
+        """Return whether the network puts out the std of actions, which scales their noise."""
+        return self.kind == "squashed-gaussian"
+
+    def noise_scale(self, exploration: float) -> np.ndarray:
+        """Return `[A]` by which standard normal numbers are multiplied before the head adds them.
+
+        `exploration` counts the network's own stds, or else halves of the action range.
+        """
+        if self.has_std:
+            return np.full(len(self.low), exploration, np.float32)
+        width = np.array(self.high, np.float32) - np.array(self.low, np.float32)
+        return width * np.float32(0.5 * exploration)
 
 
 def parse_bins(text: str) -> tuple[float, ...]:
@@ -114,12 +135,24 @@ def action_function(head: Head) -> ToAction:
 
         return pick
 
-    if head.kind == "squashed":
+    if head.kind in ("squashed", "squashed-gaussian"):
         if not np.isfinite([low, high]).all():
             raise ValueError(f"tanh cannot be scaled to unbounded actions: {head.low} {head.high}")
         center, half = (low + high) * np.float32(0.5), (high - low) * np.float32(0.5)
         # With asymmetric bounds, rounding may overstep them where tanh is ±1.
         oversteps = bool(np.any(center + half > high) or np.any(center - half < low))
+
+        components = len(head.low)
+
+        def squash_normal(output: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+            normal = output[:components]
+            if noise is not None:
+                normal = normal + np.exp(np.clip(output[components:], *LOG_STD_BOUNDS)) * noise
+            action = np.tanh(normal) * half + center
+            if oversteps:
+                np.maximum(action, low, out=action)
+                np.minimum(action, high, out=action)
+            return action if plain else formed(action)
 
         def squash(output: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
             action = np.tanh(output) * half + center
@@ -130,7 +163,7 @@ def action_function(head: Head) -> ToAction:
                 np.minimum(action, high, out=action)
             return action if plain else formed(action)
 
-        return squash
+        return squash_normal if head.has_std else squash
 
     def bound(output: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         if noise is not None:

@@ -14,6 +14,8 @@ from drumline.protocols import Policy
 DrawnAction = Callable[[np.ndarray, np.random.Generator], Any]
 """(raw output `[O]`, generator) → action."""
 
+_TRAINED_WITH = "drawn from the distribution that the policy was trained with"
+
 
 class Deterministic(ValueError):
     """The policy has no distribution to draw from."""
@@ -61,23 +63,19 @@ def _from_distribution(spec: ActorCriticSpec) -> tuple[DrawnAction, str]:
             return int(action) + start
         return action + start if bounded is None else bounded(action.astype(np.float32), None)
 
-    return draw, "drawn from the distribution that the policy was trained with"
+    return draw, _TRAINED_WITH
 
 
 def _from_search(head: Head, std: float) -> tuple[DrawnAction, str]:
+    if head.has_std:
+        return _noisy(head, 1.0), _TRAINED_WITH
     if head.kind in ("continuous", "squashed"):
         if not std > 0:
             raise Deterministic(
                 "this policy is deterministic: its method searches without action noise, "
                 "so there is nothing to sample; leave out --sample"
             )
-        bounded = action_function(head)
-        size = head.action_size
-
-        def noisy(output: np.ndarray, rng: np.random.Generator) -> Any:
-            return bounded(output, (rng.standard_normal(size) * std).astype(np.float32))
-
-        return noisy, f"with the training's action noise, std {std:g}"
+        return _noisy(head, std), f"with the training's action noise, std {std:g}"
     sizes = (head.choices,) if head.kind == "discrete" else (len(head.bins),) * head.action_size
     choices = ActionHead("multi-discrete", sizes)
     to_action = action_function(head)
@@ -90,3 +88,12 @@ def _from_search(head: Head, std: float) -> tuple[DrawnAction, str]:
         return to_action(drawn, None)
 
     return chosen, "drawn from the softmax of the policy's outputs"
+
+
+def _noisy(head: Head, std: float) -> DrawnAction:
+    bounded, size = action_function(head), head.action_size
+
+    def noisy(output: np.ndarray, rng: np.random.Generator) -> Any:
+        return bounded(output, (rng.standard_normal(size) * std).astype(np.float32))
+
+    return noisy

@@ -13,6 +13,7 @@ from drumline.envs.lanes import LanesSpec
 from drumline.envs.make import EnvironmentSpec, resolve_engine
 from drumline.envs.packages import top_package
 from drumline.envs.timing import parse_step_time
+from drumline.functional.losses import LossOfInterval
 from drumline.policies.actions import ActionHead, head_for
 from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec
@@ -30,12 +31,19 @@ def packages_with_network(config: ActorCritic) -> tuple[str, ...]:
 
 
 def make_learner(
-    parts: ActorCriticParts, pause: Callable[[], None], acting_threads: int
+    parts: ActorCriticParts,
+    pause: Callable[[], None],
+    acting_threads: int,
+    *,
+    loss_of: Callable[[Any], LossOfInterval] | None = None,
 ) -> Learner:
-    """Return the learner of a method's parts; between updates torch has `acting_threads`."""
+    """Return the learner of a method's parts; between updates torch has `acting_threads`.
+
+    `loss_of`: config → loss of each interval, for a method with a loss of its own.
+    """
     from drumline.recipes import learners  # imports torch: not at start-up
 
-    return learners.make_learner(parts, pause=pause, acting_threads=acting_threads)
+    return learners.make_learner(parts, pause, acting_threads, loss_of=loss_of)
 
 
 def with_inference_rows(config: Rollouts, acting_threads: int = 1) -> Rollouts:

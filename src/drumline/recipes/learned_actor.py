@@ -1,11 +1,13 @@
 """The actor that gradient steps can follow, for the spaces of an environment; made in one place."""
 
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from drumline import seeding
+from drumline.buffers.replay import ReplayShape
 from drumline.envs.make import (
     EnvironmentProblem,
     EnvironmentSpec,
@@ -17,6 +19,7 @@ from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.families import Learned
+from drumline.schedules.single_stream import SingleStreamPlan
 
 _LONGEST = 10_000
 
@@ -49,14 +52,30 @@ class LearnedActor(NamedTuple):
         """Return the parameters `[P]` that a search begins with."""
         return uniform_vector(self.sizes, seeding.generator(seed, "initial-actor"))
 
+    def stream_replay(self, plan: SingleStreamPlan, size: int, batch_size: int) -> ReplayShape:
+        """Return the shape of a single stream's replay that draws from `size` transitions."""
+        # A ring that never fills needs no more rows than there are steps, and has the same windows.
+        capacity = min(size, plan.blocks * plan.block)
+        return ReplayShape(
+            capacity=max(capacity, batch_size),
+            observation_size=self.policy.observation_size,
+            action_size=self.policy.head.action_size,
+            slack=plan.block + 1,  # what is not on disk yet stays
+            truncations=truncation_slots(capacity + plan.block + 1, self.limit),
+        )
+
 
 def learned_actor(
     config: Learned,
     activation: Literal["tanh", "relu"] = "tanh",
     *,
     hidden: tuple[int, ...] | None = None,
+    head_of: Callable[[Any, str], Head] | None = None,
 ) -> LearnedActor:
-    """Make the environment once, to learn its spaces; `hidden` is the config's if not given."""
+    """Make the environment once, to learn its spaces; `hidden` is the config's if not given.
+
+    `head_of` is called with the action space and the environment's id (`learned_head`).
+    """
     layers = config.hidden if hidden is None else hidden
     environment = EnvironmentSpec(
         config.env, resolve_engine(config.env, config.engine), config.frame_skip
@@ -64,7 +83,7 @@ def learned_actor(
     with closing(make_environment(environment)) as made:
         check_spaces(made.environment, config.env)
         size = int(np.prod(made.environment.observation_space.shape))
-        head = learned_head(made.environment.action_space, config.env)
+        head = (head_of or learned_head)(made.environment.action_space, config.env)
     policy = PolicySpec(size, head, layers, normalize=False, activation=activation)
     limit = made.limit or made.wrapped_limit
     return LearnedActor(environment, policy, limit, limit or _LONGEST)
@@ -74,6 +93,20 @@ def learned_head(space: Any, env_id: str) -> Head:
     """Return the head whose gradient TD3 can follow: tanh scaled to the bounds, or choices."""
     if hasattr(space, "n"):
         return Head("discrete", choices=int(space.n), start=int(space.start))
+    return _squashed("squashed", space, env_id)
+
+
+def gaussian_head(space: Any, env_id: str) -> Head:
+    """Return the head of a stochastic policy: tanh of a normal variable, scaled to the bounds."""
+    if hasattr(space, "n"):
+        raise EnvironmentProblem(
+            f"{env_id} has discrete actions ({space}), and this method's are continuous: "
+            "choose another environment or method"
+        )
+    return _squashed("squashed-gaussian", space, env_id)
+
+
+def _squashed(kind: Literal["squashed", "squashed-gaussian"], space: Any, env_id: str) -> Head:
     low, high = space.low.ravel().tolist(), space.high.ravel().tolist()
     with np.errstate(over="ignore"):
         width = np.float32(high) - np.float32(low)
@@ -84,7 +117,7 @@ def learned_head(space: Any, env_id: str) -> Head:
             "TransformAction(env, lambda action: action, "
             f"gymnasium.spaces.Box(-1.0, 1.0, {space.shape}))"
         )
-    return Head("squashed", tuple(low), tuple(high), tuple(space.shape), space.dtype.str)
+    return Head(kind, tuple(low), tuple(high), tuple(space.shape), space.dtype.str)
 
 
 def truncation_slots(rows: int, limit: int) -> int:

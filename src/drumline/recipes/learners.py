@@ -7,16 +7,19 @@ import numpy as np
 import torch
 
 from drumline.algorithms.a2c import A2C, A2CSettings
-from drumline.algorithms.a2c_gradients import MLPA2C, AutogradA2C
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.microbatches import Microbatches
+from drumline.algorithms.network_gradients import AutogradGradient, WrittenOutGradient
 from drumline.algorithms.ppo import PPO, PPOSettings
-from drumline.algorithms.ppo_gradients import MLPPPO, AutogradPPO
 from drumline.algorithms.rollout_preparation import RolloutPreparation
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
+from drumline.functional.annealing import linear
+from drumline.functional.losses import LossOfInterval
 from drumline.policies.actor_critic import initial_parameters
 from drumline.protocols import Learner
+from drumline.recipes.losses import a2c_loss_of, ppo_loss_of
+from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.types import Metrics, Rollout
 
 _OPTIMIZERS = {"adam": TorchAdam, "rmsprop": TorchRMSProp}
@@ -24,8 +27,17 @@ _ROWS_AT_ONCE = {"mlp": 4096, "impala-resnet": 32}
 _IMAGES_AT_ONCE = 128  # more activations than this fall out of the cache (measured)
 
 
-def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
-    """Return the learner of a method's parts; between updates torch has `acting_threads`."""
+def make_learner(
+    parts: ActorCriticParts,
+    pause: Pause,
+    acting_threads: int = 1,
+    *,
+    loss_of: Callable[[Any], LossOfInterval] | None = None,
+) -> Learner:
+    """Return the learner of a method's parts; between updates torch has `acting_threads`.
+
+    `loss_of`: config → loss of each interval; None: that of A2C or PPO, as the config says.
+    """
     config = parts.config
     initial = initial_parameters(parts.network, config.seed)
     written_out = parts.network.is_mlp and config.precision == "fp32"
@@ -39,17 +51,16 @@ def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
         parts.network, initial, precision=config.precision, microbatches=microbatches
     )
     learning = LearningState(network.live, _OPTIMIZERS[config.optimizer](initial.size))
-    make = _a2c if config.learner == "a2c" else _ppo
+    make, own_loss = (_a2c, a2c_loss_of) if config.learner == "a2c" else (_ppo, ppo_loss_of)
     rate = config.learning_rate
-    bonus, last = config.entropy_coefficient, config.final_entropy_coefficient
     learner = make(
         config,
-        written_out,
         network=network,
         learning=learning,
         preparation=_preparation(parts),
-        learning_rate=_linear(rate, 0.0 if config.anneal else rate, config.intervals),
-        entropy_coefficient=_linear(bonus, bonus if last is None else last, config.intervals),
+        learning_rate=linear(rate, 0.0 if config.anneal else rate, config.intervals),
+        loss=(loss_of or own_loss)(config),
+        gradient=(WrittenOutGradient if written_out else AutogradGradient)(network),
         shards=config.learners,
         pause=pause,
     )
@@ -58,7 +69,7 @@ def make_learner(parts: Any, pause: Pause, acting_threads: int = 1) -> Learner:
     return _OnThreads(learner, threads, acting_threads)
 
 
-def _preparation(parts: Any) -> RolloutPreparation:
+def _preparation(parts: ActorCriticParts) -> RolloutPreparation:
     config = parts.config
     return RolloutPreparation(
         parts.network.observation_size,
@@ -71,43 +82,30 @@ def _preparation(parts: Any) -> RolloutPreparation:
     )
 
 
-def _a2c(config: Any, written_out: bool, **parts: Any) -> Learner:
+def _a2c(config: Any, **parts: Any) -> Learner:
     settings = A2CSettings(
         discount=config.discount,
         unroll=config.unroll,
         gae_lambda=config.gae_lambda,
-        value_coefficient=config.value_coefficient,
         max_gradient_norm=config.max_gradient_norm,
         correction=config.correction_used,
     )
-    gradient = MLPA2C if written_out else AutogradA2C
-    return A2C(settings=settings, gradient=gradient, **parts)
+    return A2C(settings=settings, **parts)
 
 
-def _ppo(config: Any, written_out: bool, **parts: Any) -> Learner:
+def _ppo(config: Any, **parts: Any) -> Learner:
     settings = PPOSettings(
         discount=config.discount,
         gae_lambda=config.gae_lambda,
         epochs=config.epochs,
         minibatches=config.minibatches,
-        clip_values=config.clip_values,
         normalize_advantages=config.normalize_advantages,
-        value_coefficient=config.value_coefficient,
         max_gradient_norm=config.max_gradient_norm,
         target_kl=config.target_kl,
         correction=config.correction_used,
         seed=config.seed,
     )
-    clip = _linear(config.clip, 0.0 if config.anneal_clip else config.clip, config.intervals)
-    gradient = MLPPPO if written_out else AutogradPPO
-    return PPO(settings=settings, gradient=gradient, clip=clip, **parts)
-
-
-def _linear(start: float, end: float, intervals: int) -> Callable[[int], float]:
-    """Return what goes linearly from `start` to `end`, which the interval after the last has."""
-    if start == end:  # exactly, which the sum below need not be
-        return lambda interval: start
-    return lambda interval: start * (1.0 - interval / intervals) + end * (interval / intervals)
+    return PPO(settings=settings, **parts)
 
 
 class _OnThreads:

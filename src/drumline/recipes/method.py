@@ -1,11 +1,12 @@
 """Form of a method, Drumline's own or one from outside: a frozen config that builds a recipe."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from drumline.envs.make import Engine, resolve_engine
 from drumline.envs.packages import environment_packages
+from drumline.recipes.foreign_calls import CONFIG, called
 from drumline.training.layout import Layout
 from drumline.training.run_request import Recipe
 
@@ -41,6 +42,13 @@ class Method:
 
     name: str
     config: type[Any]
+    package: str = ""
+    """Installed package that registered it; empty for Drumline's own, and for a class by place."""
+
+    @property
+    def outside(self) -> bool:
+        """Whether its class is not Drumline's own."""
+        return not self.config.__module__.startswith("drumline.")
 
     @property
     def layout(self) -> type[Layout]:
@@ -59,8 +67,10 @@ class Method:
     def packages(self, config: Any) -> tuple[str, ...]:
         """Return installed packages that compute in a run, besides NumPy and Gymnasium."""
         if hasattr(config, "packages"):
-            return config.packages()
-        return torch_packages(config, self.prefers)
+            named = self._called("packages", config.packages)
+        else:
+            named = torch_packages(config, self.prefers)
+        return (*named, self.package) if self.package else tuple(named)
 
     def resolved(self, config: Any) -> Any:
         """Return the config that a run records: with its engine, and what self-checks found.
@@ -70,19 +80,11 @@ class Method:
         if hasattr(config, "engine"):
             engine = resolve_engine(config.env, config.engine, self.prefers)
             config = dataclasses.replace(config, engine=engine)
-        return config.resolved() if hasattr(config, "resolved") else config
+        return self._called("resolved", config.resolved) if hasattr(config, "resolved") else config
 
     def built(self, config: Any, layout: Layout) -> Recipe:
         """Return the parts of a run; raises `ValueError` for any error of a method from outside."""
-        if config.__class__.__module__.startswith("drumline."):
-            return config.build(layout)
-        try:
-            recipe = config.build(layout)
-        except (ValueError, MemoryError):
-            raise
-        except (Exception, SystemExit) as error:
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ValueError(f"{self.name}: build raised {what}") from error
+        recipe = self._called("build", config.build, layout)
         if not hasattr(recipe, "opened"):
             raise ValueError(
                 f"{self.name}: build returned {type(recipe).__name__}, not one of the recipes "
@@ -92,15 +94,22 @@ class Method:
 
     def made(self, env_id: str) -> Any:
         """Return the config of an environment's preset."""
-        try:
-            return self.config(env=env_id, **self.preset(env_id))
-        except TypeError as error:
-            raise ValueError(f"{self.name}: {error}") from error
+        return self._called(CONFIG, self.config, env=env_id, **self.preset(env_id))
+
+    def configured(self, values: Mapping[str, Any]) -> Any:
+        """Return the config with these fields."""
+        return self._called(CONFIG, self.config, **values)
 
     def no_promise(self, config: Any) -> str:
         """Return why a run cannot be repeated; empty if it can."""
         reason: str = getattr(config, "no_promise", "")
         return reason or ("" if config.promise else "trained with --no-promise")
+
+    def _called(self, doing: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Call the config's code; what code from outside raises becomes one sentence."""
+        if not self.outside:
+            return call(*arguments, **named)
+        return called(self.name, doing, call, *arguments, **named)
 
 
 def torch_packages(config: Any, prefers: Engine = "gymnasium") -> tuple[str, ...]:

@@ -59,12 +59,13 @@ def find_method(name: str) -> Method:
     if name in METHODS and name in others:
         raise ValueError(
             f"{name!r} is Drumline's own method and one of an installed package: to train that, "
-            f"name its class: drumline train {others[name].value} ENV; else uninstall the package"
+            f"name its class: drumline train {others[name][0].value} ENV; else uninstall the "
+            "package"
         )
     if name in METHODS:
         return METHODS[name]
     if name in others:
-        return outside_methods.method_of_entry_point(others[name])
+        return outside_methods.method_of_entry_point(outside_methods.only(others[name]))
     there = [*METHODS, *others]
     close = difflib.get_close_matches(name, there, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
@@ -79,8 +80,7 @@ def method_of(config: Any) -> Method:
     for method in METHODS.values():
         if type(config) is method.config:
             return method
-    config_class: type[Any] = type(config)
-    return outside_methods.checked(outside_methods.name_of(config_class), config_class)
+    return outside_methods.method_of_class(type(config), METHODS)
 
 
 def with_late_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -106,4 +106,4 @@ def config_from(name: str, fields: dict[str, Any]) -> Any:
     if missing := sorted(known - set(fields)):
         raise ValueError(f"config.json lacks fields of {name}: {', '.join(missing)}")
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-    return method.config(**values)
+    return method.configured(values)

@@ -6,12 +6,15 @@ lines of config.json.
 
 import dataclasses
 import importlib
-import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Container, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, get_origin
+from operator import attrgetter
+from typing import Any, get_type_hints
 
+from drumline.recipes.foreign_calls import called
 from drumline.recipes.method import REQUIRED, Method
+from drumline.training.layout import Layout
 
 GROUP = "drumline.methods"
 """Entry-point group under which an installed package names its methods."""
@@ -19,41 +22,54 @@ GROUP = "drumline.methods"
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def registered() -> dict[str, EntryPoint]:
-    """Return the entry points of installed packages, by name; raises where two have the same."""
-    found: dict[str, EntryPoint] = {}
+def registered() -> dict[str, list[EntryPoint]]:
+    """Return the entry points of installed packages, by name; several places if names clash."""
+    found: dict[str, list[EntryPoint]] = defaultdict(list)
     for point in entry_points(group=GROUP):
-        other = found.setdefault(point.name, point)
-        if other.value != point.value:
-            raise ValueError(
-                f"two installed packages call a method {point.name!r}: {other.value} and "
-                f"{point.value}; uninstall one, or name the class: drumline train {point.value} ENV"
-            )
-    return found
+        if point.value not in [other.value for other in found[point.name]]:
+            found[point.name].append(point)
+    return dict(found)
+
+
+def only(points: list[EntryPoint]) -> EntryPoint:
+    """Return the one entry point of a name; raises `ValueError` where several packages have it."""
+    if len(points) > 1:
+        places = " and ".join(point.value for point in points)
+        raise ValueError(
+            f"two installed packages call a method {points[0].name!r}: {places}; uninstall one, or "
+            f"name the class: drumline train {points[0].value} ENV"
+        )
+    return points[0]
 
 
 def method_at(path: str) -> Method:
     """Return the method of `package.module:Class`; the current directory must be importable."""
-    module_name, _, name = path.partition(":")
-    module = _raised_in(f"importing {module_name}", path, importlib.import_module, module_name)
-    found = getattr(module, name, None)
-    if found is None:
-        raise ValueError(f"{path}: module {module_name} has no {name!r}")
-    return checked(path, found)
+    return checked(path, _found_at(path))
 
 
 def method_of_entry_point(point: EntryPoint) -> Method:
     """Return the method that an installed package registered."""
-    return checked(point.name, _raised_in(f"loading {point.value}", point.name, point.load))
+    found = called(point.name, f"loading {point.value}", point.load)
+    return checked(point.name, found, _package_of(point))
 
 
-def name_of(config_class: type[Any]) -> str:
-    """Return the name by which a class is found again: its entry point's, or its place."""
+def method_of_class(config_class: type[Any], taken: Container[str]) -> Method:
+    """Return a class as a method by the name under which a later process finds it again.
+
+    That is its entry point's, unless the name is `taken` or not its alone; else its place.
+    """
     place = f"{config_class.__module__}:{config_class.__qualname__}"
-    return next((name for name, point in registered().items() if point.value == place), place)
+    for name, points in registered().items():
+        alone = name not in taken and ":" not in name and len(points) == 1
+        if alone and f"{points[0].module}:{points[0].attr}" == place:
+            return checked(name, config_class, _package_of(points[0]))
+    method = checked(place, config_class)
+    if config_class.__module__ != "__main__" and _found_at(place) is not config_class:
+        raise ValueError(f"{place} is another class than the config's: give it a name of its own")
+    return method
 
 
-def checked(name: str, found: Any) -> Method:
+def checked(name: str, found: Any, package: str = "") -> Method:
     """Return a class as a method; raises `ValueError` with the first thing that it lacks."""
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
         raise ValueError(
@@ -66,15 +82,30 @@ def checked(name: str, found: Any) -> Method:
         raise ValueError(f"{name} is no method: it has no build(layout) that returns a recipe")
     _refuse_untyped(name, found)
     fields = {field.name: field for field in dataclasses.fields(found)}
-    known = {*fields, *(n for n in REQUIRED if hasattr(found, n))}
+    # `promise` may stand fixed in the class: a method whose results cannot be repeated.
+    known = {*fields, *(n for n in ("promise",) if hasattr(found, n))}
     if missing := [field for field in REQUIRED if field not in known]:
         raise ValueError(f"{name} lacks the field{'s' * (len(missing) > 1)} {', '.join(missing)}")
+    called(name, "reading the types of its fields", get_type_hints, found)
     for field in fields.values():
         _refuse_unusable_field(name, field)
-    for env_id, preset in getattr(found, "PRESETS", {}).items():
-        if unknown := sorted(set(preset) - set(fields)):
-            raise ValueError(f"{name}: the preset of {env_id} has no field {', '.join(unknown)}")
-    return Method(name, found)
+    _refuse_unusable_members(name, found, fields)
+    return Method(name, found, package)
+
+
+def _package_of(point: EntryPoint) -> str:
+    return "" if point.dist is None else point.dist.name
+
+
+def _found_at(path: str) -> Any:
+    module_name, _, name = path.partition(":")
+    if not (module_name and name):
+        raise ValueError(f"{path!r} is no place of a class: write package.module:Class")
+    module = called(path, f"importing {module_name}", importlib.import_module, module_name)
+    try:
+        return attrgetter(name)(module)
+    except AttributeError as error:
+        raise ValueError(f"{path}: module {module_name} has no {name!r}") from error
 
 
 def _refuse_untyped(name: str, found: type[Any]) -> None:
@@ -91,23 +122,46 @@ def _refuse_untyped(name: str, found: type[Any]) -> None:
 
 
 def _refuse_unusable_field(name: str, field: "dataclasses.Field[Any]") -> None:
-    if get_origin(field.type) is ClassVar or field.name == "env":
-        return
-    if field.default is dataclasses.MISSING:
-        raise ValueError(f"{name}: field {field.name} has no default; only env has none")
-    values = field.default if isinstance(field.default, tuple) else (field.default,)
-    if not all(isinstance(value, _PLAIN) for value in values):
+    if not field.init:
         raise ValueError(
-            f"{name}: field {field.name} has the default {field.default!r}; config.json can hold "
+            f"{name}: field {field.name} is no argument (init=False): make it a property"
+        )
+    if field.name == "env":
+        return
+    default = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        default = called(name, f"making the default of {field.name}", field.default_factory)
+    if default is dataclasses.MISSING:
+        raise ValueError(f"{name}: field {field.name} has no default; only env has none")
+    if not _fits_json(default):
+        raise ValueError(
+            f"{name}: field {field.name} has the default {default!r:.80}; config.json can hold "
             "text, numbers, true, false, none and tuples of them"
         )
 
 
-def _raised_in(doing: str, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a user's code; whatever it raises becomes one sentence."""
-    try:
-        return call(*arguments)
-    except (Exception, SystemExit) as error:
-        sys.modules.pop(name.partition(":")[0], None)  # half imported: not to be found again
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ValueError(f"{name}: {doing} raised {what}") from error
+def _fits_json(value: Any) -> bool:
+    values: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+    return all(type(item) in _PLAIN for item in values)
+
+
+def _refuse_unusable_members(name: str, found: type[Any], fields: Container[str]) -> None:
+    """Refuse optional members of another form than `MethodConfig` describes."""
+    presets: Any = getattr(found, "PRESETS", {})
+    if not isinstance(presets, Mapping) or not all(
+        isinstance(preset, Mapping) for preset in presets.values()
+    ):
+        raise ValueError(f"{name}: PRESETS must map environment ids to fields and their values")
+    for env_id, preset in presets.items():
+        if unknown := sorted(field for field in preset if field not in fields):
+            raise ValueError(f"{name}: the preset of {env_id} has no field {', '.join(unknown)}")
+        if "env" in preset:
+            raise ValueError(f"{name}: the preset of {env_id} sets env, which is its key")
+    layout: Any = getattr(found, "LAYOUT", Layout)
+    if not (isinstance(layout, type) and issubclass(layout, Layout)):
+        raise ValueError(
+            f"{name}: LAYOUT must be Layout or a class of its kind, got {layout!r:.80}"
+        )
+    engine: Any = getattr(found, "ENGINE", "gymnasium")
+    if engine not in ("gymnasium", "envpool"):
+        raise ValueError(f"{name}: ENGINE must be gymnasium or envpool, got {engine!r:.80}")

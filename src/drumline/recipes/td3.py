@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-from drumline.buffers.replay import Replay, ReplayShape
+from drumline.buffers.replay import Replay
 from drumline.policies.spec import PolicySpec
-from drumline.recipes.learned_actor import learned_actor, truncation_slots
+from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.method import Presets
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.schedules.single_stream import SingleStreamPlan, StreamLearner
@@ -114,22 +114,14 @@ class TD3:
     def build(self, layout: Layout) -> StreamRecipe:
         """Put the parts together; names become functions here and nowhere else."""
         actor = learned_actor(self, self.activation)
-        # A ring that never fills needs no more rows than there are steps, and has the same windows.
-        capacity = min(self.replay_size, self.updates * self.steps_per_update)
-        shape = ReplayShape(
-            capacity=max(capacity, self.batch_size),
-            observation_size=actor.policy.observation_size,
-            action_size=actor.policy.head.action_size,
-            slack=self.steps_per_update + 1,  # what is not on disk yet stays
-            truncations=truncation_slots(capacity + self.steps_per_update + 1, actor.limit),
-        )
+        plan = SingleStreamPlan(self.steps_per_update, self.updates, self.random_steps)
         return StreamRecipe(
             config=self,
             environment=actor.environment,
             policy=actor.policy,
-            shape=shape,
+            shape=actor.stream_replay(plan, self.replay_size, self.batch_size),
             replay_size=self.replay_size,
-            plan=SingleStreamPlan(self.steps_per_update, self.updates, self.random_steps),
+            plan=plan,
             learner=partial(_learner, self, actor.policy),
             exploration=self.exploration_noise,
         )

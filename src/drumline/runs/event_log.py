@@ -4,7 +4,6 @@ Under `--clock wall` the log allows the run to be repeated bit for bit. Under th
 records each event's virtual time.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -26,19 +25,23 @@ def event_line(event: Event) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-def logged_workers(path: Path) -> Iterator[int]:
-    """Yield the logical worker of each event; an incomplete last line is left out."""
-    with path.open("rb") as lines:
-        for expected, line in enumerate(lines):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                logged = msgspec.json.decode(line, type=_Line)
-            except msgspec.DecodeError as error:
-                raise ValueError(f"{path}, line {expected + 1}: {error}") from error
-            if logged.event != expected:
-                raise ValueError(
-                    f"{path}, line {expected + 1} is event {logged.event}, not {expected}: "
-                    "the log has a gap"
-                )
-            yield logged.worker
+def logged_workers(path: Path) -> list[int]:
+    """Return the logical worker of each event; an incomplete last line is left out.
+
+    The file is read at once: a generator would hold it open until it is garbage-collected.
+    """
+    whole_lines = path.read_bytes().split(b"\n")[:-1]
+    return [_worker(path, number, line) for number, line in enumerate(whole_lines)]
+
+
+def _worker(path: Path, expected: int, line: bytes) -> int:
+    try:
+        logged = msgspec.json.decode(line, type=_Line)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{path}, line {expected + 1}: {error}") from error
+    if logged.event != expected:
+        raise ValueError(
+            f"{path}, line {expected + 1} is event {logged.event}, not {expected}: "
+            "the log has a gap"
+        )
+    return logged.worker

@@ -46,7 +46,8 @@ class StreamRecipe:
     plan: SingleStreamPlan
     learner: Callable[[Replay], StreamLearner]
     exploration: float
-    """Std of the noise on actions in units of half the action range; discrete: ε."""
+    """Std of the noise on actions, in units of half the action range, or of the std that the
+    network puts out; discrete: ε."""
 
     def opened(self, request: RunRequest) -> "StreamRun":
         """Return the run that trains with these parts."""

@@ -49,7 +49,7 @@ class TransitionStream:
     def __init__(
         self, environment: EnvironmentSpec, policy: PolicySpec, seed: int, exploration: float
     ):
-        """`exploration`: std of the noise in units of half the action range; ε if discrete."""
+        """`exploration`: std of the noise in units of `Head.noise_scale`; ε if discrete."""
         self._made = make_environment(environment)
         self._environment, self._limit = self._made.environment, self._made.limit
         self._where = environment.id
@@ -87,8 +87,8 @@ class TransitionStream:
         rng = seeding.generator(self._seed, "exploration", block)
         self._uniform = rng.random((steps, size + 1), dtype=np.float32)
         if not self._discrete:
-            half = (self._high - self._low) * np.float32(0.5 * self._exploration)
-            self._noise = rng.standard_normal((steps, size), dtype=np.float32) * half
+            scale = self._head.noise_scale(self._exploration)
+            self._noise = rng.standard_normal((steps, size), dtype=np.float32) * scale
         self._row = 0
 
     def step(self, random: bool) -> Step:

@@ -1,0 +1,50 @@
+"""Calls of a method's code from outside: whatever it raises becomes one sentence."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+CONFIG = "making its config"
+"""Call of a config's class, whose `__post_init__` refuses values."""
+
+
+def called(name: str, doing: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Return what the call returns; raises `ValueError` with the method's name for any error."""
+    try:
+        return call(*arguments, **named)
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:
+        sentence = as_sentence(name, doing, error)
+        if sentence is error:
+            raise
+        raise sentence from error
+
+
+def as_sentence(name: str, doing: str, error: BaseException) -> ValueError:
+    """Return one sentence of an error, with the line that raised it.
+
+    A `ValueError` of Drumline's, or about a config's fields, says by itself what is wrong.
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, ValueError) and _raised_by_drumline(error):
+        return error
+    if isinstance(error, ValueError) and doing == CONFIG:
+        return ValueError(f"{name}: {text}")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _shown(frame)]
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return ValueError(f"{name}: {doing} raised {type(error).__name__}: {text}{where}")
+
+
+def _raised_by_drumline(error: BaseException) -> bool:
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    module = "" if last is None else last.tb_frame.f_globals.get("__name__", "")
+    return module.startswith("drumline.") and module != __name__
+
+
+def _shown(frame: traceback.FrameSummary) -> bool:
+    """Whether a frame is neither of this module nor of the import system."""
+    file = frame.filename
+    return file != __file__ and not file.startswith("<frozen ") and "importlib" not in file
