@@ -133,7 +133,7 @@ class A2C:
         return self._learning.state(self._preparation.state())
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._learning.load(state)
         self._preparation.load(state)
 

@@ -19,13 +19,13 @@ _HIDDEN = "it has randomness that does not follow from the seed it is given"
 
 @runtime_checkable
 class VectorOptimizer(Protocol):
-    """What a user's own optimiser needs: it maximises, and must repeat itself bit for bit.
+    """Interface of a user's own optimiser: it maximises, and must repeat itself bit for bit.
 
-    Several vectors may be out at once; they are told in any order, and one that gradient steps
-    have changed is told as it was evaluated: `discard(asked)`, where there is one, is called
-    before. `recommend()`, where there is one, returns the vector to evaluate and publish; without
-    it that is the fittest one told. `metrics()`, where there is one, returns the `sampling_std` and
-    `condition_number` of its distribution.
+    Several vectors may be in flight at once, and they are told in any order. A vector that gradient
+    steps have changed is told as it was evaluated. Three methods are optional. `discard(asked)` is
+    called before such a tell. `recommend()` returns the vector to evaluate and publish; without it,
+    that is the fittest vector told. `metrics()` returns the `sampling_std` and `condition_number`
+    of its distribution.
     """
 
     def ask(self) -> Any:
@@ -33,7 +33,7 @@ class VectorOptimizer(Protocol):
         ...
 
     def tell(self, vector: Any, fitness: float) -> Any:
-        """Take in a vector and its fitness."""
+        """Update with a vector and its fitness."""
         ...
 
 
@@ -42,19 +42,19 @@ OptimizerFactory = Callable[[Float32[np.ndarray, " P"], int], VectorOptimizer]
 
 
 class HiddenRandomness(StrategyFailed):
-    """An optimiser asked otherwise than it had with the same seed and the same tells."""
+    """An optimiser asked other vectors than before, with the same seed and the same tells."""
 
 
 class RefusesRefined(ValueError):
-    """An optimiser learns only from what it asked for."""
+    """An optimiser learns only from vectors that it asked for."""
 
 
 class External:
     """An optimiser as a strategy. Its state is a journal of asks and tells, which `load` replays.
 
-    So any optimiser that repeats itself for a seed resumes bit for bit, without pickling it; the
-    journal keeps the vectors that were told otherwise than they were asked, and of those asked
-    checksums, by which it is noticed where one does not.
+    Any optimiser that repeats itself for a seed therefore resumes bit for bit, without being
+    pickled. The journal keeps the vectors that were told changed, and checksums of those asked,
+    which reveal an optimiser that does not repeat itself.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class External:
 
     @property
     def parameters(self) -> Float32[np.ndarray, " P"]:
-        """Return what the optimiser recommends, or else the fittest vector told."""
+        """Return the optimiser's recommendation, or else the fittest vector told."""
         return self._parameters
 
     def ask(self, count: int) -> list[Candidate]:
@@ -102,7 +102,7 @@ class External:
         )
 
     def rehearse(self) -> None:
-        """Ask two optimisers made anew; raises `HiddenRandomness` where they differ."""
+        """Ask two newly made optimisers; raises `HiddenRandomness` if they differ."""
         first, second = (self._first_vectors() for _ in range(2))
         if not np.array_equal(first, second):
             raise HiddenRandomness(
@@ -112,7 +112,7 @@ class External:
             )
 
     def load(self, state: State) -> None:
-        """Make the optimiser anew and replay a journal; raises where it asks otherwise."""
+        """Make the optimiser anew and replay a journal; raises if its vectors differ."""
         told, changed, fitness, vectors = (
             _journal(state, *form)
             for form in (
@@ -198,7 +198,7 @@ class External:
             if discard is not None:
                 self._called("discard", discard, asked)
         self._log(index, fitness, changed=changed)
-        # An optimiser may know its own vectors again, so it gets them in its own precision.
+        # An optimiser may recognise its own vectors, so it gets them in its own precision.
         heard = vector.astype(asked.dtype) if changed else asked
         self._called("tell", self._optimizer.tell, heard, fitness)
         self._tells += 1
@@ -220,7 +220,7 @@ class External:
         return {} if metrics is None else {k: float(v) for k, v in metrics().items()}
 
     def _called(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the optimiser; whatever it raises is known by its name."""
+        """Call the optimiser; its exception becomes a StrategyFailed with its name."""
         try:
             return call(*arguments)
         except RefusesRefined:
@@ -232,7 +232,7 @@ class External:
             ) from error
 
     def _usable(self, vector: Any, verb: str) -> np.ndarray:
-        """Return an array of the optimiser's, which must be P finite numbers."""
+        """Return the optimiser's vector, which must be P finite numbers."""
         kind, tells = type(vector).__name__, f"after {self._tells} tells"
         try:
             array = np.array(vector, dtype=None if isinstance(vector, np.ndarray) else np.float64)
@@ -254,7 +254,7 @@ class External:
 
 
 class _Column:
-    """An array that only grows: `rows` is no copy, and what is added later does not change it.
+    """An array that only grows: `rows` is no copy, and later additions do not change it.
 
     A state is taken after every event, and a copy of a journal would make a run's cost quadratic.
     """

@@ -17,7 +17,7 @@ def first_critics(sizes: tuple[int, ...], seed: int) -> State:
 
 
 def first_critics_state(critics: np.ndarray) -> State:
-    """Return the state that critics `[K, P]` begin with: targets equal, Adam's moments zero."""
+    """Return the initial state of critics `[K, P]`: equal targets, zero moments of Adam."""
     zeros = np.zeros(critics.size, np.float32)
     return State(
         {

@@ -1,4 +1,4 @@
-"""The learner's network: live parameters that change, and frozen ones to evaluate elsewhere."""
+"""The learner's network: live parameters that change, and frozen ones to evaluate."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -29,7 +29,7 @@ class Evaluated(NamedTuple):
 
 
 class LearnedNetwork:
-    """One network twice over one spec: `live` is learned, `frozen` holds the behaviour's."""
+    """One network, twice: `live` is learned, `frozen` has the parameters of the acting policy."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LearnedNetwork:
     def evaluate(self, parameters: FlatParameters, observations: Observations) -> Evaluated:
         """Evaluate any number of rows without gradients, a microbatch at a time."""
 
-        @torch.no_grad()  # within each thread: modes are a thread's own
+        @torch.no_grad()  # set within each thread, because torch's modes belong to a thread
         def work(lane: int, rows: slice) -> Evaluated:
             return self.forward(parameters, observations[rows])
 
@@ -72,8 +72,9 @@ class LearnedNetwork:
     ) -> Iterator[T]:
         """Set the gradient of `at` to the sum of its microbatches' gradients, in their order.
 
-        `passes` goes forward and backward through some rows with the module that it is given: the
-        values of `at`, and a gradient that nobody else adds to meanwhile. Yields what it returns.
+        `passes` goes forward and backward through some rows with the given module. The module has
+        the values of `at`, and a gradient that no other thread changes meanwhile. Yields the
+        results of `passes`.
         """
         lanes = self._lanes_of(at)
 
@@ -91,7 +92,7 @@ class LearnedNetwork:
     def each(
         self, at: FlatParameters, rows: int, passes: Callable[[FlatParameters, slice], T]
     ) -> list[T]:
-        """Return what `passes` makes of each microbatch, on the lanes that `accumulate` uses."""
+        """Return the results of `passes` for each microbatch, on the lanes of `accumulate`."""
         lanes = self._lanes_of(at)
         return self._microbatches.results(
             lambda lane, part: passes(lanes[lane], part), self.slices(rows)
@@ -114,13 +115,15 @@ class LearnedNetwork:
             return observations
         kind = torch.bfloat16 if self._precision == "bf16" else torch.float32
         if observations.ndim == 4:
-            # Bytes are turned to channels-last two to five times as fast as what they widen to.
+            # Converting bytes to channels-last is two to five times as fast as converting the wider
+            # type.
             observations = observations.contiguous(memory_format=torch.channels_last)
         return observations.to(kind).mul_(1.0 / 255.0)
 
     def _autocast(self) -> AbstractContextManager[object]:
         if self._precision == "bf16":
-            # Its cache of cast weights is the process's; other threads may be in a pass as well.
+            # autocast's cache of cast weights belongs to the process, whose threads may be in a
+            # pass too
             return torch.autocast("cpu", torch.bfloat16, cache_enabled=False)
         return nullcontext()
 

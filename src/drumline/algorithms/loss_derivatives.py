@@ -1,4 +1,7 @@
-"""A loss's derivatives by a network's outputs: those by log π, V and H, through the action head."""
+"""A loss's derivatives by a network's outputs, from those by log π, V and H.
+
+They pass through the action head.
+"""
 
 from typing import NamedTuple
 
@@ -11,7 +14,7 @@ from drumline.policies.actions import ActionHead
 
 
 class Compared(NamedTuple):
-    """Actions of some rows, and what the network's answers to those rows are compared with."""
+    """Actions of some rows, and the targets that the network's outputs are compared with."""
 
     actions: np.ndarray
     old_log_probs: np.ndarray
@@ -66,7 +69,7 @@ def derived(
 
 
 def _broadcast(terms: LossTerms, count: int) -> ValueError:
-    """Return the refusal of shapes that NumPy would stretch to the rows without a word."""
+    """Return the error for shapes that NumPy would silently broadcast to the rows."""
     shapes = ", ".join(
         f"{name} of shape {list(np.shape(number))}"
         for name, number in zip(LossTerms._fields[1:], terms[1:], strict=True)

@@ -1,8 +1,8 @@
-"""A batch in parts that stay in the cache, several at once, each on a thread of its own.
+"""Microbatches: parts of a batch that stay in the cache, several at once on threads of their own.
 
-Operators that share a single batch among threads wait for each other at every layer, and for
-whoever else has a core just then; microbatches meet once. How many run at once changes no bit:
-the parts of a batch depend on its size alone, and what they give is taken in their order.
+Operators that share a single batch among threads wait for each other at every layer, and for other
+processes on the same cores. Microbatches meet only once. Their number at once changes no bit: the
+parts of a batch depend on its size alone, and their results are taken in their order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +21,8 @@ Work = Callable[[int, slice], T]
 class Microbatches:
     """Divides batches into parts of at most `rows_at_once` rows.
 
-    Their number is a multiple of `multiple`, so that as many threads end together, unless the
-    batch is smaller than half of what a part may have.
+    The number of parts is a multiple of `multiple`, so that the threads end together, unless the
+    batch is smaller than half of the largest part.
     """
 
     def __init__(self, rows_at_once: int, *, multiple: int = 1, threads: int = 1):
@@ -36,7 +36,7 @@ class Microbatches:
         )
 
     def slices(self, rows: int) -> list[slice]:
-        """Return the parts of a batch, as equal as can be."""
+        """Return the parts of a batch, as equal as possible."""
         count = -(-rows // self._rows_at_once)
         if 2 * rows >= self._rows_at_once:
             count = -(-count // self._multiple) * self._multiple
@@ -60,4 +60,4 @@ class Microbatches:
         try:
             return [work(0, parts[0]), *(other.result() for other in others)]
         finally:
-            wait(others)  # whatever became of the first: they write gradients
+            wait(others)  # even after an exception of the first, because they write gradients

@@ -1,7 +1,7 @@
 """The gradient of a network's parameters, from derivatives by its outputs and values.
 
-Derivatives come from a loss in NumPy. Any torch network takes them by autograd, which thus runs
-through the network alone; for the MLP in float32 the way back is written out.
+Derivatives come from a loss in NumPy. For any torch network autograd runs through the network
+alone. For the MLP in float32 the backward pass is written out.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -34,7 +34,7 @@ class Derived(NamedTuple):
     d_outputs: np.ndarray
     d_values: np.ndarray
     metrics: Metrics
-    """What these rows add to the logged metrics."""
+    """Contribution of these rows to the logged metrics."""
 
 
 Derive = Callable[[np.ndarray, np.ndarray, slice], Derived]
@@ -42,7 +42,7 @@ Derive = Callable[[np.ndarray, np.ndarray, slice], Derived]
 
 
 class Held(NamedTuple):
-    """Rows that have gone forward, before it is known what they are compared with."""
+    """Rows after the forward pass, before their targets are known."""
 
     rows: Evaluated
     accumulate: Callable[[Derive], Iterator[Metrics]]
@@ -54,11 +54,11 @@ class NetworkGradient(Protocol):
     """Sets the gradient of `at`, the live or the frozen parameters of a network."""
 
     def evaluate(self, at: FlatParameters, observations: Observations) -> Evaluated:
-        """Return what rows give, without gradients."""
+        """Return outputs and values of rows, without gradients."""
         ...
 
     def hold(self, at: FlatParameters, observations: Observations) -> Held:
-        """Evaluate rows whose gradient is wanted next; no other rows go forward in between."""
+        """Evaluate rows whose gradient is set next; no other rows may go forward in between."""
         ...
 
     def accumulate(
@@ -118,7 +118,7 @@ class AutogradGradient:
         def passes(lane: FlatParameters, part: slice) -> Metrics:
             evaluated = forward(lane, part)
             outputs, values = (tensor.detach().numpy() for tensor in evaluated)
-            with np.errstate(over="ignore", invalid="ignore"):  # found in the gradient
+            with np.errstate(over="ignore", invalid="ignore"):  # shows in the gradient
                 derived = derive(outputs, values, part)
             pairs = list(zip(evaluated, map(torch.from_numpy, derived[:2]), strict=True))
             # A user's network may give constant values, which have no graph.

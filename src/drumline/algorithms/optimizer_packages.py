@@ -32,7 +32,7 @@ def cma_factory(*, std: float, full_covariance: bool) -> OptimizerFactory:
 
 
 class _CMA:
-    """pycma with one vector asked at a time; an update for every λ told."""
+    """pycma with one vector asked at a time and an update for every λ told."""
 
     def __init__(
         self, cma: Any, start: Float32[np.ndarray, " P"], seed: int, std: float, full: bool
@@ -51,7 +51,7 @@ class _CMA:
                 "randn": normals,
                 "CMA_diagonal": not full,
                 # The two-point rule, pycma's default from 300 parameters on, needs two samples of
-                # its own back in their places: no use where results come in any order.
+                # its own back in their places, which results in any order do not give.
                 "AdaptSigma": cma.sigma_adaptation.CMAAdaptSigmaCSA,
                 "verbose": -9,
             },
@@ -64,7 +64,7 @@ class _CMA:
         return self._search.ask(1)[0]
 
     def tell(self, vector: np.ndarray, fitness: float) -> None:
-        """Take a vector in; pycma itself shortens what it has not asked for."""
+        """Update with a vector; pycma itself shortens one that it has not asked for."""
         self._told.append(vector)
         self._costs.append(-fitness)
         if len(self._told) == self._search.popsize:
@@ -88,7 +88,7 @@ class _CMA:
 
 
 def nevergrad_factory(optimizer: str, *, std: float, budget: int) -> OptimizerFactory:
-    """Any optimiser of Nevergrad's registry; `budget` is how many individuals it should expect."""
+    """Any optimiser of Nevergrad's registry; `budget` is the expected number of individuals."""
     nevergrad = _package("nevergrad", extra="nevergrad")
     registry = nevergrad.optimizers.registry
     if optimizer not in registry:
@@ -132,7 +132,7 @@ class _Nevergrad:
         return candidate.value
 
     def discard(self, vector: np.ndarray) -> Any:
-        """Return the candidate of an asked vector, which is out no longer."""
+        """Return the candidate of an asked vector, which is no longer in flight."""
         candidates = self._asked[vector.tobytes()]
         candidate = candidates.pop()
         if not candidates:
@@ -140,7 +140,7 @@ class _Nevergrad:
         return candidate
 
     def tell(self, vector: np.ndarray, fitness: float) -> None:
-        """Take a vector in."""
+        """Update with a vector."""
         if vector.tobytes() in self._asked:
             candidate = self.discard(vector)
         else:

@@ -1,10 +1,17 @@
 """Proximal policy optimisation on whole intervals: epochs of minibatches (Schulman et al. 2017).
 
-Corrections for the one policy of lag: the decoupled objective (steps are clipped around θ_k, and
-what μ would have chosen more often than θ_k counts for less; Hilton, Cobbe & Schulman 2022), the
-ratio itself (what the release of HTS-RL ran), the delayed update (the inner loop from θ_{k−1}, its
-displacement added to θ_k), V-trace targets, or none (ratios against log-probabilities recomputed
-at θ_k).
+Corrections for the one policy of lag:
+
+- the decoupled objective clips steps around θ_k, and gives less weight to actions that μ would have
+chosen more often than θ_k (Hilton, Cobbe & Schulman 2022);
+
+- the ratio itself, as in the release of HTS-RL;
+
+- the delayed update adds the displacement of an inner loop from θ_{k−1} to θ_k;
+
+- V-trace targets;
+
+- none: ratios against log-probabilities recomputed at θ_k.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -84,7 +91,8 @@ class PPO:
         data = self._preparation.prepare(rollout, behavior)
         network.frozen.load(behavior["parameters"])
         compared = self._compared(data)
-        # Stepped on a copy, so that a loss that is not finite leaves the live parameters alone.
+        # The steps change a copy, so that a loss that is not finite leaves the live parameters
+        # alone.
         start, inner = network.live.values.clone(), network.frozen.values.clone()
         if settings.correction == "delayed":
             network.live.values.copy_(inner)
@@ -112,7 +120,7 @@ class PPO:
         return self._learning.state(self._preparation.state())
 
     def load(self, state: State) -> None:
-        """Take over a state."""
+        """Load a state."""
         self._learning.load(state)
         self._preparation.load(state)
 
@@ -190,7 +198,7 @@ class PPO:
         network, settings = self._network, self._settings
         rows = chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
         advantages = compared.advantages.take(rows)
-        if settings.normalize_advantages and len(rows) > 1:  # one alone would become 0
+        if settings.normalize_advantages and len(rows) > 1:  # a single row's would be 0
             advantages = standardized(advantages)
         gradient = network.live.gradient
         total = torch.zeros_like(gradient) if len(chosen) > 1 else None

@@ -59,14 +59,14 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
         config = dataclasses.replace(config, precision="bf16")
     one_thread()
     if not found.outside and hasattr(config, "noise"):
-        # A policy is timed without its noise table, which takes seconds to fill.
+        # The policy is timed without its noise table, which takes seconds to fill.
         config = dataclasses.replace(config, noise="counter")
     cores = available_cores()
     layout = found.layout()
     recipe = found.built(config, found.layout(pool="inline"))
     pieces = pieces_of(recipe, layout, cores, known=not found.outside)
     predicted = [pieces.predict(count, cores)._asdict() for count in pieces.workers]
-    # Of equally fast counts the preset's own, else the smallest.
+    # Of equally fast counts the method's own, else the smallest.
     best = max(
         predicted, key=lambda row: (row["env_steps_per_second"], row["workers"] == pieces.own)
     )

@@ -19,21 +19,21 @@ from drumline.training.stream_run import StreamRecipe
 
 @dataclass(frozen=True)
 class Pieces:
-    """What was timed of a recipe, and the prediction that follows from it."""
+    """Times of a recipe's pieces, and the prediction from them."""
 
     environment: EnvironmentSpec
     times: dict[str, float]
     predict: Callable[[int, int], Prediction]
     """(processes, cores) → speed."""
     workers: Sequence[int]
-    """Numbers of processes for which a prediction says anything."""
+    """Numbers of processes that a prediction is made for."""
     own: int = 0
-    """Number of processes that the method takes by itself; 0: one per core."""
+    """The method's own number of processes; 0: one per core."""
     not_timed: str = ""
 
 
 def pieces_of(recipe: Any, layout: Layout, cores: int, *, known: bool) -> Pieces:
-    """Time a recipe's pieces; `known`: there are formulas for the gradient steps of its config."""
+    """Time a recipe's pieces; `known`: its config's gradient steps have formulas."""
     if isinstance(recipe, RotationRecipe):
         return _of_rotation(recipe, cores)
     if isinstance(recipe, GenerationalRecipe):
@@ -64,7 +64,7 @@ def _of_rotation(recipe: RotationRecipe, cores: int) -> Pieces:
 def _of_episodes(
     recipe: Any, environment: EnvironmentSpec, most: int, *, not_timed: str = ""
 ) -> Pieces:
-    """A pool's episodes; updates between them, or gradient steps beside them, are left out."""
+    """Episodes of a pool, without updates between them or gradient steps beside them."""
     times = timings.environment_times(environment) | timings.searched_times(recipe)
     predict = partial(layout_speed.pool_speed, timings.step_costs(times, 1))
     return Pieces(environment, times, predict, range(1, most + 1), not_timed=not_timed)

@@ -13,7 +13,7 @@ SECONDS = 0.3
 """Seconds for which each piece is repeated."""
 
 _REPLAY_ROWS = 10_000
-"""Most transitions that a learner of its own is timed with; more would only take memory."""
+"""Largest number of transitions that a learner is timed with; more would only take memory."""
 
 
 def seconds_each(piece: Callable[[], object], seconds: float = SECONDS) -> float:
@@ -109,7 +109,7 @@ def stream_times(recipe: Any) -> dict[str, float]:
 
 
 def learner_times(recipe: Any) -> dict[str, float]:
-    """Return the seconds of one `learn` of a single-stream recipe's learner, whatever it does."""
+    """Return the seconds of one `learn` of any single-stream recipe's learner."""
     from drumline import seeding
     from drumline.buffers.replay import TRUNCATED, Replay, ReplayWriter, one_episode
 
@@ -153,7 +153,7 @@ def actor_critic_times(recipe: Any) -> dict[str, float]:
 
 
 def _update_times(recipe: Any) -> dict[str, float]:
-    """Time a whole update of a learner, whatever it does with its interval."""
+    """Return the seconds of a whole update of any learner, and their share per env step."""
     shape = recipe.parts.shape
     learner = recipe.learner(recipe.parts, lambda: None, 1)
     seconds = _seconds_of_update(learner, shape)
@@ -162,7 +162,7 @@ def _update_times(recipe: Any) -> dict[str, float]:
 
 
 def _minibatch_times(parts: Any) -> dict[str, float]:
-    """Return the seconds of one minibatch's gradient step, and the steps per interval."""
+    """Return the seconds of one minibatch's gradient step, and of learning per env step."""
     from drumline.recipes.learners import make_learner
 
     config, steps = parts.config, 1

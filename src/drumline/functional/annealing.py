@@ -10,6 +10,6 @@ def linear(start: float, end: float, intervals: int) -> Callable[[int], float]:
     >>> rate(0), rate(3)
     (1.0, 0.25)
     """
-    if start == end:  # exactly, which the sum below need not be
+    if start == end:  # exact, which the sum below need not be
         return lambda interval: start
     return lambda interval: start * (1.0 - interval / intervals) + end * (interval / intervals)

@@ -1,8 +1,8 @@
 """Actor-critic losses with their derivatives, in NumPy: each is written once, for every network.
 
-A loss is a sum over rows, divided by `divisor`, the number of rows of the whole minibatch: what its
-shards and microbatches give then adds up to what the whole gives. Losses are minimised; entropy is
-positive, in nats.
+A loss is a sum over rows, divided by `divisor`, the number of rows of the whole minibatch. The
+terms of its shards and microbatches therefore add up to those of the whole. Losses are minimised;
+entropy is positive, in nats.
 """
 
 import math
@@ -18,10 +18,10 @@ Vector = Float32[np.ndarray, " N"]
 
 
 class LossRows(NamedTuple):
-    """Rows that a loss is computed from: the network's now, and what they are compared with."""
+    """Rows of a loss: the network's present values, and the values to compare them with."""
 
     log_probs: Vector
-    """log π(a|x) of the actions that were taken, in nats."""
+    """log π(a|x) of the taken actions, in nats."""
     old_log_probs: Vector
     """Denominators of the ratios: of the policy that acted, or of θ_k (`decoupled`, `none`)."""
     entropies: Vector
@@ -44,7 +44,7 @@ class LossTerms(NamedTuple):
     d_log_probs: Vector
     d_values: Vector
     d_entropies: Vector | np.float32
-    """One number where it is the same for all rows."""
+    """One number if it is the same for all rows."""
 
 
 Loss = Callable[[LossRows, int], LossTerms]
@@ -73,7 +73,7 @@ def ppo_loss(
     gains = ratios * rows.advantages
     clipped = np.minimum(np.maximum(ratios, np.float32(1 - clip)), np.float32(1 + clip))
     clipped *= rows.advantages
-    moves = ~(gains > clipped)  # a NaN moves too, and is found in the gradient
+    moves = ~(gains > clipped)  # true for NaN, which shows in the gradient
     outside = np.abs(ratios - np.float32(1.0)) > np.float32(clip)
     errors = rows.values - rows.returns
     d_values = errors

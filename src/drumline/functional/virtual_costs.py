@@ -1,4 +1,4 @@
-"""What gradient steps take under the virtual clock: a rule of networks and batch, no measurement.
+"""Costs of gradient steps under the virtual clock: a rule of networks and batch, not measured.
 
     cost = overhead + multiply-adds · nanoseconds each
 
@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class GradientRate:
-    """How fast the processor is that the virtual clock imagines."""
+    """Speed of the processor that the virtual clock assumes."""
 
     overhead: int
     """Nanoseconds of a gradient step besides its multiply-adds."""
     picoseconds: int
-    """Of a multiply-add."""
+    """Picoseconds of a multiply-add."""
 
     def step(self, multiply_adds: int) -> int:
-        """Return the whole nanoseconds of a step."""
+        """Return the nanoseconds of a step as a whole number."""
         return self.overhead + multiply_adds * self.picoseconds // 1000
 
 

@@ -1,7 +1,7 @@
-"""The actor-critic MLP in NumPy, backwards: what autograd computes, without its bookkeeping.
+"""The backward pass of the actor-critic MLP in NumPy, without autograd's bookkeeping.
 
 For a minibatch of 64 rows a torch graph of this size costs five times as much as its arithmetic
-(measured): every operation here writes into memory that is there, and nothing is recorded.
+(measured). Every operation here writes into memory made once, and nothing is recorded.
 """
 
 from itertools import pairwise
@@ -45,7 +45,7 @@ class MLPGradients:
     def forward(
         self, rows: Float32[np.ndarray, "N D"]
     ) -> tuple[Float32[np.ndarray, "N O"], Float32[np.ndarray, " N"]]:
-        """Return outputs and values, and keep what `backward` needs; `rows` may not change."""
+        """Return outputs and values; keep activations for `backward`, so `rows` may not change."""
         outputs = self._policy.forward(rows)
         values = self._value.forward(rows)[:, 0]
         if not self._gaussian:
@@ -67,7 +67,7 @@ class MLPGradients:
 
 
 class _Trunk:
-    """Linear layers with tanh between them; weights `[outputs, inputs]` as torch has them."""
+    """Linear layers with tanh between them; weights `[outputs, inputs]` as in torch."""
 
     def __init__(self, sizes: tuple[int, ...], parameters: np.ndarray, gradient: np.ndarray):
         self._layers: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
@@ -122,7 +122,7 @@ class _Trunk:
 
 
 def _aligned(rows: int, columns: int) -> np.ndarray:
-    """Return an array at a multiple of 64 bytes: where it lies must not choose a kernel."""
+    """Return an array at a multiple of 64 bytes, so that its address does not choose a kernel."""
     size = 4 * rows * columns
     memory = np.zeros(size + 64, np.uint8)
     start = -memory.ctypes.data % 64

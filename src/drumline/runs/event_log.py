@@ -26,9 +26,9 @@ def event_line(event: Event) -> bytes:
 
 
 def logged_workers(path: Path) -> list[int]:
-    """Return the logical worker of each event; a last line that was cut short does not count.
+    """Return the logical worker of each event; an incomplete last line is left out.
 
-    Read at once: a generator would hold the file open until a failed run's garbage is collected.
+    The file is read at once: a generator would hold it open until it is garbage-collected.
     """
     whole_lines = path.read_bytes().split(b"\n")[:-1]
     return [_worker(path, number, line) for number, line in enumerate(whole_lines)]

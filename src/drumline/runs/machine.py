@@ -1,4 +1,4 @@
-"""What a run's bits depend on besides its config: versions and the processor, here and there."""
+"""Everything besides the config that a run's bits depend on: versions and the processor."""
 
 import platform
 import sys
@@ -8,11 +8,11 @@ from importlib.metadata import version as package_version
 from typing import Any, NamedTuple
 
 ALWAYS = ("python", "numpy", "gymnasium")
-"""What computes in every run."""
+"""Packages that compute in every run."""
 
 
 class MachineDifference(NamedTuple):
-    """One thing that was otherwise where a run was made."""
+    """One fact that differs between this machine and that of the run."""
 
     name: str
     made: str
@@ -33,8 +33,8 @@ def machine() -> dict[str, str]:
 
 
 def differences(document: Mapping[str, Any]) -> list[MachineDifference]:
-    """Return everything that computes in a run and is not here what config.json says of it."""
-    # Where config.json does not say what computes, it may be all that it lists.
+    """Return the differences between the packages and processor in config.json and those here."""
+    # Without `computed_by`, any of the listed versions may be that of a package that computes.
     computed_by = document.get("computed_by", document["versions"])
     made = {name: document["versions"][name] for name in computed_by}
     here = versions(made)
@@ -48,7 +48,7 @@ def differences(document: Mapping[str, Any]) -> list[MachineDifference]:
 
 
 def _comparable(name: str, version: str) -> str:
-    """Python's bug-fix releases change no bit."""
+    """Return a version for comparison: Python's bug-fix releases change no bit."""
     return ".".join(version.split(".")[:2]) if name == "python" else version
 
 

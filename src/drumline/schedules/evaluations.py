@@ -23,7 +23,7 @@ def begin(
 def collect(pool: WorkerPool, tasks: Sequence[Evaluate]) -> list[Evaluation]:
     """Wait for these tasks and return their results by episode.
 
-    Other tasks may still be in flight, as when a consumer has stopped between two generations.
+    Other tasks may still be in flight if a consumer stopped between two generations.
     """
     wanted = set(tasks)
     results: dict[int, Evaluation] = {}

@@ -17,7 +17,7 @@ class StreamLearner(Protocol):
 
     @property
     def actor(self) -> Any:
-        """Return the parameters `[P]` that act, in place."""
+        """Return the parameters `[P]` of the acting policy, in place."""
         ...
 
     def begin(self, block: int) -> None:
@@ -41,7 +41,7 @@ class StreamLearner(Protocol):
         ...
 
     def load(self, state: State) -> None:
-        """Take over a state; raises `ValueError` naming what is missing or of another shape."""
+        """Load a state; `ValueError` with the name of a missing entry or one of another shape."""
         ...
 
 

@@ -51,7 +51,7 @@ class TransitionStream:
     def __init__(
         self, environment: EnvironmentSpec, policy: PolicySpec, seed: int, exploration: float
     ):
-        """`exploration`: std of the noise, in the units of `Head.noise_scale`; discrete: ε."""
+        """`exploration`: std of the noise in units of `Head.noise_scale`; ε if discrete."""
         self._made = make_environment(environment)
         self._environment, self._limit = self._made.environment, self._made.limit
         self._where = environment.id
