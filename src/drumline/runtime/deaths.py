@@ -11,7 +11,7 @@ STRIKES = 3
 _LONGEST_NAME = 200
 
 
-class Loss(NamedTuple):
+class Verdict(NamedTuple):
     """The verdict on one death."""
 
     again: list[tuple[int, Any]]
@@ -22,7 +22,7 @@ class Loss(NamedTuple):
     """Line for the log."""
 
 
-class Losses:
+class Deaths:
     """Memory of deaths: by task, and by worker index without an answered lease in between."""
 
     def __init__(self, role: str):
@@ -36,7 +36,7 @@ class Losses:
 
     def judge(
         self, worker: WorkerProcess, cause: str, status: Status, withdrawn_below: int
-    ) -> Loss:
+    ) -> Verdict:
         """Return the verdict on a death; only the running (or last) task is to blame."""
         unfinished = {
             serial: task
@@ -68,7 +68,7 @@ class Losses:
             f"{self._role} {worker.index} (pid {worker.pid}) ended by {cause} while {doing}; "
             f"{len(unfinished)} tasks issued again"
         )
-        return Loss(list(unfinished.items()), condemned, hopeless, line)
+        return Verdict(list(unfinished.items()), condemned, hopeless, line)
 
 
 def _short(task: object) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from drumline.errors import TaskKilledWorkers, WorkerError
 from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
 from drumline.runtime.cores import available_cores
-from drumline.runtime.deaths import Losses
+from drumline.runtime.deaths import Deaths
 from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.fleet import Fleet
 from drumline.runtime.leases import TaskQueue, lease_size, may_wait
@@ -73,7 +73,7 @@ class ProcessPool:
         self._broken: Exception | None = None
         self._one_task_leases = one_task_leases
         self._mark_reached = False
-        self._losses = Losses(role)
+        self._deaths = Deaths(role)
         self._ended: list[ProcessActivity] = []
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._fleet = Fleet(
@@ -284,7 +284,7 @@ class ProcessPool:
         count = len(self._finished) - before
         if count:
             worker.pace.observe(count, (answer.end - answer.start) / self._workers_per_core)
-        self._losses.worked(worker.index)
+        self._deaths.worked(worker.index)
         self._spans.append(Span(self._role, worker.index, answer.start, answer.end, count))
 
     def _settle_failure(self, serial: int, task: Any, answer: Answer, failure: Failure) -> None:
@@ -300,7 +300,7 @@ class ProcessPool:
         self._marks.note(worker)
         self._read(worker)  # results that it sent before its death count
         status = self._fleet.status(worker.index)
-        loss = self._losses.judge(worker, cause, status, self._withdrawn_below)
+        loss = self._deaths.judge(worker, cause, status, self._withdrawn_below)
         worker.leases.clear()
         self._queue.push_front(loss.again)
         self._dispatch_owed = True
