@@ -19,9 +19,11 @@ ROOMS = (
     "envs",
     "functional",
     "policies",
+    "populations",
     "runs",
     "runtime",
     "schedules",
+    "training",
     "workers",
 )
 OPENING = re.compile(r"(what|who|whose|whom|how)\b", re.IGNORECASE)
