@@ -20,6 +20,7 @@ ROOMS = (
     "functional",
     "policies",
     "populations",
+    "recipes",
     "runs",
     "runtime",
     "schedules",
