@@ -11,17 +11,28 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "drumline"
 ROOMS = (
+    "__init__.py",
+    "__main__.py",
     "algorithms",
     "buffers",
     "cli.py",
     "commands",
+    "crew_protocols.py",
     "display",
     "envs",
+    "errors.py",
     "functional",
     "policies",
+    "populations",
+    "protocols.py",
+    "recipes",
     "runs",
     "runtime",
     "schedules",
+    "seeding.py",
+    "tasks.py",
+    "training",
+    "types.py",
     "workers",
 )
 OPENING = re.compile(r"(what|who|whose|whom|how)\b", re.IGNORECASE)

@@ -71,7 +71,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: importing drumline imports nothing heavy."""
+    """Import a public name at its first use, so that importing drumline stays cheap."""
     if name not in _PLACES:
         raise AttributeError(f"module 'drumline' has no attribute {name!r}")
     from importlib import import_module

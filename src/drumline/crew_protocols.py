@@ -1,4 +1,4 @@
-"""Long-lived roles (executors, actors) and how they meet: the crew's side of `protocols`."""
+"""Interfaces of long-lived roles (executors, actors) and their exchange: the crew's `protocols`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from drumline.types import ProcessActivity, Span
 
 
 class Exchange(Protocol):
-    """Words per environment and a doorbell per role; moves indices and never knows their meaning.
+    """Shared numbers per environment and a doorbell per role; it moves indices, not data.
 
     A *step* here is a step of one environment, counted from the start of the run.
     """
@@ -33,27 +33,27 @@ class Exchange(Protocol):
         ...
 
     def serve(self, environments: np.ndarray) -> None:
-        """Say that the requests of these environments (ascending) are answered."""
+        """Mark the requests of these environments (ascending) as answered."""
         ...
 
     def finish(self, environments: "np.ndarray | slice", steps: "np.ndarray | int") -> None:
-        """Say how many steps of these environments are stored."""
+        """Set the numbers of stored steps of these environments."""
         ...
 
     def tell_driver(self) -> None:
-        """Wake the driver: an interval of some environments is full."""
+        """Wake the driver, because an interval of some environments is full."""
         ...
 
 
 class RoleContext(Protocol):
-    """What a crew hands to a long-lived role."""
+    """A crew's services to a long-lived role."""
 
     index: int
     arrays: Mapping[str, np.ndarray]
     """The memory that all roles of a run share."""
     exchange: Exchange
     start: Any
-    """Where this role takes up its work: what the driver's `start_of(role, index)` returned."""
+    """Start of this role's work: the result of the driver's `start_of(role, index)`."""
     probe: Probe
 
     def published(self, version: int) -> Mapping[str, np.ndarray]:
@@ -73,7 +73,7 @@ class RoleContext(Protocol):
         ...
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the role ends, latest first; a killed one calls nothing."""
+        """Call `callback` when the role ends, latest first; a killed role calls none."""
         ...
 
 
@@ -81,11 +81,11 @@ class Role(Protocol):
     """One long-lived part of a run, such as an executor or an actor."""
 
     def advance(self) -> bool:
-        """Do what can be done without waiting; returns whether anything was done."""
+        """Do all work that needs no wait; returns whether there was any."""
         ...
 
     def due_seconds(self) -> float | None:
-        """Return after how long this role can go on by itself; None if only a bell can help."""
+        """Return the seconds until this role can go on; None: only a doorbell wakes it."""
         ...
 
 
@@ -94,7 +94,8 @@ RoleFactory = Callable[[RoleContext], Role]
 
 
 class Crew(Protocol):
-    """The long-lived roles of a run. One that dies is replaced and told where to take up its work.
+    """The long-lived roles of a run. A role that dies is replaced, and its replacement gets the
+    start of its work.
 
     A role's exception reaches the caller of `wait` as `WorkerError`; a role that dies or hangs
     three times at the same place raises `RoleKilled`.
@@ -116,7 +117,7 @@ class Crew(Protocol):
         ...
 
     def look(self) -> None:
-        """Notice deaths without waiting; to be called now and then by a busy driver."""
+        """Notice deaths without waiting; a busy driver calls it now and then."""
         ...
 
     def activity(self) -> list[ProcessActivity]:

@@ -1,11 +1,11 @@
-"""Failures that cross rooms: raised in one, named or explained in another."""
+"""Exceptions that one room raises and another handles or explains."""
 
 from collections.abc import Sequence
 from typing import Any
 
 
 class WorkerError(RuntimeError):
-    """A worker raised; carries the task and the far side's traceback as text.
+    """A worker raised. The error carries the task and the worker's traceback as text.
 
     `task` is the factory if the worker could not be built; `cause` is the exception, if it travels.
     """
@@ -42,7 +42,7 @@ class RoleKilled(RuntimeError):
 
 
 class WorkersLost(RuntimeError):
-    """One place of a pool lost worker after worker without finishing a task."""
+    """One place of a pool lost several workers in a row without finishing a task."""
 
 
 class ImpureEnvironment(RuntimeError):
@@ -50,4 +50,4 @@ class ImpureEnvironment(RuntimeError):
 
 
 class StrategyFailed(RuntimeError):
-    """An optimiser raised, or put out what no policy can hold: nothing was changed by it."""
+    """An optimiser raised, or returned a vector that no policy can hold. No state was changed."""

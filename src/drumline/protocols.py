@@ -1,7 +1,8 @@
-"""The page everyone reads first: who talks to whom, and in which words.
+"""Interfaces between the rooms: strategies, learners, schedules, pools and workers.
 
-A *strategy* (or learner) changes parameters. A *schedule* decides who waits for whom. A *worker
-pool* runs tasks somewhere and does not know what they mean. A *worker* is the far side of a pool.
+A *strategy* (or learner) changes parameters. A *schedule* decides which process waits for which. A
+*worker pool* runs tasks, in processes or inline, without knowing their meaning. A *worker* runs
+them on the pool's far side.
 
     strategy.ask ─ tasks ─▶ pool ─▶ worker ─ results ─▶ schedule ─ folded by index ─▶ strategy.tell
 """
@@ -17,13 +18,13 @@ from drumline.tasks import Job, Snapshot, Told
 from drumline.types import Metrics, ProcessActivity, Rollout, Span, State
 
 Probe = Callable[[str], None]
-"""Called by every role at each step of its protocol; a no-op outside tests, which kill there."""
+"""Hook that every role calls at each step of its protocol; only tests use it, to kill the role."""
 
 
 class GenerationStrategy(Protocol):
-    """Search over parameters by ask and tell; maximises; knows no process, clock or file.
+    """Search over parameters by ask and tell. It maximises and knows no process, clock or file.
 
-    What `tell` needs travels with the result, so results may come in any order.
+    A result carries all that `tell` needs, so results may come in any order.
     """
 
     def ask(self, count: int) -> Sequence[Any]:
@@ -31,7 +32,7 @@ class GenerationStrategy(Protocol):
         ...
 
     def tell(self, results: Sequence[Any]) -> Metrics:
-        """Update from the results of one generation, whatever their order."""
+        """Update from the results of one generation, in any order."""
         ...
 
     def published(self) -> Mapping[str, np.ndarray]:
@@ -39,11 +40,11 @@ class GenerationStrategy(Protocol):
         ...
 
     def state(self) -> State:
-        """Return a copy of all learned state, so that `load` goes on with the same bits."""
+        """Return a copy of all learned state, from which `load` continues with the same bits."""
         ...
 
     def load(self, state: State) -> None:
-        """Take over a state; raises `ValueError` naming what is missing or of another shape."""
+        """Load a state; raises `ValueError` naming an array that is missing or of another shape."""
         ...
 
 
@@ -68,7 +69,8 @@ class Learner(Protocol):
 
 
 class Population(Protocol):
-    """Learning side of a steady-state schedule: logical workers start and end jobs one by one.
+    """Learning side of a steady-state schedule, whose logical workers start and end jobs one by
+    one.
 
     At every end of a job the schedule calls, in this order: `tell` (or `take_critic` for a critic
     job), `ask_critic` if the critic is idle, `ask` for every idle worker by number. All of it must
@@ -94,22 +96,22 @@ class Population(Protocol):
         ...
 
     def env_steps(self, task: Any, result: Any) -> int:
-        """Return how many env steps a job took, evaluation included: its virtual duration."""
+        """Return a job's env steps, evaluation included: they set its virtual duration."""
         ...
 
     def tell(self, worker: int, task: Any, result: Any) -> Told:
-        """Take in a result; its transitions belong to the replay of every job asked from now on.
+        """Record a result; its transitions belong to the replay of every job asked from now on.
 
-        They stay where the worker left them until `fill` moves them.
+        They stay in the worker's memory until `fill` moves them.
         """
         ...
 
     def take_critic(self, task: Any, result: Any) -> Told:
-        """Take over the critic that a critic job has made."""
+        """Install the critic that a critic job has trained."""
         ...
 
     def ask_critic(self) -> Job | None:
-        """Return the critic's next job, if one is due."""
+        """Return the critic's next job; None: none is due."""
         ...
 
     def ask(self, worker: int) -> Job | None:
@@ -125,14 +127,13 @@ class Population(Protocol):
         ...
 
     def fill(self, oldest: int | None) -> int:
-        """Move waiting transitions into the replay, in the order of `tell`, as far as the
-        windows of all watermarks from `oldest` on allow (None: no job reads); returns how many
-        it has taken in all.
-        """
+        """Move waiting transitions into the replay, in the order of `tell`, as far as the windows
+        of all watermarks from `oldest` on allow (None: no job reads); returns the number that the
+        replay has taken in all."""
         ...
 
     def row(self, metrics: Metrics) -> Metrics:
-        """Return an update's columns, the same in every row, from what its tell returned."""
+        """Return an update's columns, the same in every row, from the metrics of its `tell`."""
         ...
 
     def learned(self) -> Mapping[str, np.ndarray]:
@@ -144,7 +145,7 @@ class Population(Protocol):
         ...
 
     def state(self) -> State:
-        """Return everything that the queue does not hold, as of the latest settled event."""
+        """Return all state that the queue does not hold, as of the latest settled event."""
         ...
 
     def load(self, state: State) -> None:
@@ -162,11 +163,11 @@ class Policy(Protocol):
     """(raw output, action noise or None) → action; may overwrite the output."""
 
     def load_vector(self, parameters: np.ndarray) -> None:
-        """Take the parameters `[P]`; the caller may overwrite its array afterwards."""
+        """Set the parameters `[P]`; the caller may overwrite its array afterwards."""
         ...
 
     def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
-        """Take the observation moments `[D]` that normalise what `output` sees."""
+        """Set the moments `[D]` that normalise the observations of `output`."""
         ...
 
     def output(self, observation: np.ndarray) -> np.ndarray:
@@ -179,13 +180,13 @@ class Policy(Protocol):
 
 
 class Completed(NamedTuple):
-    """One finished task; `withdrawn` when it was called back: its result may be partial."""
+    """One finished task. `withdrawn`: it was called back, and its result may be partial."""
 
     task: Any
     result: Any
     withdrawn: bool
     began: float
-    """When the work on its lease began and ended, on the machine-wide monotonic clock."""
+    """Begin and end of the work on its lease, in seconds of the machine-wide monotonic clock."""
     ended: float
 
 
@@ -204,23 +205,23 @@ class WorkerPool(Protocol):
         ...
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
-        """Return what has finished since the last call; waits for at least one (or the timeout).
+        """Return the tasks finished since the last call; waits for one, at most `timeout` seconds.
 
-        Returns without a result, too, when a task has come as far as `wake_at` said.
+        It also returns, without a result, when a task has reached the amount of `wake_at`.
         """
         ...
 
     def progressed(self) -> list[tuple[Any, int]]:
-        """Return the tasks in flight that have begun, each with the furthest that it has come.
+        """Return the tasks in flight that have begun, each with its greatest progress.
 
-        In the units of `WorkerContext.progress`; a task that is issued again keeps its mark.
+        The unit is that of `WorkerContext.progress`; a task that is issued again keeps its mark.
         """
         ...
 
     def wake_at(self, task: Any, amount: int) -> None:
-        """Let `completed` return once this very task, in flight, has progressed by `amount`.
+        """Let `completed` return once this task in flight has progressed by `amount`.
 
-        A later call for the same task takes the place of the earlier one.
+        A later call for the same task replaces the earlier one.
         """
         ...
 
@@ -231,13 +232,13 @@ class WorkerPool(Protocol):
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Make the arrays of `version` visible to every task that is submitted from now on.
 
-        A pool keeps a fixed number of versions (three unless it is made for more): the oldest
-        that is not retained goes.
+        A pool keeps a fixed number of versions (three, unless it is made for more): the oldest that
+        is not retained is dropped.
         """
         ...
 
     def retain(self, versions: Collection[int]) -> None:
-        """Keep these versions until the next call, whatever is published after them."""
+        """Keep these versions until the next call, even if many are published after them."""
         ...
 
     def activity(self) -> list[ProcessActivity]:
@@ -254,7 +255,7 @@ class WorkerPool(Protocol):
 
 
 class WorkerContext(Protocol):
-    """What a pool hands to a worker: shared arrays to read, and how to say that it is alive."""
+    """A pool's services to a worker: shared arrays to read, and a progress counter."""
 
     shared: Mapping[str, np.ndarray]
     probe: Probe
@@ -264,11 +265,11 @@ class WorkerContext(Protocol):
         ...
 
     def progress(self, amount: int) -> None:
-        """Add to the progress of the running task; a worker that stands still is taken for hung."""
+        """Add to the progress of the running task; the pool replaces a worker without progress."""
         ...
 
     def building(self) -> AbstractContextManager[None]:
-        """Return what a worker builds more of itself in: it may stand still as at its creation."""
+        """Return a context in which a worker builds more of itself and need not progress."""
         ...
 
     def withdrawn(self) -> bool:
@@ -276,7 +277,7 @@ class WorkerContext(Protocol):
         ...
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the worker ends, latest first; a killed one calls nothing."""
+        """Call `callback` when the worker ends, latest first; a killed worker calls none."""
         ...
 
 

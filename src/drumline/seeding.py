@@ -1,7 +1,7 @@
-"""The only place that seeds anything: named streams, never positions.
+"""Random streams with names: the only module that seeds a generator.
 
-A stream is named by the root seed and by *what is computed* (role, index, counter), never by who
-computes it. No worker index ever enters a seed.
+A stream is named by the root seed and by *what is computed* (role, index, counter), never by the
+process that computes it. No worker index enters a seed.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ def seed_globals(seed: int) -> None:
 
 @contextmanager
 def kept_globals() -> Iterator[None]:
-    """Put the global generators back at the end: what goes on around this keeps its numbers."""
+    """Restore the global generators at the end: the caller's random numbers stay the same."""
     torch: Any = sys.modules.get("torch")
     python, numpy = random.getstate(), np.random.get_state()
     of_torch = None if torch is None else torch.get_rng_state()

@@ -12,8 +12,8 @@ from drumline.types import EpisodeRow, Metrics, Moments, State
 class Evaluate(NamedTuple):
     """Task: one episode of θ + sign · std · noise(noise_key), or of θ itself when `sign` is 0.
 
-    `version` names the published parameters, `member` the place in the generation; `seed` is
-    the environment's and everything else's in this episode.
+    `version` names the published parameters, `member` the place in the generation; `seed` seeds the
+    environment and every other random stream of this episode.
     """
 
     version: int
@@ -38,7 +38,7 @@ class RehearseTwice(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Result: what one episode returned."""
+    """Result of `Evaluate`: one episode."""
 
     version: int
     member: int
@@ -46,10 +46,10 @@ class Evaluation(NamedTuple):
     noise_key: int
     std: float
     fitness: float
-    """What the update sees: the return, less the reward shift in training; or the sign return."""
+    """Fitness of the update: the return, less the reward shift in training; or the sign return."""
     episode_return: float
     length: int
-    """Agent decisions."""
+    """Env steps of the episode."""
     moments: Moments | None
     digest: bytes
     """SHA-256 over observations and rewards, empty unless the task is a rehearsal."""
@@ -63,21 +63,22 @@ class Rehearsal(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What a logical worker does next in virtual time: gradient steps, all known, then env steps.
+    """A logical worker's next work in virtual time: a known number of gradient steps, then env
+    steps.
 
-    The far side reports every step as progress of 1. `version` names what `published()` returned
-    when the job was made.
+    The worker reports every step as progress of 1. `version` names the arrays that `published()`
+    returned when the job was made.
     """
 
     task: Any
     version: int
     gradient_steps: int = 0
     least_env_steps: int = 0
-    """Fewer are impossible; the more is known, the sooner others' results may be handled."""
+    """Lower bound of the env steps; a higher one lets others' results be handled sooner."""
     transitions: int = 0
-    """The task may be sent once the replay has taken this many in all."""
+    """Transitions that the replay must have taken in all before the task may be sent."""
     watermark: int | None = None
-    """Where the replay window ends that must stay whole until the task has finished."""
+    """End of the replay window that must stay whole until the task has finished."""
 
 
 class Started(NamedTuple):
@@ -85,17 +86,17 @@ class Started(NamedTuple):
 
     worker: int
     start: int
-    """In virtual nanoseconds, like every virtual time."""
+    """Virtual time of the start, in nanoseconds."""
     job: Job
 
 
 class Told(NamedTuple):
-    """What a population says of one handled event; the run writes it down."""
+    """A population's record of one handled event, which the run writes to its files."""
 
     metrics: Metrics
-    """Of the job, and of the update that it ends; empty if there is nothing to say."""
+    """Metrics of the job, and of the update that it ends; may be empty."""
     episodes: tuple[EpisodeRow, ...] = ()
-    """Of the update that the event ends; empty if it ends none."""
+    """Episodes of the update that the event ends; empty if it ends none."""
     appended: tuple[tuple[str, bytes], ...] = ()
     """Transitions that entered the replay: (segment, bytes to append to its file)."""
     settled: bool = False
@@ -106,9 +107,9 @@ class Event(NamedTuple):
     """The handled end of one job, in the order of handling."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    """0, 1, … over the whole run."""
+    """Number of the event in the run: 0, 1, …"""
     worker: int
-    """The logical worker; the critic's number is the concurrency."""
+    """Number of the logical worker; the critic's is the concurrency."""
     start: int
     end: int
     env_steps: int
@@ -116,12 +117,12 @@ class Event(NamedTuple):
     result: Any
     told: Told
     waited_seconds: float
-    """Between the end of its work and its handling: what the virtual order has cost."""
+    """Seconds between the end of its work and its handling: the cost of the virtual order."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The virtual queue between two events: all that a schedule must know to go on from there.
+    """The virtual queue between two events: all state from which a schedule can go on.
 
     Jobs in flight start again from their beginning; `versions` holds the published arrays that
     they name.
@@ -130,7 +131,7 @@ class Snapshot:
     events: int = 0
     now: int = 0
     started: tuple[Started, ...] = ()
-    """In the order of their starts."""
+    """Jobs in flight, in the order of their starts."""
     versions: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
 
@@ -139,7 +140,7 @@ class GradientJob(NamedTuple):
 
     steps: int
     watermark: int
-    """Of the replay, for every minibatch of the job."""
+    """End of the replay window that every minibatch of the job is drawn from."""
     seed: int
     """Root of the job's streams: which rows are drawn, and the noise on target actions."""
 
@@ -149,9 +150,9 @@ class Live(NamedTuple):
 
     version: int
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Of the individual."""
+    """Index of the individual."""
     seed: int
-    """Of the episode."""
+    """Seed of the episode."""
     refine: GradientJob | None
     random: bool
     """Act at random, whatever the actor: a warm-up."""
@@ -166,7 +167,7 @@ class Explore(NamedTuple):
     version: int
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     seed: int
-    """Of the episode and of the noise."""
+    """Seed of the episode and of its noise."""
     theta: float
     sigma: float
     scale: float
@@ -177,7 +178,7 @@ class EvaluateMean(NamedTuple):
 
     version: int
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Of the individual that it is evaluated beside."""
+    """Index of the individual that it is evaluated beside."""
     seed: int
     episodes: int
 
@@ -206,7 +207,7 @@ class Lived(NamedTuple):
     episode_return: float
     length: int
     kind: int
-    """How the episode ended: TERMINATED or TRUNCATED."""
+    """End of the episode: TERMINATED or TRUNCATED."""
     observations: np.ndarray
     """[T + 1, D] float32"""
     actions: np.ndarray
@@ -237,6 +238,6 @@ class LearnerTrained(NamedTuple):
 
 
 LEARNER = "learner/"
-"""Prefix of the names of a published learner's arrays, which `TrainLearner` goes on with."""
+"""Prefix of the names of a published learner's arrays, from which `TrainLearner` continues."""
 LEARNER_COUNTERS = ("actor_steps", "critic_steps")
 """Counters of a published learner, each published as an array of one number."""

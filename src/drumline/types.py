@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Metrics = dict[str, float]
-"""Name → value; a name says what, unit and sign (`policy_entropy_nats`, `env_steps`)."""
+"""Name → value; a name gives quantity, unit and sign (`policy_entropy_nats`, `env_steps`)."""
 
 
 class Moments(NamedTuple):
@@ -20,7 +20,7 @@ class Moments(NamedTuple):
     squares: np.ndarray
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as bytes: pickling two small arrays costs four times as much as all the rest."""
+        """Pickle as bytes: pickling two small arrays costs four times as much as all the rest."""
         return _moments_from, (self.count, self.mean.tobytes(), self.squares.tobytes())
 
 
@@ -30,7 +30,7 @@ def _moments_from(count: float, mean: bytes, squares: bytes) -> Moments:
 
 @dataclass(frozen=True)
 class State:
-    """All learned state of a strategy: tensors and plain counters, each by name."""
+    """All learned state of a strategy or learner: tensors and plain counters, each by name."""
 
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
     counters: dict[str, int | float] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class State:
 
 
 class ProcessActivity(NamedTuple):
-    """What one process of a layout has done."""
+    """Activity of one process of a layout."""
 
     role: str
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -84,7 +84,7 @@ class ProcessActivity(NamedTuple):
     progress: int
     busy_seconds: float
     restarts: int
-    """How many processes in this place died before this one."""
+    """Processes that died in this place before this one."""
 
 
 class Span(NamedTuple):
@@ -106,7 +106,7 @@ class EpisodeRow(NamedTuple):
     episode_return: float
     length: int
     score: float | None = None
-    """What the engine itself paid, where the return is of another reward."""
+    """Sum of the engine's own rewards, where the return is of another reward."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ class EvaluationRow:
 
 @dataclass(frozen=True)
 class UpdateRecord:
-    """Everything that is written down about one update."""
+    """Record of one update."""
 
     update: int
     metrics: Metrics
     published: dict[str, np.ndarray]
-    """Copies: the recorder hashes them later, on its own thread."""
+    """Copies, because the recorder hashes them later, on its own thread."""
     episodes: tuple[EpisodeRow, ...] = ()
 
 
@@ -139,15 +139,15 @@ class StackedFrames(NamedTuple):
     """Observations `[..., depth · C, ...]` whose frames are stored once each."""
 
     frames: np.ndarray
-    """[F, C, …]"""
+    """`[F, C, …]`: every frame once."""
     indices: np.ndarray
-    """[..., depth]: which frames each observation stacks, oldest first."""
+    """`[..., depth]`: indices of each observation's frames, oldest first."""
 
 
 class Rollout(NamedTuple):
     """One interval of every environment, as views of the storage: T = alpha steps, B environments.
 
-    Observations and rewards are raw. Row T of `observations` is what follows the last step.
+    Observations and rewards are raw. Row T of `observations` follows the last step.
     """
 
     interval: int
@@ -166,9 +166,9 @@ class Rollout(NamedTuple):
     values: np.ndarray
     """[T, B] float32, by the behaviour parameters."""
     final_steps: np.ndarray
-    """[J] t of each truncated episode, ordered by (environment, t)."""
+    """[J] step t of each truncated episode, ordered by (environment, t)."""
     final_environments: np.ndarray
-    """[J]"""
+    """[J] environment of each truncated episode."""
     final_observations: np.ndarray | StackedFrames
     """[J, …]: the last observation of each truncated episode, which no next row holds."""
     scores: np.ndarray | None = None
@@ -193,12 +193,12 @@ class Minibatch(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """What a steady-state strategy wants evaluated: a point of its newest distribution."""
+    """A point of a steady-state strategy's newest distribution, to be evaluated."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Candidates asked before this one; names its noise and everything else about it."""
+    """Number of candidates asked before this one; it names the noise and all random streams."""
     version: int
-    """Individuals told when it was asked."""
+    """Number of individuals that the strategy had been told when it was asked."""
     vector: np.ndarray
     """Parameters `[P]`, float32."""
 
@@ -209,7 +209,7 @@ class Individual(NamedTuple):
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     version: int
     vector: np.ndarray
-    """Parameters `[P]` as they were evaluated, whatever was asked."""
+    """Parameters `[P]` as they were evaluated, which may differ from those asked."""
     fitness: float
     mean_fitness: float | None = None
-    """What the distribution's mean returned beside it; None where it was not evaluated."""
+    """Mean return of the distribution's mean, evaluated beside it; None where it was not."""

@@ -1,7 +1,7 @@
 """Advantage actor-critic on whole intervals: one gradient, one step (Mnih et al. 2016).
 
 The default correction is HTS-RL's delayed gradient: the gradient is taken at the parameters that
-collected the data, where it is exactly on-policy, and the step is made from the newest ones.
+collected the data, where it is exactly on-policy, and the step starts at the newest ones.
 
     θ_{k+1} = θ_k + η ∇J(θ_{k−1}; D_{k−1})
 """
@@ -41,7 +41,7 @@ Correction = Literal["delayed", "none", "truncated-is", "vtrace"]
 
 @dataclass(frozen=True)
 class A2CSettings:
-    """Settings of the targets and of the step."""
+    """Settings of A2C's targets and step."""
 
     discount: float
     unroll: int
@@ -54,7 +54,7 @@ class A2CSettings:
 
 
 class A2C:
-    """A `Learner`; learning rate and loss are functions of the interval."""
+    """A2C as a `Learner`; learning rate and loss are functions of the interval."""
 
     def __init__(
         self,

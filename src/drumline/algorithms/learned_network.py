@@ -129,4 +129,4 @@ class LearnedNetwork:
 
 
 Pause = Callable[[], None]
-"""Called between gradient computations: the driver looks after its crew."""
+"""Hook that is called between gradient computations, in which the driver serves its crew."""

@@ -45,7 +45,7 @@ Correction = Literal["decoupled", "ppo-ratio", "delayed", "vtrace", "none"]
 
 @dataclass(frozen=True)
 class PPOSettings:
-    """Settings of the targets and of the loop."""
+    """Settings of PPO's targets and loop."""
 
     discount: float
     gae_lambda: float
@@ -60,7 +60,7 @@ class PPOSettings:
 
 
 class PPO:
-    """A `Learner`; learning rate and loss are functions of the interval."""
+    """PPO as a `Learner`; learning rate and loss are functions of the interval."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class PPO:
         network, settings = self._network, self._settings
         rows = chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
         advantages = compared.advantages.take(rows)
-        if settings.normalize_advantages and len(rows) > 1:  # a single row's would be 0
+        if settings.normalize_advantages and len(rows) > 1:  # a single row's advantage would be 0
             advantages = standardized(advantages)
         gradient = network.live.gradient
         total = torch.zeros_like(gradient) if len(chosen) > 1 else None

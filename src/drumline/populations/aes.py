@@ -67,15 +67,15 @@ class PopulationPlan:
     """Gradient steps of a critic job."""
     critic_lag: int
     """No individual begins before the critic's first job has ended, nor while its steps are this
-    many behind the env's; 0: nobody waits for it."""
+    many behind the env's; 0: individuals do not wait for it."""
     recent_episodes: int
-    """Episodes whose lengths the actor steps are made of."""
+    """Recent episodes whose lengths set the actor steps."""
     actor_steps: Callable[[int], int]
     """Env steps of the recent episodes → gradient steps of an RL individual."""
     learns_critics: bool
     least_env_steps: int = 1
     generation: int = 0
-    """Individuals that begin together, when all before them have been told; 0: nobody waits."""
+    """Individuals that begin together, when all before them have been told; 0: no barrier."""
 
 
 class AwaitingMean(NamedTuple):
@@ -92,7 +92,7 @@ class AwaitingMean(NamedTuple):
 
 
 class AESPopulation:
-    """A `Population`: everything follows from the order of the schedule's calls."""
+    """AES-RL's `Population`: its state follows from the order of the schedule's calls."""
 
     in_generations = False
 
@@ -112,7 +112,7 @@ class AESPopulation:
         self._counters: dict[str, int] = dict.fromkeys(_COUNTERS, 0)
         self._lengths: deque[int] = deque(maxlen=plan.recent_episodes)
         self._candidates: dict[int, tuple[Candidate, int]] = {}
-        """Individuals that live, with their kind, by logical worker."""
+        """Living individuals with their kind, by logical worker."""
         self._second: dict[int, AwaitingMean] = {}
 
     @property
@@ -149,13 +149,13 @@ class AESPopulation:
     # the schedule's calls
 
     def env_steps(self, task: Any, result: Any) -> int:
-        """Return how many env steps a job took."""
+        """Return the env steps that a job took."""
         if isinstance(result, Lived):
             return result.length
         return result.env_steps if isinstance(result, MeanEvaluated) else 0
 
     def tell(self, worker: int, task: Any, result: Lived | MeanEvaluated) -> Told:
-        """Take in an individual's first part; tell the strategy at the end of its second."""
+        """Record an individual's first part; tell the strategy at the end of its second."""
         if isinstance(result, MeanEvaluated):
             self._counters["env_steps_beside"] += result.env_steps
             mean_fitness = sum(result.returns) / len(result.returns)
@@ -166,7 +166,7 @@ class AESPopulation:
         return self._lived(worker, task, result)._replace(appended=tuple(appended))
 
     def take_critic(self, task: TrainCritics, result: CriticsTrained) -> Told:
-        """Take over the critics."""
+        """Install the critics that a job has trained."""
         self._critics.newest = result.state
         return Told(result.metrics, settled=True)
 
@@ -218,13 +218,13 @@ class AESPopulation:
         return self._critics.arrays(self._strategy.parameters)
 
     def fill(self, oldest: int | None) -> int:
-        """Move what waits into the ring, as far as the windows in use allow."""
+        """Move waiting transitions into the ring, as far as the windows in use allow."""
         return self._replay.fill(oldest)
 
     # state
 
     def state(self) -> State:
-        """Return everything that the schedule's snapshot does not hold."""
+        """Return all state that the schedule's snapshot does not hold."""
         tensors = {"recent_lengths": np.array(self._lengths, np.int64)}
         for worker, (candidate, kind) in self._candidates.items():
             tensors[f"{_CANDIDATE}{worker}"] = candidate.vector

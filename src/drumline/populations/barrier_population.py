@@ -49,21 +49,21 @@ class BarrierPopulation(ABC, Generic[S, G]):
 
     @property
     def env_steps_beside(self) -> int:
-        """Return the env steps of evaluations of what the strategy stands for."""
+        """Return the env steps of the evaluations of `parameters`."""
         return self._counters["env_steps_beside"]
 
     @property
     def parameters(self) -> np.ndarray:
-        """Return what the strategy stands for: a distribution's mean, a population's champion."""
+        """Return the parameters `[P]` that stand for the strategy: a mean or a champion."""
         return self._strategy.published()["parameters"]
 
     def row(self, metrics: Metrics) -> Metrics:
-        """Return a generation's columns, NaN where it says nothing."""
+        """Return a generation's columns, NaN where it has no value."""
         return {name: metrics.get(name, float("nan")) for name in self._columns}
 
     @abstractmethod
     def learned(self) -> dict[str, np.ndarray]:
-        """Return what gradients taught."""
+        """Return the arrays that gradient steps have learned."""
 
     def settled(self, snapshot: Snapshot) -> Snapshot:
         """Return the jobs that were in flight when the generation ended.
@@ -78,26 +78,26 @@ class BarrierPopulation(ABC, Generic[S, G]):
     # the schedule's calls
 
     def env_steps(self, task: Any, result: Any) -> int:
-        """Return how many env steps a job took."""
+        """Return the env steps that a job took."""
         if isinstance(result, Lived):
             return result.length
         return result.env_steps if isinstance(result, MeanEvaluated) else 0
 
     @abstractmethod
     def tell(self, worker: int, task: Any, result: Any) -> Told:
-        """Take an episode or an evaluation in; episodes enter the replay at the barrier."""
+        """Record an episode or an evaluation; episodes enter the replay at the barrier."""
 
     @abstractmethod
     def take_critic(self, task: Any, result: Any) -> Told:
-        """Take over the learner that a job has trained."""
+        """Install the learner that a job has trained."""
 
     @abstractmethod
     def ask_critic(self) -> Job | None:
-        """Return gradient steps, if some are due."""
+        """Return a job of gradient steps, if some are due."""
 
     @abstractmethod
     def ask(self, worker: int) -> Job | None:
-        """Return what need not wait, or nothing."""
+        """Return a job that need not wait for others, or None."""
 
     def published(self) -> Mapping[str, np.ndarray]:
         """Return the arrays of the latest job."""
@@ -108,7 +108,7 @@ class BarrierPopulation(ABC, Generic[S, G]):
         return self._learner.arrays(self.parameters)
 
     def fill(self, oldest: int | None) -> int:
-        """Move what waits into the ring, as far as the windows in use allow."""
+        """Move waiting transitions into the ring, as far as the windows in use allow."""
         return self._replay.fill(oldest)
 
     # state
@@ -153,7 +153,7 @@ class BarrierPopulation(ABC, Generic[S, G]):
         )
 
     def _reach(self, metrics: Metrics, rows: Sequence[EpisodeRow]) -> Told:
-        """End the generation: what it has learned is the state from now on."""
+        """End the generation: the state after it replaces the one before."""
         self._counters["generations"] += 1
         self._generation = None
         self._stands = self._now()

@@ -39,7 +39,7 @@ _COLUMNS = (
     *("episode_length_mean", "actor_steps", "critic_steps", "critic_loss"),
     *("update_norm", "damp", "variance_mean", "variance_min", "variance_max"),
 )
-"""Columns of metrics.csv that every generation has, empty where there was nothing to say."""
+"""Columns of metrics.csv that every generation has, empty where it has no value."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class GenerationalPlan:
     refined_members: int
     warmup_steps: int
     random_warmup: bool
-    """Whether the warm-up is episodes with random actions that nobody is told of."""
+    """Whether the warm-up is episodes with random actions that the strategy is not told of."""
     mean_evaluations: int
     batch_size: int
     actor_steps: Callable[[int], int]
@@ -78,12 +78,12 @@ class _Generation:
     lived: dict[int, Lived] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
     row: Metrics | None = None
-    """Known once all have lived: what is left is the mean's evaluation."""
+    """Known once all members have lived: only the mean's evaluation is left."""
     mean_asked: bool = False
 
 
 class GenerationPopulation(BarrierPopulation[CandidateStrategy, _Generation]):
-    """CEM-RL's: what goes on between two barriers is fixed by the plan and by the turns."""
+    """CEM-RL's population: the plan and the turns fix its jobs between two barriers."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class GenerationPopulation(BarrierPopulation[CandidateStrategy, _Generation]):
         return self._end(generation.row)._replace(appended=appended)
 
     def take_critic(self, task: TrainCritics, result: CriticsTrained) -> Told:
-        """Take over the critics."""
+        """Install the critics that a job has trained."""
         self._learner.newest = result.state
         self._turns.take(result.state)
         self._current().losses.append(result.metrics["critic_loss"])
@@ -154,7 +154,7 @@ class GenerationPopulation(BarrierPopulation[CandidateStrategy, _Generation]):
         )
 
     def ask(self, worker: int) -> Job | None:
-        """Return the next member that need not wait, or the mean's evaluation, or nothing."""
+        """Return the next member that need not wait, or the mean's evaluation, or None."""
         generation = self._current()
         if generation.row is not None:
             return None if generation.mean_asked else self._evaluation(generation)

@@ -1,8 +1,8 @@
-"""When the critics of a generational method learn, from what, and who is refined by which.
+"""Turns of a generational method's critics: their order, and the critics that refine a member.
 
 own turns   Q₀ ─ z₀ → Q₁ ─ z₁ → Q₂ …    member i is refined by Qᵢ₊₁, once it is there (CEM-RL)
-all first   Q₀ ─ z₀ → Q₁ … → Q_R        everybody waits for Q_R (P-CEM-RL, serial critic)
-beside      Q ─ μ → Q′ ─ μ → Q″ …       who begins takes the newest (P-CEM-RL, parallel critic)
+all first   Q₀ ─ z₀ → Q₁ … → Q_R        all members wait for Q_R (P-CEM-RL, serial critic)
+beside      Q ─ μ → Q′ ─ μ → Q″ …       a member takes the newest (P-CEM-RL, parallel critic)
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from drumline.types import State
 
 
 class Turn(NamedTuple):
-    """What the critics learn next."""
+    """Next job of the critics."""
 
     target_actor: np.ndarray
-    """Whose actions the targets value."""
+    """Parameters `[P]` of the actor whose actions the targets value."""
     steps: int
 
 
@@ -25,27 +25,27 @@ class CriticTurns(Protocol):
     """The order of the critics' jobs, and which critics refine a member."""
 
     def begin(self, refined: Sequence[np.ndarray], steps: int, critics: State) -> None:
-        """A generation begins, whose first members are `refined`; `steps` are due for it."""
+        """Begin a generation whose first members are `refined`; `steps` critic steps are due."""
         ...
 
     def due(self, mean: np.ndarray) -> Turn | None:
-        """Return what an idle critic does now."""
+        """Return an idle critic's next turn; None: no turn is due."""
         ...
 
     def take(self, critics: State) -> None:
-        """Take over the critics that the latest turn has made."""
+        """Record the critics that the latest turn has made."""
         ...
 
     def critics_of(self, member: int) -> State | None:
-        """Return what a member begins with; None: it waits."""
+        """Return the critics that refine a member; None: the member waits for them."""
         ...
 
 
 class TurnsOfMembers:
-    """One turn for each refined member, as the target's actor, `steps` shared out among them."""
+    """One turn for each refined member, which is the target's actor; `steps` are shared equally."""
 
     def __init__(self, *, all_first: bool):
-        """`all_first`: everybody waits for the critics of the last turn."""
+        """`all_first`: every member waits for the critics of the last turn."""
         self._all_first = all_first
         self._targets: Sequence[np.ndarray] = ()
         self._steps = 0
@@ -53,7 +53,7 @@ class TurnsOfMembers:
         self._after: list[State] = []
 
     def begin(self, refined: Sequence[np.ndarray], steps: int, critics: State) -> None:
-        """Give every refined member the same number of steps; what is left over is left out."""
+        """Give every refined member the same number of steps; a remainder is dropped."""
         self._steps = steps // max(1, len(refined))
         self._targets = refined if self._steps else ()
         self._begun, self._after = 0, [critics]
@@ -66,7 +66,7 @@ class TurnsOfMembers:
         return Turn(self._targets[self._begun - 1], self._steps)
 
     def take(self, critics: State) -> None:
-        """Take over the critics after a member's turn."""
+        """Record the critics after a member's turn."""
         self._after.append(critics)
 
     def critics_of(self, member: int) -> State | None:
@@ -77,14 +77,14 @@ class TurnsOfMembers:
 
 
 class TurnsBeside:
-    """Job after job beside the population, whatever its generation; the target's actor is μ."""
+    """Jobs one by one beside the population, across generations; the target's actor is μ."""
 
     def __init__(self, batches: int):
         self._batches = batches
         self._critics = State()
 
     def begin(self, refined: Sequence[np.ndarray], steps: int, critics: State) -> None:
-        """Nothing is due for a generation."""
+        """Begin a generation: no critic steps are due for it."""
         self._critics = critics
 
     def due(self, mean: np.ndarray) -> Turn | None:
@@ -92,7 +92,7 @@ class TurnsBeside:
         return Turn(mean, self._batches)
 
     def take(self, critics: State) -> None:
-        """Take over the newest critics."""
+        """Record the newest critics."""
         self._critics = critics
 
     def critics_of(self, member: int) -> State | None:

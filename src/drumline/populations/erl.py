@@ -2,7 +2,7 @@
 
     N members and the RL actor live ┃ replay, breed ─ the RL actor learns ─ (joins) ┃ N members …
 
-Whoever lives does so anywhere; episodes enter the replay by member, the RL actor's last. Nothing
+An episode runs on any worker; episodes enter the replay by member, the RL actor's last. No result
 depends on the order in which jobs end.
 """
 
@@ -38,7 +38,7 @@ _COLUMNS = (
     *("episode_length_mean", "update_norm", "joined", "injections"),
     *("gradient_steps", "critic_loss", "policy_value"),
 )
-"""Columns of metrics.csv that every generation has, empty where there was nothing to say."""
+"""Columns of metrics.csv that every generation has, empty where it has no value."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ERLPlan:
     """Generations from one joining of the RL actor to the next."""
     warmup_steps: int
     least_transitions: int
-    """Nothing is learned from fewer."""
+    """Transitions that the replay must hold before the first gradient step."""
     gradient_steps: Callable[[int], int]
     """Env steps of a generation → gradient steps after it."""
     mean_evaluations: int
@@ -64,19 +64,19 @@ class ERLPlan:
 class _Generation:
     candidates: list[Candidate]
     waiting: list[int]
-    """Episodes that nobody has begun: those of member m are m k … m k + k − 1, the RL actor's is
+    """Episodes that no worker has begun: those of member m are m k … m k + k − 1, the RL actor's is
     the last."""
     lived: dict[int, Lived] = field(default_factory=dict)
     row: Metrics | None = None
-    """Known once all have lived."""
+    """Known once all members have lived."""
     due: int = 0
-    """Gradient steps that nobody has begun."""
+    """Gradient steps that no job has taken up yet."""
     learns: bool = False
     champion_asked: bool = False
 
 
 class ERLPopulation(BarrierPopulation[GA, _Generation]):
-    """ERL's: all live, then the RL actor learns; nothing goes on over the barrier."""
+    """ERL's population: all members live, then the RL actor learns; no job crosses the barrier."""
 
     def __init__(self, plan: ERLPlan, strategy: GA, learner: State, replay: QueuedReplay):
         newest = PublishedLearner(learner, saved_as=LEARNER, published_as=LEARNER)
@@ -106,7 +106,7 @@ class ERLPopulation(BarrierPopulation[GA, _Generation]):
         return self._go_on(generation)._replace(appended=appended)
 
     def take_critic(self, task: TrainLearner, result: LearnerTrained) -> Told:
-        """Take over the RL actor and its critic; it joins the population when it is time."""
+        """Install the RL actor and its critic; the actor joins every `sync_every` generations."""
         generation, plan = self._current(), self._plan
         assert generation.row is not None, "the RL actor learns when all have lived"
         self._learner.newest = result.state
@@ -137,7 +137,7 @@ class ERLPopulation(BarrierPopulation[GA, _Generation]):
         )
 
     def ask(self, worker: int) -> Job | None:
-        """Return the next episode, or the champion's evaluation, or nothing."""
+        """Return the next episode, or the champion's evaluation, or None."""
         generation, plan = self._current(), self._plan
         if generation.waiting:
             return self._episode(generation, generation.waiting.pop(0))
@@ -154,7 +154,7 @@ class ERLPopulation(BarrierPopulation[GA, _Generation]):
 
     @property
     def _episodes(self) -> int:
-        """Return how many episodes a generation has, the RL actor's included."""
+        """Return the number of episodes in a generation, the RL actor's included."""
         return self._plan.population_size * self._plan.episodes_per_member + 1
 
     @property
@@ -204,7 +204,7 @@ class ERLPopulation(BarrierPopulation[GA, _Generation]):
         }
 
     def _go_on(self, generation: _Generation) -> Told:
-        """End the generation if nothing is left of it."""
+        """End the generation if none of its jobs is left."""
         if generation.learns or self._plan.mean_evaluations:
             return Told({})
         return self._end(generation)

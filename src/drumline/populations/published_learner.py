@@ -9,7 +9,7 @@ class PublishedLearner:
     """The newest learner, and the arrays of the latest job: an actor and a learner beside it."""
 
     def __init__(self, newest: State, *, saved_as: str, published_as: str = ""):
-        """`saved_as` and `published_as`: what the names of its arrays begin with."""
+        """`saved_as` and `published_as`: prefixes of the names of its arrays."""
         self.newest = newest
         self.latest: dict[str, np.ndarray] = {}
         self._saved_as = saved_as
@@ -33,7 +33,7 @@ class PublishedLearner:
         return self._jobs
 
     def arrays(self, actor: np.ndarray, learner: State | None = None) -> dict[str, np.ndarray]:
-        """Return what a job sees."""
+        """Return the arrays that a job sees."""
         beside = self.newest if learner is None else learner
         counters = {name: np.array([int(n)], np.int64) for name, n in beside.counters.items()}
         both = {**beside.tensors, **counters}

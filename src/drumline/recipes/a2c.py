@@ -65,14 +65,15 @@ class A2C:
     alpha: int = 5
     """Steps of each environment between two updates."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Of the network's forward and backward passes."""
+    """Precision of the network's forward and backward passes."""
     learners: int = 1
     """Shards of the environments whose gradients are computed apart and added in order."""
     learner_threads: int = 1
-    """Threads of the learner: microbatches at once; of `ppo` and `a2c` in one process also of their
-    forward passes when acting."""
+    """Threads of the learner, each with a microbatch; `ppo` and `a2c` in one process also use them
+    for the forward passes when acting."""
     reward: Literal["scoring", "scoring-checkpoints"] = "scoring"
-    """Football: pay for goals alone, or for the way to the goal too. Others pay what they pay."""
+    """Football: reward for goals alone, or also for the way to the goal. No effect on other
+    games."""
     network: str = "mlp"
     """mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
     hidden: tuple[int, ...] = (64, 64)
@@ -84,15 +85,15 @@ class A2C:
     anneal: bool = True
     """Let the learning rate fall linearly to 0 over the run."""
     discount: float = 0.99
-    """γ."""
+    """Discount γ per env step."""
     value_coefficient: float = 0.5
     """Weight of the value loss."""
     entropy_coefficient: float = 0.01
     """Weight of the entropy bonus at the start."""
     final_entropy_coefficient: float | None = None
-    """Weight that the entropy bonus goes to linearly over the run; left out: it stays."""
+    """Weight of the entropy bonus at the end, reached linearly; left out: it stays constant."""
     max_gradient_norm: float = 0.5
-    """Every gradient is scaled down to this norm."""
+    """Largest norm of a gradient; a longer one is scaled down to it."""
     normalize_observations: bool = False
     """Normalise observations by the running moments that travel with each version."""
     scale_rewards: bool = False
@@ -103,10 +104,10 @@ class A2C:
     """Rows of every forward pass when acting, 0 for any number: a self-check finds (-1) how many
     keep a row's bits, and a run goes on only where it finds the same."""
     renew_intervals: int = 0
-    """EnvPool only: make every environment anew before each interval that this divides."""
+    """EnvPool only: intervals after which every environment is made anew."""
     truncations_per_interval: int = 0
-    """How many time limits one environment may meet in one interval; 0: as many as fit in 16 MB,
-    at least 4."""
+    """Time limits that one environment may meet in one interval; 0: as many as fit in 16 MB, at
+    least 4."""
     step_time: str = ""
     """Make environments slow by a law, as in exponential:5ms."""
     evaluate_every: int = 1000

@@ -1,4 +1,4 @@
-"""Parts that every actor-critic recipe is put together from: environments, network, learner."""
+"""Parts of every actor-critic recipe: environments, network, learner."""
 
 import dataclasses
 import math

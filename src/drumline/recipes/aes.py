@@ -1,4 +1,4 @@
-"""AES-RL as a recipe: its config, its presets, and the parts that it puts together."""
+"""AES-RL as a recipe: its config, its presets and its parts."""
 
 import math
 from dataclasses import dataclass, replace
@@ -56,7 +56,7 @@ class AES:
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
     frame_skip: int = 1
-    """How often each action is repeated."""
+    """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
     """Sizes of the hidden layers of actor (tanh) and critics (leaky ReLU)."""
     evaluate_every: int = 20
@@ -76,11 +76,11 @@ class AES:
     learning_rate: float = 1e-3
     """Step size of Adam, for actors and critics."""
     discount: float = 0.99
-    """γ."""
+    """Discount γ per env step."""
     polyak: float = 0.005
     """Share of the critics that enters their targets at each step."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Of the forward and backward passes of gradient steps."""
+    """Precision of the forward and backward passes of gradient steps."""
     target_noise: float = 0.2
     """Std of the noise on target actions."""
     target_noise_clip: float = 0.5
@@ -99,12 +99,12 @@ class AES:
     multiply_add_cost: int = 30
     """Virtual picoseconds of each multiply-add of a gradient step."""
     actor_step_cost: int = 0
-    """Virtual nanoseconds of an actor's gradient step; 0: by networks and batch, from the two
-    above."""
+    """Virtual nanoseconds of an actor's gradient step; 0: computed from networks, batch and the two
+    costs above."""
     critic_step_cost: int = 0
-    """Virtual nanoseconds of a critics' gradient step; 0: likewise."""
+    """Virtual nanoseconds of a critics' gradient step; 0: computed likewise."""
     least_env_steps: int = 1
-    """No episode is shorter (1000 for HalfCheetah): results can be handled the sooner."""
+    """Least env steps of an episode (1000 for HalfCheetah): lets results be handled sooner."""
     schedule: Literal["async", "sync"] = "async"
     """async: an individual begins as soon as its logical worker is free; sync: once all of the last
     generation, one for each logical worker, have been told."""
@@ -123,7 +123,7 @@ class AES:
     fitness_baseline: float = 0.0
     """b of absolute, in units of the return."""
     negative_ratio: float = 0.0
-    """linear: how far the mean moves away from a worse individual."""
+    """linear: step of the mean away from a worse individual."""
     welford_samples: float = 10.0
     """n of welford-fixed."""
     strict_welford: bool = False
@@ -135,11 +135,11 @@ class AES:
     p_desired: float = 0.5
     """Share of individuals that are refined by gradient steps."""
     rl_probability: Literal["controlled", "fixed"] = "controlled"
-    """controlled: the release's, with slope K; fixed: p_desired for every individual."""
+    """Probability of refinement: controlled (the release's, with slope K), or p_desired."""
     control_slope: float = 50.0
     """K of the controlled probability."""
     actor_steps: Literal["recent", "fixed"] = "recent"
-    """recent: as many as the last --recent-episodes were long, times --actor-steps-scale."""
+    """recent: env steps of the last --recent-episodes episodes, times --actor-steps-scale."""
     recent_episodes: int = 10
     """Episodes that the gradient steps of an individual are counted from."""
     actor_steps_scale: float = 1.0
@@ -150,7 +150,7 @@ class AES:
     """Gradient steps of one critic job."""
     critic_lag: int = 5000
     """No individual begins before the critic's first job has ended, nor while its steps are this
-    many behind the env's; 0: nobody waits for it, as in the release."""
+    many behind the env's; 0: individuals do not wait for it, as in the release."""
 
     LAYOUT: ClassVar[type[Layout]] = SteadyLayout
     PRESETS: ClassVar[Presets] = {
@@ -182,7 +182,7 @@ class AES:
             "env_step_cost": 80_000,
         },
         # r and b of the release's config files; its command-line script has r = 2000 for Hopper
-        # and 960 for Walker2d and Swimmer, and which of them is the paper's is not known.
+        # and 960 for Walker2d and Swimmer; it is not known which of them the paper used.
         "HalfCheetah-v5": {
             "fitness_range": 2000.0,
             "fitness_baseline": -2000.0,
@@ -235,7 +235,8 @@ class AES:
         return no_promise_by_clock(self)
 
     def resolved(self) -> Self:
-        """Return the config with the log's whole path and the budget that a longer run keeps."""
+        """Return the config with the log's absolute path, and the budget that a longer run
+        keeps."""
         config = with_whole_path(self)
         if self.strategy_budget or not self.strategy.startswith("nevergrad:"):
             return config
@@ -247,7 +248,7 @@ class AES:
         return (*torch_packages(self), *((library,) if library in ("cma", "nevergrad") else ()))
 
     def build(self, layout: SteadyLayout) -> SteadyRecipe:
-        """Put the parts together; names become functions here and nowhere else."""
+        """Put the parts together; only here do names become functions."""
         parts = refining_parts(self, self.actor_hidden, self.concurrency)
         start = parts.actor.first_parameters(self.seed)
         probability = (

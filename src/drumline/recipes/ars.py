@@ -44,7 +44,7 @@ class ARS:
     normalize: bool = True
     """V2: normalise observations by moments of all training states."""
     reward_shift: float = 0.0
-    """Taken off every reward in training: the survival bonus."""
+    """Survival bonus that is subtracted from every reward in training."""
     noise: Literal["table", "counter"] = "table"
     """Shared table, or counter-based Philox."""
     noise_table_size: int = 1 << 25
@@ -54,7 +54,7 @@ class ARS:
     episode_cap: str = "none"
     """none, mean:F, or adaptive:L0,FRACTION,RATIO."""
     frame_skip: int = 1
-    """How often each action is repeated."""
+    """Frames for which each action is repeated."""
     evaluate_every: int = 250
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20

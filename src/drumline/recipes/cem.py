@@ -34,7 +34,7 @@ class CEM:
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
     frame_skip: int = 1
-    """How often each action is repeated."""
+    """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
     """Sizes of the actor's hidden layers."""
     evaluate_every: int = 50
@@ -46,13 +46,13 @@ class CEM:
     population_size: int = 10
     """Individuals, and episodes, per generation."""
     elites: int = 5
-    """K: how many of them make the next distribution."""
+    """K: individuals that make the next distribution."""
     initial_variance: float = 1e-3
-    """Of each parameter."""
+    """Variance of each parameter at the start."""
     damp: float = 1e-3
-    """ε, what is added to the variance at first."""
+    """ε at the start, added to the variance."""
     damp_limit: float = 1e-5
-    """What ε decays to."""
+    """ε in the limit."""
     damp_decay: float = 0.95
     """Share of ε that is kept per generation; the AES-RL release has 0.9."""
     antithetic: bool = True
@@ -60,7 +60,7 @@ class CEM:
     divide_by_elites: bool = True
     """Whether the variance is divided by K once more, as in CEM-RL's code."""
     activation: Literal["tanh", "relu"] = "tanh"
-    """Of the actor's hidden layers."""
+    """Activation of the actor's hidden layers."""
 
     PRESETS: ClassVar[Presets] = {
         "CartPole-v1": {**_SMALL, "total_steps": 100_000},

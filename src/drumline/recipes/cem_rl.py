@@ -1,4 +1,4 @@
-"""CEM-RL as a recipe: its config, its presets, and the parts that it puts together."""
+"""CEM-RL as a recipe: its config, its presets and its parts."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +42,7 @@ class CEMRL:
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
     frame_skip: int = 1
-    """How often each action is repeated."""
+    """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
     """Sizes of the hidden layers of actor (tanh) and critics (leaky ReLU)."""
     evaluate_every: int = 5
@@ -62,11 +62,11 @@ class CEMRL:
     learning_rate: float = 1e-3
     """Step size of Adam, for actors and critics."""
     discount: float = 0.99
-    """γ."""
+    """Discount γ per env step."""
     polyak: float = 0.005
     """Share of the critics that enters their targets at each step."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Of the forward and backward passes of gradient steps."""
+    """Precision of the forward and backward passes of gradient steps."""
     target_noise: float = 0.2
     """Std of the noise on target actions."""
     target_noise_clip: float = 0.5
@@ -74,13 +74,13 @@ class CEMRL:
     population_size: int = 10
     """Individuals, and episodes, per generation."""
     elites: int = 5
-    """K: how many of them make the next distribution."""
+    """K: individuals that make the next distribution."""
     initial_variance: float = 1e-3
-    """Of each parameter."""
+    """Variance of each parameter at the start."""
     damp: float = 1e-3
-    """ε, what is added to the variance at first."""
+    """ε at the start, added to the variance."""
     damp_limit: float = 1e-5
-    """What ε decays to."""
+    """ε in the limit."""
     damp_decay: float = 0.95
     """Share of ε that is kept per generation; the AES-RL release has 0.9."""
     antithetic: bool = True
@@ -88,14 +88,15 @@ class CEMRL:
     divide_by_elites: bool = True
     """Whether the variance is divided by K once more, as in CEM-RL's code."""
     refined_members: int = 5
-    """R: how many members of a generation are refined by gradient steps (n_grad)."""
+    """R: members of a generation that are refined by gradient steps (n_grad)."""
     actor_steps_scale: float = 1.0
     """Gradient steps of a refined member per env step of the generation before."""
     critic_steps_scale: float = 1.0
-    """Gradient steps of the critics, shared out among the refined, per env step of the same."""
+    """Gradient steps of the critics, shared out among refined members, per env step of the
+    generation before."""
     warmup: Literal["population", "random"] = "population"
-    """population: generations that are told and not refined; random: episodes with random actions
-    that nobody is told of."""
+    """population: generations that are told and not refined; random: episodes with random actions,
+    of which the strategy is not told."""
 
     PRESETS: ClassVar[Presets] = {
         "CartPole-v1": _SMALL,
@@ -116,7 +117,7 @@ class CEMRL:
         refuse_unusable_refining(self)
 
     def build(self, layout: Layout) -> SteadyRecipe:
-        """Put the parts together; names become functions here and nowhere else."""
+        """Put the parts together; only here do names become functions."""
         size = self.population_size
         parts = refining_parts(self, self.hidden, size, most_transitions=self.total_steps)
         plan = GenerationalPlan(

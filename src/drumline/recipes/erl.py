@@ -1,4 +1,4 @@
-"""ERL as a recipe: its config, its presets, and the parts that it puts together."""
+"""ERL as a recipe: its config, its presets and its parts."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,7 @@ from drumline.training.steady_run import SteadyRecipe
 from drumline.types import State
 
 _LAST_LAYER = np.float32(0.1)
-"""What the RL actor's and the critic's last layers are scaled by at first, as in ERL's code."""
+"""Initial scale of the RL actor's and the critic's last layers, as in ERL's code."""
 
 
 _SMALL = {
@@ -57,7 +57,7 @@ class ERL:
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
     frame_skip: int = 1
-    """How often each action is repeated."""
+    """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (128, 128)
     """Sizes of the actors' hidden layers (tanh)."""
     evaluate_every: int = 10
@@ -78,11 +78,11 @@ class ERL:
     learning_rate: float = 5e-5
     """Step size of Adam, for the RL actor."""
     discount: float = 0.99
-    """γ."""
+    """Discount γ per env step."""
     polyak: float = 1e-3
     """Share of actor and critic that enters their targets at each step."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Of the forward and backward passes of gradient steps."""
+    """Precision of the forward and backward passes of gradient steps."""
     population_size: int = 10
     """Members, without the RL actor."""
     episodes_per_member: int = 1
@@ -90,7 +90,7 @@ class ERL:
     elite_fraction: float = 0.1
     """Share of members that are copied unchanged, at least one."""
     tournament_size: int = 3
-    """Members that each tournament is between."""
+    """Members in each tournament."""
     mutation_probability: float = 0.9
     """Probability that a member other than an elite's copy is mutated."""
     mutation_strength: float = 0.1
@@ -106,9 +106,9 @@ class ERL:
     noise_theta: float = 0.15
     """θ of the RL actor's noise: how fast it is forgotten."""
     noise_std: float = 0.2
-    """σ of the same: what is added at each step."""
+    """σ of the RL actor's noise: std of the number added at each step."""
     noise_scale: float = 0.3
-    """What the noise is multiplied by, in units of half the action range."""
+    """Scale of the RL actor's noise, in units of half the action range."""
 
     PRESETS: ClassVar[Presets] = {
         "Pendulum-v1": _SMALL,

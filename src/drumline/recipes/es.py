@@ -1,4 +1,4 @@
-"""OpenAI-ES as a recipe: its config, its presets, and the parts that it puts together."""
+"""OpenAI-ES as a recipe: its config, its presets and its parts."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -90,11 +90,11 @@ class ES:
     episode_cap: str = "none"
     """none, mean:F (the paper's is mean:2), or adaptive:L0,FRACTION,RATIO."""
     frame_skip: int = 1
-    """How often each action is repeated."""
+    """Frames for which each action is repeated."""
     subset: Literal["none", "perturb", "use"] = "none"
     """Perturb only a block of the parameters per pair, or perturb all and use a block."""
     subset_fraction: float = 0.25
-    """Size of that block."""
+    """Share of the parameters in that block."""
     common_seeds: bool = False
     """Run both halves of a pair on the same environment seed."""
     evaluate_every: int = 100
@@ -140,7 +140,7 @@ class ES:
         return searching_packages(self, self.policy)
 
     def build(self, layout: SearchLayout) -> GenerationalRecipe:
-        """Put the parts together; names become functions here and nowhere else."""
+        """Put the parts together; only here do names become functions."""
         environment, policy = environment_and_policy(self, self.policy, self.hidden)
         rng = seeding.generator(self.seed, "initial-parameters")
         parameters = initial_parameters(policy, rng)

@@ -1,4 +1,4 @@
-"""Calls of a method's code from outside: whatever it raises becomes one sentence."""
+"""Calls of a method's code from outside: every error becomes one sentence."""
 
 import traceback
 from collections.abc import Callable
@@ -9,7 +9,7 @@ CONFIG = "making its config"
 
 
 def called(name: str, doing: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Return what the call returns; raises `ValueError` with the method's name for any error."""
+    """Return the call's result; raises `ValueError` with the method's name for any error."""
     try:
         return call(*arguments, **named)
     except MemoryError:
@@ -24,7 +24,7 @@ def called(name: str, doing: str, call: Callable[..., Any], *arguments: Any, **n
 def as_sentence(name: str, doing: str, error: BaseException) -> ValueError:
     """Return one sentence of an error, with the line that raised it.
 
-    A `ValueError` of Drumline's, or about a config's fields, says by itself what is wrong.
+    A `ValueError` of Drumline's, or about a config's fields, is clear without that line.
     """
     text = " ".join(str(error).split())
     if isinstance(error, ValueError) and _raised_by_drumline(error):

@@ -28,12 +28,12 @@ class ActorConfig(Protocol):
 
     @property
     def engine(self) -> Literal["auto", "gymnasium", "envpool"]:
-        """Return which package makes the environment."""
+        """Return the name of the package that makes the environment."""
         ...
 
     @property
     def frame_skip(self) -> int:
-        """Return how often each action is repeated."""
+        """Return the frames for which each action is repeated."""
         ...
 
     @property
@@ -43,14 +43,14 @@ class ActorConfig(Protocol):
 
 
 class LearnedActor(NamedTuple):
-    """What a config's environment asks of an actor."""
+    """Requirements of a config's environment on an actor."""
 
     environment: EnvironmentSpec
     policy: PolicySpec
     limit: int
     """Env steps after which an episode is cut; 0: never."""
     longest: int
-    """Env steps that an episode is taken to have at most: where no limit is known, 10,000."""
+    """Most env steps assumed of an episode; 10,000 where no limit is known."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ class LearnedActor(NamedTuple):
         return (policy.observation_size, *policy.hidden, policy.head.output_size)
 
     def least(self, env_steps: int) -> int:
-        """Return how many decisions an episode takes at least that is no shorter than `env_steps`.
+        """Return the least decisions of an episode that is no shorter than `env_steps`.
 
         With frames skipped it takes fewer, as its time limit does.
         """
@@ -139,8 +139,9 @@ def _squashed(kind: Literal["squashed", "squashed-gaussian"], space: Any, env_id
 
 
 def truncation_slots(rows: int, limit: int) -> int:
-    """Return how many cut episodes a replay keeps: all, where they last 16 steps or the limit.
+    """Return the number of cut episodes that a replay keeps: all, where they last 16 steps or the
+    limit.
 
-    An environment without a limit may cut its episodes whenever it likes, every step included.
+    An environment without a known limit may cut its episodes at any step.
     """
     return rows // min(limit, 16) + 16 if limit else rows

@@ -1,4 +1,4 @@
-"""A learner from a config: the place where torch comes into a run."""
+"""A learner from a config: the place where a run imports torch."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -65,7 +65,7 @@ def make_learner(
         pause=pause,
     )
     torch.set_num_threads(acting_threads)
-    threads = config.learner_threads if written_out else 1  # of one operator
+    threads = config.learner_threads if written_out else 1  # torch intra-op threads
     return _OnThreads(learner, threads, acting_threads)
 
 
@@ -109,7 +109,7 @@ def _ppo(config: Any, **parts: Any) -> Learner:
 
 
 class _OnThreads:
-    """A learner whose updates run on so many threads; what acts keeps to its own number."""
+    """A learner whose updates run on `threads` torch threads, and acting on `acting_threads`."""
 
     def __init__(self, learner: Learner, threads: int, acting_threads: int):
         self._learner = learner

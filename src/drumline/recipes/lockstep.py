@@ -1,4 +1,4 @@
-"""A method in lock-step: executors of their own processes or none, and a driver that acts."""
+"""A method in lock-step: executors in processes of their own or none, and a driver that acts."""
 
 from drumline.protocols import Learner
 from drumline.recipes.actor_critic import make_learner, parts_of

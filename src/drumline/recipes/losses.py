@@ -32,6 +32,6 @@ def ppo_loss_of(config: Epochs) -> LossOfInterval:
 
 
 def entropy_coefficient_of(config: ActorCritic) -> Callable[[int], float]:
-    """Return interval → weight of the entropy bonus."""
+    """Return the function interval → weight of the entropy bonus."""
     start, end = config.entropy_coefficient, config.final_entropy_coefficient
     return linear(start, start if end is None else end, config.intervals)

@@ -21,8 +21,8 @@ REQUIRED = ("env", "seed", "total_steps", "evaluate_every", "evaluate_episodes",
 class MethodConfig(Protocol):
     """A method's config: a frozen dataclass whose every field is an argument of the result.
 
-    It has the fields of `REQUIRED`, of which `env` alone has no default. Optional members, with
-    what a class without them gets:
+    It has the fields of `REQUIRED`, of which `env` alone has no default. Optional members, with the
+    value for a class without them:
 
     `LAYOUT`       class of the flags that change speed and never a bit (`Layout`)
     `PRESETS`      environment id → fields (none)
@@ -39,7 +39,7 @@ class MethodConfig(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A method by its name, with the defaults of what its config leaves out."""
+    """A method by its name, with the defaults of optional members of its config."""
 
     name: str
     config: type[Any]
@@ -48,7 +48,7 @@ class Method:
 
     @property
     def outside(self) -> bool:
-        """Whether its class is not Drumline's own."""
+        """Whether its class is from outside Drumline."""
         return not self.config.__module__.startswith("drumline.")
 
     @property
@@ -74,9 +74,9 @@ class Method:
         return (*named, self.package) if self.package else tuple(named)
 
     def resolved(self, config: Any) -> Any:
-        """Return the config that a run records: with its engine, and what self-checks found.
+        """Return the config that a run records, with its engine and the self-checks' findings.
 
-        A package that is installed later must not change a run that goes on or is repeated.
+        A package that is installed later must not change a resumed or repeated run.
         """
         if hasattr(config, "engine"):
             engine = resolve_engine(config.env, config.engine, self.prefers)
@@ -107,7 +107,7 @@ class Method:
         return reason or ("" if config.promise else "trained with --no-promise")
 
     def _called(self, doing: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Call the config's code; what code from outside raises becomes one sentence."""
+        """Call the config's code; an error of code from outside becomes one sentence."""
         if not self.outside:
             return call(*arguments, **named)
         return called(self.name, doing, call, *arguments, **named)

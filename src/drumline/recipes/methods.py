@@ -49,9 +49,9 @@ _LATE: dict[str, object] = {
 
 
 def find_method(name: str) -> Method:
-    """Return a method of ours, an installed package's, or that of `package.module:Class`.
+    """Return a method of Drumline's, of an installed package, or of `package.module:Class`.
 
-    Raises `ValueError` with the nearest name, or with what is wrong about a class from outside.
+    Raises `ValueError` with the nearest name, or with the fault of a class from outside.
     """
     if ":" in name:
         return outside_methods.method_at(name)
@@ -76,7 +76,7 @@ def find_method(name: str) -> Method:
 
 
 def method_of(config: Any) -> Method:
-    """Return the method whose config this is; raises `ValueError` if no method has such."""
+    """Return the method of a config; raises `ValueError` if no method has its class."""
     for method in METHODS.values():
         if type(config) is method.config:
             return method
@@ -84,15 +84,15 @@ def method_of(config: Any) -> Method:
 
 
 def with_late_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a config's fields with those that came after the run was made."""
-    if name not in METHODS:  # nor is a stranger's code imported to read a run folder
+    """Return a config's fields, with those added to Drumline after the run was made."""
+    if name not in METHODS:  # and reading a run folder imports no code from outside
         return fields
     known = {field.name for field in dataclasses.fields(METHODS[name].config)}
     return {**{late: value for late, value in _LATE.items() if late in known}, **fields}
 
 
 def with_late_settings(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's document with the settings that its version of Drumline did not have yet."""
+    """Return a run's document, with the settings that its version of Drumline did not have yet."""
     return {**document, "config": with_late_fields(document["method"], document["config"])}
 
 

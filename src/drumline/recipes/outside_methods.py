@@ -56,7 +56,7 @@ def method_of_entry_point(point: EntryPoint) -> Method:
 def method_of_class(config_class: type[Any], taken: Container[str]) -> Method:
     """Return a class as a method by the name under which a later process finds it again.
 
-    That is its entry point's, unless the name is `taken` or not its alone; else its place.
+    That is its entry point's name, or its place where the name is `taken` or ambiguous.
     """
     place = f"{config_class.__module__}:{config_class.__qualname__}"
     for name, points in registered().items():
@@ -70,7 +70,7 @@ def method_of_class(config_class: type[Any], taken: Container[str]) -> Method:
 
 
 def checked(name: str, found: Any, package: str = "") -> Method:
-    """Return a class as a method; raises `ValueError` with the first thing that it lacks."""
+    """Return a class as a method; raises `ValueError` with the first member that it lacks."""
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
         raise ValueError(
             f"{name} is no method: it must be a frozen dataclass with build(layout), "

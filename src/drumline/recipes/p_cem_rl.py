@@ -49,7 +49,7 @@ class PCEMRL:
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
     frame_skip: int = 1
-    """How often each action is repeated."""
+    """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
     """Sizes of the hidden layers of actor (tanh) and critics (leaky ReLU)."""
     evaluate_every: int = 5
@@ -59,7 +59,7 @@ class PCEMRL:
     promise: bool = True
     """Run the first episode again and stop if its bits differ."""
     mean_evaluations: int = 1
-    """Episodes of the mean at the end of each generation, while everybody waits; 0: none."""
+    """Episodes of the mean at the end of each generation, while all workers wait; 0: none."""
     warmup_steps: int = 10_000
     """Env steps before the first gradient step."""
     replay_size: int = 1_000_000
@@ -69,11 +69,11 @@ class PCEMRL:
     learning_rate: float = 1e-3
     """Step size of Adam, for actors and critics."""
     discount: float = 0.99
-    """γ."""
+    """Discount γ per env step."""
     polyak: float = 0.005
     """Share of the critics that enters their targets at each step."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Of the forward and backward passes of gradient steps."""
+    """Precision of the forward and backward passes of gradient steps."""
     target_noise: float = 0.2
     """Std of the noise on target actions."""
     target_noise_clip: float = 0.5
@@ -81,13 +81,13 @@ class PCEMRL:
     population_size: int = 10
     """Individuals, and episodes, per generation."""
     elites: int = 5
-    """K: how many of them make the next distribution."""
+    """K: individuals that make the next distribution."""
     initial_variance: float = 1e-3
-    """Of each parameter."""
+    """Variance of each parameter at the start."""
     damp: float = 1e-3
-    """ε, what is added to the variance at first."""
+    """ε at the start, added to the variance."""
     damp_limit: float = 1e-5
-    """What ε decays to."""
+    """ε in the limit."""
     damp_decay: float = 0.9
     """Share of ε that is kept per generation; CEM-RL's code has 0.95."""
     antithetic: bool = True
@@ -95,14 +95,15 @@ class PCEMRL:
     divide_by_elites: bool = True
     """Whether the variance is divided by K once more, as in CEM-RL's code."""
     refined_members: int = 5
-    """R: how many members of a generation are refined by gradient steps (n_grad)."""
+    """R: members of a generation that are refined by gradient steps (n_grad)."""
     actor_steps_scale: float = 1.0
     """Gradient steps of a refined member per env step of the generation before."""
     critic_steps_scale: float = 1.0
-    """Gradient steps of the critics, shared out among the refined, per env step of the same."""
+    """Gradient steps of the critics, shared out among refined members, per env step of the
+    generation before."""
     warmup: Literal["population", "random"] = "random"
-    """population: generations that are told and not refined; random: episodes with random actions
-    that nobody is told of."""
+    """population: generations that are told and not refined; random: episodes with random actions,
+    of which the strategy is not told."""
     concurrency: int = 5
     """Logical workers: individuals that live at the same time."""
     clock: Literal["virtual", "wall"] = "virtual"
@@ -117,14 +118,14 @@ class PCEMRL:
     multiply_add_cost: int = 30
     """Virtual picoseconds of each multiply-add of a gradient step."""
     actor_step_cost: int = 0
-    """Virtual nanoseconds of an actor's gradient step; 0: by networks and batch, from the two
-    above."""
+    """Virtual nanoseconds of an actor's gradient step; 0: computed from networks, batch and the two
+    costs above."""
     critic_step_cost: int = 0
-    """Virtual nanoseconds of a critics' gradient step; 0: likewise."""
+    """Virtual nanoseconds of a critics' gradient step; 0: computed likewise."""
     least_env_steps: int = 1
-    """No episode is shorter (1000 for HalfCheetah): results can be handled the sooner."""
+    """Least env steps of an episode (1000 for HalfCheetah): lets results be handled sooner."""
     critic: Literal["serial", "parallel"] = "serial"
-    """serial: critics learn between generations, while everybody waits; parallel: all the time."""
+    """serial: critics learn between generations, while all workers wait; parallel: all the time."""
     critic_batches: int = 1000
     """parallel: gradient steps of one critic job."""
     throttle_critic: bool = False
@@ -166,11 +167,11 @@ class PCEMRL:
         return no_promise_by_clock(self)
 
     def resolved(self) -> Self:
-        """Return the config with the log's whole path."""
+        """Return the config with the log's absolute path."""
         return with_whole_path(self)
 
     def build(self, layout: SteadyLayout) -> SteadyRecipe:
-        """Put the parts together; names become functions here and nowhere else."""
+        """Put the parts together; only here do names become functions."""
         size = self.population_size
         parts = refining_parts(self, self.hidden, size, most_transitions=self.total_steps)
         plan = GenerationalPlan(

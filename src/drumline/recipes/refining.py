@@ -1,4 +1,4 @@
-"""What populations that TD3's steps refine are put together from, whatever their schedule."""
+"""Parts of populations whose members TD3's gradient steps refine, for any schedule."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,9 +23,9 @@ class RefiningParts(NamedTuple):
 def replay_shape(
     config: Replayed, actor: LearnedActor, episodes: int, most_transitions: int | None = None
 ) -> ReplayShape:
-    """Return a replay that so many episodes may wait for, while older windows are read.
+    """Return a replay for which that many episodes may wait, while older windows are read.
 
-    `most_transitions`: how many there are before the last episodes, if that is known.
+    `most_transitions`: transitions before the last episodes, if that number is known.
     """
     capacity = config.replay_size
     if most_transitions is not None:
@@ -48,9 +48,9 @@ def refining_parts(
     individuals: int,
     most_transitions: int | None = None,
 ) -> RefiningParts:
-    """Make the environment once, and what `individuals` that live at the same time need.
+    """Make the environment once, and the parts for `individuals` that live at the same time.
 
-    `most_transitions`: how many there are before the last individuals live, if that is known.
+    `most_transitions`: transitions before the last individuals live, if that number is known.
     """
     actor = learned_actor(config, hidden=actor_hidden)
     head, size = actor.policy.head, actor.policy.observation_size
@@ -80,5 +80,5 @@ def refining_parts(
 
 
 def scaled_steps(scale: float, env_steps: int) -> int:
-    """Return the gradient steps that follow from env steps."""
+    """Return the gradient steps for a number of env steps."""
     return round(scale * env_steps)

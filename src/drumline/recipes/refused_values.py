@@ -1,4 +1,4 @@
-"""Values that a config refuses, by the flag that they were typed with."""
+"""Checks of a config's values; each error names the flag."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What every search over policy parameters needs: environment, policy and noise from a config."""
+"""Parts of every search over policy parameters: environment, policy and noise from a config."""
 
 from contextlib import closing
 from typing import Any

@@ -12,13 +12,13 @@ from drumline.algorithms.snes import SNES
 from drumline.algorithms.steady_openai_es import SteadyOpenAIES
 
 ASYNC_ES = "async-es"
-"""The default, which `make_strategy` does not make: it has rules and numbers of its own."""
+"""Name of the default strategy, which `make_strategy` does not make: it has its own rules."""
 STRATEGIES = (ASYNC_ES, "snes", "openai-es", "cma", "sep-cma", "nevergrad:NAME", "module:factory")
 
 
 @dataclass(frozen=True)
 class StrategyNumbers:
-    """The numbers of the strategies; each takes those that it uses."""
+    """Numbers of the strategies; each strategy reads those that it uses."""
 
     std: float
     """σ of the first candidates."""
@@ -27,7 +27,7 @@ class StrategyNumbers:
     population_size: int = 40
     """openai-es: individuals per step."""
     learning_rate: float = 0.01
-    """openai-es: of Adam."""
+    """openai-es: step size of Adam."""
     weight_decay: float = 0.005
     """openai-es: coupled L2."""
 
@@ -37,7 +37,7 @@ def make_strategy(
 ) -> CandidateStrategy:
     """Return the strategy of a name, starting at the vector `start`.
 
-    With `promise`, a user's own must ask for the same vectors when it is made again.
+    With `promise`, a user's own strategy must ask for the same vectors when it is made again.
     """
     if name == "snes":
         return SNES(start, seed=seed, initial_std=numbers.std)

@@ -1,4 +1,4 @@
-"""TD3 as a recipe: its config, its presets, and the parts that it puts together."""
+"""TD3 as a recipe: its config, its presets and its parts."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +35,7 @@ class TD3:
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
     frame_skip: int = 1
-    """How often each action is repeated."""
+    """Frames for which each action is repeated."""
     steps_per_update: int = 1000
     """Env steps per row of metrics.csv; checkpoints lie between two of them."""
     random_steps: int = 25_000
@@ -45,19 +45,19 @@ class TD3:
     hidden: tuple[int, ...] = (256, 256)
     """Sizes of the hidden layers of actor and critics."""
     activation: Literal["tanh", "relu"] = "relu"
-    """Of the actor's hidden layers."""
+    """Activation of the actor's hidden layers."""
     critic_activation: Literal["tanh", "relu", "leaky-relu"] = "relu"
-    """Of the critics' hidden layers."""
+    """Activation of the critics' hidden layers."""
     learning_rate: float = 3e-4
     """Step size of Adam, for actor and critics."""
     batch_size: int = 256
     """Transitions per gradient step."""
     discount: float = 0.99
-    """γ."""
+    """Discount γ per env step."""
     polyak: float = 0.005
     """Share of the parameters that enters the target networks at each actor step."""
     critics: Literal[1, 2] = 2
-    """1 is DDPG's single critic (with --target-noise 0 --policy-delay 1, DDPG)."""
+    """Critics; 1 is DDPG's (with --target-noise 0 --policy-delay 1, DDPG)."""
     policy_delay: int = 2
     """Critic steps per actor step."""
     target_noise: float = 0.2
@@ -65,11 +65,12 @@ class TD3:
     target_noise_clip: float = 0.5
     """Largest noise on target actions."""
     scale_target_noise: bool = True
-    """Whether both are in units of half the action range, as in the author's code."""
+    """Whether target noise and its limit are in units of half the action range, as in the author's
+    code."""
     exploration_noise: float = 0.1
     """Std of the noise on actions, in units of half the action range; discrete: ε."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Of the forward and backward passes."""
+    """Precision of the forward and backward passes."""
     learner_threads: int = 1
     """Threads of the learner's tensor operations."""
     evaluate_every: int = 10
@@ -112,7 +113,7 @@ class TD3:
         return -(-self.total_steps // self.steps_per_update)
 
     def build(self, layout: Layout) -> StreamRecipe:
-        """Put the parts together; names become functions here and nowhere else."""
+        """Put the parts together; only here do names become functions."""
         actor = learned_actor(self, self.activation)
         plan = SingleStreamPlan(self.steps_per_update, self.updates, self.random_steps)
         return StreamRecipe(

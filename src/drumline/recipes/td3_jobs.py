@@ -1,4 +1,4 @@
-"""What a pool's worker takes gradient steps with: torch comes in only when it is called."""
+"""Factory of a worker's gradient steps: it imports torch only when it is called."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class TD3JobsSpec:
     """Shared arrays → TD3's jobs over the replay in them, on one thread."""
 
     settings: "Mapping[str, object]"
-    """Arguments of `TD3Settings`: the class itself would bring torch along."""
+    """Arguments of `TD3Settings`: the class itself would import torch."""
     shape: ReplayShape
 
     def __call__(self, shared: Mapping[str, np.ndarray]) -> "TD3Jobs":

@@ -1,4 +1,4 @@
-"""TD3's learner from a config: the place where torch comes into its run."""
+"""TD3's learner from a config: the place where its run imports torch."""
 
 from typing import TYPE_CHECKING
 

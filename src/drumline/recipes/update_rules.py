@@ -1,4 +1,4 @@
-"""Names of AES-RL's update rules, turned into the rules: nothing else knows a rule by its name."""
+"""Names of AES-RL's update rules, turned into the rules: the only place that knows them by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,22 +26,22 @@ from drumline.functional.variance_updates import release_sample_count, strict_sa
 
 @dataclass(frozen=True)
 class RuleNumbers:
-    """The numbers of the update rules; each rule takes those that it uses."""
+    """Numbers of the update rules; each rule reads those that it uses."""
 
     fitness_range: float
     """r of relative, linear and sigmoid."""
     fitness_baseline: float
     """b of absolute."""
     negative_ratio: float = 0.0
-    """linear: how far the mean moves away from an individual that is worse."""
+    """linear: step of the mean away from a worse individual."""
     welford_samples: float = 10.0
     """n of welford-fixed."""
     strict_welford: bool = False
     """welford-adaptive: n = 1/p instead of the release's max(1/p - 1, 1)."""
     archive_size: int = 10
-    """λ of rank: how many individuals are ranked."""
+    """λ of rank: individuals that are ranked."""
     elites: int = 5
-    """K of rank: how many of them count."""
+    """K of rank: best individuals, which make the next distribution."""
     damp: float = 1e-3
     """ε at the start, added to rank's variance."""
     damp_limit: float = 1e-5

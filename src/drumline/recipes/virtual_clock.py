@@ -1,4 +1,4 @@
-"""Virtual clock of methods with logical workers: what is refused of its fields, and its costs."""
+"""Virtual clock of methods with logical workers: the checks of its fields, and its costs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ class ClockFields(Protocol):
 
     @property
     def clock(self) -> str:
-        """Order of results: virtual, or wall for as they arrive."""
+        """Order of results: virtual, or wall for the order of arrival."""
         ...
 
     @property
@@ -73,7 +73,7 @@ def no_promise_by_clock(config: ClockFields) -> str:
 
 
 def with_whole_path(config: C) -> C:
-    """Return the config with the log's whole path, so that a resume finds it from anywhere."""
+    """Return the config with the log's absolute path, so that a resume finds it from any folder."""
     if not config.replay_events:
         return config
     path = Path(config.replay_events).resolve()

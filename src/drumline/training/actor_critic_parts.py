@@ -25,10 +25,10 @@ class ActorCriticParts:
     starts: tuple[int, ...]
 
     def inference(self) -> InferenceSpec:
-        """Return how an executor, an actor or the driver makes its forward pass."""
+        """Return the settings of the forward pass of an executor, an actor or the driver."""
         rows = max(0, self.config.inference_rows)  # not resolved: MLPs keep their bits in any batch
         return InferenceSpec(self.network, self.config.precision, rows)
 
     def policy(self, parameter_count: int) -> ActorCriticSpec:
-        """Return what a policy file says about the policy."""
+        """Return the description of the policy in a policy file."""
         return ActorCriticSpec(self.network, self.policy_head, parameter_count, self.starts)

@@ -9,7 +9,7 @@ from drumline.training.stop_signals import StopSignals
 
 
 class AttendedCrew:
-    """A crew whose waits end at a signal and refresh the display; everything else is handed on."""
+    """A crew whose waits end at a signal and refresh the display; it wraps another crew."""
 
     def __init__(self, crew: Crew, signals: StopSignals, tick: Callable[[], None]):
         self._crew = crew

@@ -13,7 +13,7 @@ TICK_SECONDS = 0.25
 
 
 class AttendedPool:
-    """Wraps a pool's `completed`; everything else is handed on."""
+    """A pool whose `completed` ends at a signal; all other calls go to the wrapped pool."""
 
     def __init__(self, pool: WorkerPool, signals: StopSignals, tick: Callable[[WorkerPool], None]):
         self._pool = pool
@@ -26,7 +26,7 @@ class AttendedPool:
         self._pool.submit(tasks)
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
-        """Return what has finished; may raise `Stopped` while it waits."""
+        """Return the finished tasks; may raise `Stopped` while it waits."""
         while True:
             self._signals.arm()
             try:

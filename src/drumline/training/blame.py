@@ -1,4 +1,4 @@
-"""What a run failed in, in words, and the command that runs it alone or goes on."""
+"""Notes on a failed run: the task that failed, and the command that runs it alone or goes on."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def alone(task: Evaluate, folder: RunFolder) -> str:
 
 
 def explain_strategy(error: BaseException, folder: RunFolder, update: int) -> None:
-    """Add to a strategy's failure where the run can go on: `update` is the last that stands."""
+    """Add to a strategy's failure where the run can go on: `update` is the last whole one."""
     if isinstance(error, StrategyFailed):
         error.add_note(
             f"checkpoint {update} is of the state before; to go on from there, once the strategy "
@@ -57,10 +57,10 @@ def explain_strategy(error: BaseException, folder: RunFolder, update: int) -> No
 
 
 def explain(error: BaseException, search: RunFolder | None = None) -> None:
-    """Add to a failure whose task is known: what it was and, in a search, how to run it alone.
+    """Add the task to a failure and, in a search, the command that runs it alone.
 
     A search has just written a checkpoint of the version that every task in flight belongs to.
-    Episodes of other methods do not stand alone.
+    Episodes of other methods cannot be run alone.
     """
     task: Any = getattr(error, "task", None)
     tasks = [task.task, task.between] if isinstance(task, RehearseTwice) else [task]

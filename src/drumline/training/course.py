@@ -1,4 +1,4 @@
-"""How a run goes from update to update: what is handed out, folded, and saved."""
+"""Course of a run from update to update: a schedule and the state that a checkpoint needs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
@@ -14,12 +14,13 @@ from drumline.types import Metrics, Rollout, State
 
 
 class Course(Protocol):
-    """A schedule with everything that a run must remember for it, between two updates."""
+    """A schedule and the state that it needs between two updates."""
 
     tally: EpisodeTally
 
     def begin(self, crew: Any, first: int) -> None:
-        """Publish the versions that exist before update `first + 1` and release what may start."""
+        """Publish the versions before update `first + 1` and release the intervals that use
+        them."""
         ...
 
     def updates(
@@ -29,15 +30,15 @@ class Course(Protocol):
         ...
 
     def rehearse(self) -> None:
-        """Check, after the first update of a run that promises, that its environment repeats."""
+        """Check that the environment repeats itself, after the first update under a promise."""
         ...
 
     def history(self, environment: int, steps: int, read: Callable[[int], Rollout]) -> LaneHistory:
-        """Return how one environment came to `steps`; `read` gives what is in the storages."""
+        """Return one environment's history up to `steps`; `read` reads the storages."""
         ...
 
     def state(self) -> State:
-        """Return what a checkpoint needs besides the learner's state."""
+        """Return the checkpoint's state besides the learner's."""
         ...
 
     def load(self, state: State, names: list[str]) -> None:
@@ -46,5 +47,5 @@ class Course(Protocol):
 
 
 def published_copy(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return copies: what is published is overwritten."""
+    """Return copies of published arrays, which are overwritten later."""
     return {name: np.array(array) for name, array in arrays.items()}

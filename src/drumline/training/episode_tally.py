@@ -1,4 +1,4 @@
-"""Which episodes ended, with what return: folded from intervals in the order (t, environment)."""
+"""Finished episodes and their returns, folded from intervals in the order (t, environment)."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ class EpisodeTally:
     """Running returns and lengths of every environment, and the latest finished episodes."""
 
     def __init__(self, environments: int, alpha: int, renew_intervals: int, scores: bool = False):
-        """`scores`: whether rollouts tell what the engine itself paid."""
+        """`scores`: whether rollouts hold the engine's own rewards."""
         self._alpha = alpha
         self._renew_intervals = renew_intervals
         self._returns = np.zeros(environments)
@@ -26,20 +26,20 @@ class EpisodeTally:
 
     @property
     def recent_mean(self) -> float:
-        """Return the mean of the latest 100 returns (nan before the first)."""
+        """Return the mean of the latest 100 returns (NaN before the first)."""
         known = min(self._count, WINDOW)
         return float(self._recent[:known].mean()) if known else np.nan
 
     @property
     def recent_score(self) -> float | None:
-        """Return the mean score of the latest 100 episodes (nan before the first), if told."""
+        """Return the mean of the latest 100 scores (NaN before the first), or None without any."""
         known = min(self._count, WINDOW)
         if self._scores is None:
             return None
         return float(self._recent_scores[:known].mean()) if known else np.nan
 
     def fold(self, rollout: Rollout) -> None:
-        """Take over an interval."""
+        """Add an interval of every environment."""
         every = self._renew_intervals
         if every and rollout.interval and rollout.interval % every == 0:
             self._cut(slice(None))
@@ -53,7 +53,7 @@ class EpisodeTally:
                 self._finish(rollout.interval + 1, environment)
 
     def fold_unroll(self, environment: int, unroll: Rollout, update: int) -> None:
-        """Take over one unroll of one environment, learned from in `update`."""
+        """Add one unroll of one environment; `update` is the one that learned from it."""
         every = self._renew_intervals
         if every and unroll.interval and unroll.interval % every == 0:
             self._cut(slice(environment, environment + 1))
@@ -79,7 +79,7 @@ class EpisodeTally:
         return rows
 
     def state(self) -> State:
-        """Return everything that `load` needs; between two intervals no row waits."""
+        """Return the state for `load`; called between two intervals, when no row waits."""
         tensors = {
             "episode_returns": self._returns.copy(),
             "episode_lengths": self._lengths.copy(),

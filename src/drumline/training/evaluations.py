@@ -37,9 +37,9 @@ def evaluate_now(
     published: Mapping[str, np.ndarray],
     policy: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Evaluate the present version and write it down; training waits meanwhile.
+    """Evaluate the present version and record it; training waits meanwhile.
 
-    `policy`: what the policy files get, if that is not all that is published.
+    `policy`: arrays for the policy files, where these are not all published arrays.
     """
     tasks = evaluation_tasks(config.seed, ledger.update, config.evaluate_episodes)
     if not tasks:
@@ -51,7 +51,7 @@ def evaluate_now(
 
 
 class EvaluationBeside:
-    """The evaluation that is out, if any; `published` gives the policy of the present update."""
+    """The evaluation in flight, if any; `published` gives the policy of the present update."""
 
     def __init__(
         self, config: RunConfig, ledger: Ledger, published: Callable[[], Mapping[str, np.ndarray]]
@@ -61,33 +61,33 @@ class EvaluationBeside:
         self._published = published
         self._policy: dict[str, np.ndarray] = {}
         self._update = 0
-        """Of the policy that is out; 0: none."""
+        """Update of the policy in evaluation; 0: none."""
         self._steps = 0
 
     def begin_again(self, pool: WorkerPool) -> None:
-        """After a resume: submit what was out."""
+        """Submit the evaluation that was in flight, after a resume."""
         if self._update:
             evaluations.begin(pool, self._update, self._policy, self._tasks())
 
     def begin_if_due(self, pool: WorkerPool) -> None:
-        """Write down the evaluation that is out and begin that of this update, if it has one."""
+        """Record the evaluation in flight and begin that of this update, if it has one."""
         update = self._ledger.update
         if evaluations.is_due(self._config.evaluate_every, update) and self._update != update:
             self._begin(pool)
 
     def end(self, pool: WorkerPool) -> None:
-        """Evaluate the last policy and write everything down."""
+        """Evaluate the last policy and record all evaluations."""
         if self._update != self._ledger.update:
             self._begin(pool)
         self._collect(pool)
 
     def state(self) -> State:
-        """Return what is out."""
+        """Return the state of the evaluation in flight."""
         tensors = {_PENDING + name: array for name, array in self._policy.items()}
         return State(tensors, dict(zip(_COUNTERS, (self._update, self._steps), strict=True)))
 
     def load(self, state: State) -> None:
-        """Take over what was out."""
+        """Load the state of the evaluation in flight."""
         self._update, self._steps = (int(state.counter(name)) for name in _COUNTERS)
         names = self._published() if self._update else ()
         self._policy = {name: state.tensor(_PENDING + name) for name in names}
@@ -104,7 +104,7 @@ class EvaluationBeside:
         evaluations.begin(pool, self._update, self._policy, self._tasks())
 
     def _collect(self, pool: WorkerPool) -> None:
-        """Wait for the evaluation that is out, and write it down: always at the same update."""
+        """Wait for the evaluation in flight and record it, always at the same update."""
         if not self._update:
             return
         evaluated = evaluations.collect(pool, self._tasks())

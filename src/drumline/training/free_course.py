@@ -22,8 +22,8 @@ from drumline.types import Metrics, Moments, Rollout, State
 class FreeCourse:
     """A `Course` without a promise.
 
-    Who dies is restored as everywhere. A resumed run goes on with the learned state and new
-    episodes: what the environments had begun belongs to no update that anybody could repeat.
+    A process that dies is replaced and restored, as in other courses. A resumed run continues with
+    the learned state and new episodes: running unrolls belong to no update that could be repeated.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class FreeCourse:
             yield interval, {**more, "gradient_step_lag": lag, "unrolls_waiting": queue.waiting()}
 
     def rehearse(self) -> None:
-        """Nothing is promised."""
+        """Check nothing: this course has no promise."""
 
     def history(self, environment: int, steps: int, read: Callable[[int], Rollout]) -> LaneHistory:
-        """Return how one environment came to `steps`."""
+        """Return one environment's history up to `steps`."""
         journal = self._journals[environment]
         return journal.history(0, steps, lambda unroll: column(read(unroll), environment))
 
     def state(self) -> State:
-        """Return the tally, the reward scale, and where nobody has been yet."""
+        """Return the tally, the reward scale, and an unroll that no environment has begun."""
         saved = self.tally.state()
         tensors = dict(saved.tensors)
         begun = self._begun if self._queue is None else self._queue.furthest + 1

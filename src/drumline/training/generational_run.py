@@ -1,4 +1,4 @@
-"""Run of a generational method: strategy, pool, schedule and run folder put together."""
+"""Run of a generational method: its strategy, pool, schedule and run folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class GenerationalRecipe:
 
 
 class GenerationalRun:
-    """Generation after generation; strategy state and ledger counters change together."""
+    """Loop over generations; strategy state and ledger counters change together."""
 
     def __init__(self, recipe: GenerationalRecipe, request: RunRequest):
         self._recipe = recipe
@@ -134,7 +134,7 @@ class GenerationalRun:
         self._ledger.record_evaluation(evaluated, self._policy())
 
     def _policy(self) -> dict[str, np.ndarray]:
-        """Return what a policy file holds: not the candidates of the next generation."""
+        """Return the arrays of a policy file: all but the candidates of the next generation."""
         left_out = self._recipe.not_policy
         published = self._recipe.strategy.published()
         return {name: array for name, array in published.items() if name not in left_out}

@@ -1,4 +1,4 @@
-"""How long logical workers had nothing to do, in virtual time: the same on every layout."""
+"""Idle times of logical workers in virtual nanoseconds: the same on every layout."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class IdleTimes:
         self._total = np.zeros(workers, np.int64)
 
     def add(self, event: Event) -> None:
-        """Count what lay between a job and the one before it; all began at 0."""
+        """Add the time between a job and the one before it; every worker began at 0."""
         # By the wall clock, ends are handled out of their virtual order.
         idle = max(0, event.start - int(self._ends[event.worker]))
         self._idle[event.worker] += idle
@@ -25,13 +25,13 @@ class IdleTimes:
         self._ends[event.worker] = event.end
 
     def take(self, worker: int) -> int:
-        """Return how long a worker was idle since the last call."""
+        """Return a worker's idle virtual nanoseconds since the last call."""
         idle = int(self._idle[worker])
         self._idle[worker] = 0
         return idle
 
     def total(self, worker: int) -> int:
-        """Return how long a worker was idle, up to its last finished job."""
+        """Return a worker's idle virtual nanoseconds, up to its last finished job."""
         return int(self._total[worker])
 
     def state(self) -> State:

@@ -25,7 +25,7 @@ _PREVIOUS = "previous_"
 
 
 class IntervalCourse:
-    """A `Course`: journal and tally are folded while nobody may write the interval's storage."""
+    """A `Course`: journal and tally are folded while no executor may write its storage."""
 
     def __init__(self, parts: ActorCriticParts, staff: Staff, plan: RotationPlan, learner: Learner):
         config = parts.config
@@ -45,13 +45,13 @@ class IntervalCourse:
         self._previous = published_copy(learner.published())
         self._first: Rollout | None = None
         self._gradient_steps = 0.0
-        """How many made the newest version."""
+        """Gradient steps that made the newest version."""
         self._latest_steps = 0.0
-        """How many of them belong to its own update."""
+        """Gradient steps of the newest version's own update."""
         self._lag: Metrics = {}
 
     def begin(self, crew: Any, first: int) -> None:
-        """Publish versions `first … first + lag`, and release what may start with them."""
+        """Publish versions `first … first + lag`, and release the intervals that use them."""
         plan = self._plan
         crew.publish(first, self._previous if plan.lag else self._learner.published())
         if plan.lag:
@@ -94,11 +94,11 @@ class IntervalCourse:
             self._first = None
 
     def history(self, environment: int, steps: int, read: Callable[[int], Rollout]) -> LaneHistory:
-        """Return how one environment came to `steps`."""
+        """Return one environment's history up to `steps`."""
         return self._journal.history(environment, steps, read)
 
     def state(self) -> State:
-        """Return journal, tally, and the version before the newest if anybody acts with it."""
+        """Return journal, tally and, where there is a lag, the version before the newest."""
         previous = {_PREVIOUS + k: v for k, v in self._previous.items()} if self._plan.lag else {}
         own = State(previous, {"latest_gradient_steps": self._latest_steps})
         return State.merged(self._journal.state(), self.tally.state(), own)
@@ -117,7 +117,7 @@ class IntervalCourse:
         self._lag = {
             "policy_lag": float(lags.mean()),
             "policy_lag_max": float(lags.max()),
-            # Of the update before, which the policy that acted had not seen.
+            # Steps of the update before, which the acting policy had not seen.
             "gradient_step_lag": self._latest_steps if self._plan.lag else 0.0,
         }
         total = interval.metrics["gradient_steps"]

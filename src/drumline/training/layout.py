@@ -1,4 +1,4 @@
-"""Layout: where and how work runs. None of it is an argument of a result."""
+"""Layout: processes, threads and pools of a run. None of it changes a result."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,9 +15,9 @@ class Layout:
     pool: Literal["process", "inline"] = "process"
     """Run tasks in worker processes, or in this one."""
     hang_seconds: float = 60.0
-    """A worker whose progress counter stands still this long is killed and replaced."""
+    """Seconds for which a worker's progress may stand still before it is killed and replaced."""
     checkpoint_minutes: float = 2.0
-    """Time between checkpoints; one is always written at the start and at the end."""
+    """Minutes between checkpoints; one is always written at the start and at the end."""
     tensorboard: bool = True
     """Write TensorBoard events beside the CSV files."""
 
@@ -25,7 +25,7 @@ class Layout:
         if self.workers < 0:
             raise ValueError(f"--workers must be 1 or more (0: one per core), got {self.workers}")
         for name in ("hang_seconds", "checkpoint_minutes"):
-            if not (value := getattr(self, name)) > 0:  # nor NaN; infinity is never
+            if not (value := getattr(self, name)) > 0:  # rejects NaN, too; infinity means never
                 raise ValueError(f"--{name.replace('_', '-')} must be above 0, got {value}")
 
     @property
@@ -115,7 +115,7 @@ class ExecutorLayout(Layout):
 
 @dataclass(frozen=True)
 class ActorLayout(ExecutorLayout):
-    """Executors, and actors who may run the policy for them."""
+    """The layout of methods with executors, and with actors that may run the policy for them."""
 
     actors: int = 0
     """Processes that run the policy for the executors; 0: each executor runs it itself."""
@@ -131,8 +131,8 @@ class RotationLayout(ActorLayout):
     """The layout of HTS-RL."""
 
     barrier: Literal["sliding", "hard"] = "sliding"
-    """When an environment may go on to the next interval: when the new policy is out, or (the
-    paper's) when everybody has also finished this one."""
+    """Start of an environment's next interval: when the new policy is published, or (the paper's)
+    when all environments have also finished this one."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class LockstepLayout(ExecutorLayout):
     """Processes that step environments; 0 for --workers, or else none: this process steps them
     itself (EnvPool's on a thread per core), which is faster unless one step takes long."""
     halves: Literal[1, 2] = 1
-    """With executors, 2 steps one half of the environments while the other half is answered."""
+    """With executors: 2 steps one half of the environments while the driver answers the other."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

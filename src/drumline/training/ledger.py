@@ -1,4 +1,4 @@
-"""The ledger of a run: its counters, what it writes down and what it shows, for every schedule.
+"""The ledger of a run: its counters, records and display, for every schedule.
 
 Counters and learned state change together, between two waits; a checkpoint holds both.
 """
@@ -40,18 +40,18 @@ _PREFIX = "run_"
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """What a run is called, and what its policy files say."""
+    """Names of a run, and the description in its policy files."""
 
     method: str
     env_id: str
     seed: int
     total_steps: int
     environment: Mapping[str, Any]
-    """As in policy-*.json: what is needed to make the environment again."""
+    """Description in policy-*.json from which the environment is made again."""
     policy: Mapping[str, Any]
-    """As in policy-*.json: what is needed to build the policy again."""
+    """Description in policy-*.json from which the policy is built again."""
     layout_words: str
-    """Who works, in words."""
+    """Description of the run's processes."""
 
 
 class Ledger:
@@ -68,7 +68,7 @@ class Ledger:
         self.folder = folder
         self.fresh = resumed_from is None
         self.finishing = False
-        """Whether the last checkpoint is written: what is evaluated after it is no part of it."""
+        """Whether the last checkpoint is written: later evaluations are not in it."""
         self.update = 0
         self.counters: dict[str, int | float] = {
             "env_steps": 0,
@@ -109,7 +109,7 @@ class Ledger:
             self.last_evaluation = rows[-1] if rows else None
 
     def start_display(self) -> None:
-        """Say what runs, and start counting speed."""
+        """Show the run's names, and start counting speed."""
         run = self._identity
         self.display.start(
             RunTitle(run.method, run.env_id, run.seed, run.layout_words, str(self.folder.path))
@@ -130,7 +130,7 @@ class Ledger:
         env_steps: int,
         update_share: float,
     ) -> None:
-        """Write down one update that took `env_steps`; `metrics` go behind the counters."""
+        """Record one update that took `env_steps`; `metrics` go behind the counters."""
         self.update = update
         self.counters["env_steps"] += env_steps
         self.counters["episodes"] += len(episodes)
@@ -152,7 +152,7 @@ class Ledger:
         return time.perf_counter() - self._checkpointed >= 60.0 * self._layout.checkpoint_minutes
 
     def checkpoint(self, state: State, segments: Collection[str] = ()) -> None:
-        """Write a checkpoint of the learned state and the counters; it counts on `segments`."""
+        """Write a checkpoint of the learned state and the counters; it refers to `segments`."""
         counters = {**state.counters, **{_PREFIX + k: v for k, v in self.counters.items()}}
         extra = {"wall_seconds": self.wall_seconds()}
         self.recorder.checkpoint(self.update, State(state.tensors, counters), extra, segments)
@@ -164,9 +164,9 @@ class Ledger:
         policy: Mapping[str, np.ndarray],
         env_steps: int | None = None,
     ) -> None:
-        """Write down the evaluation of one version, and its policy if it is the best so far.
+        """Record the evaluation of one version, and its policy if it is the best so far.
 
-        `env_steps` is how many had been made for that version, if not as many as now.
+        `env_steps` is the count at that version, where it is not the present count.
         """
         if not evaluated:
             return
@@ -196,12 +196,12 @@ class Ledger:
         self.recorder.policy(name, dict(policy), document)
 
     def save_stopped(self, error: BaseException, policy: Mapping[str, np.ndarray]) -> None:
-        """Save what a run that a signal stops has learned, for whoever looks at it meanwhile."""
+        """Save the latest policy of a run that a signal stops, to be looked at before a resume."""
         if isinstance(error, (Stopped, ReaderGone)):
             self.save_policy("last", None, policy)
 
     def show_if_due(self, activity: Callable[[], Sequence[ProcessActivity]]) -> None:
-        """Refresh the display, if there is anything new to show and it is time."""
+        """Refresh the display, if there is something new and a refresh is due."""
         if not self._metrics or not self.display.due():
             return
         now = time.perf_counter()
@@ -237,7 +237,7 @@ class Ledger:
         )
 
     def close(self, timeline: Sequence[Span], activity: Sequence[ProcessActivity]) -> None:
-        """Write what waits, then the timeline, the processes and the card."""
+        """Write pending rows, then the timeline, the processes and the card."""
         if self._recorder is None:
             return
         self._recorder.close()

@@ -1,4 +1,4 @@
-"""Running the first steps of a run again: an environment must repeat itself."""
+"""Rehearsal: the first steps of a run made again, because an environment must repeat itself."""
 
 import dataclasses
 import sys
@@ -23,7 +23,7 @@ _ROUNDS = 2  # the second time in an environment that has run before: a fresh on
 
 @contextmanager
 def repeating(where: str) -> Generator[None]:
-    """Refuse an environment that raises at what it did before."""
+    """Refuse an environment that raises at steps that it made before."""
     try:
         yield
     except ImpureEnvironment:
@@ -90,7 +90,7 @@ def _flat(observation: object) -> np.ndarray:
 
 
 def compare(before: object, after: object, what: str, t: int, where: str) -> None:
-    """Raise for the first thing that an environment gave otherwise the second time."""
+    """Raise `ImpureEnvironment` for the first value that differed the second time."""
     if not np.array_equal(np.asarray(before), np.asarray(after), equal_nan=True):
         raise _impure(where, f"gave another {what} at step {t}")
 

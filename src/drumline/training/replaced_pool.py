@@ -1,6 +1,6 @@
 """A pool whose processes are replaced before every published version.
 
-For environments that never give their memory back: it goes with the process.
+For environments that never free their memory: it is freed with the process.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ class ReplacedPool:
         self._pool.submit(tasks)
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
-        """Return what has finished."""
+        """Return the finished tasks."""
         return self._pool.completed(timeout)
 
     def withdraw(self) -> None:

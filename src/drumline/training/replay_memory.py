@@ -33,7 +33,7 @@ def replay_memory(shape: ReplayShape) -> SharedArrays:
 
 @contextmanager
 def segments_of(folder: RunFolder, checkpoint: Checkpoint) -> Generator[Callable[[str], bytes]]:
-    """Give the reader of a checkpoint's replay segments; raises `RunError` where one is damaged."""
+    """Return the reader of a checkpoint's replay segments; `RunError` for a damaged one."""
     try:
         yield lambda name: read_segment(folder, checkpoint, name)
     except DamagedReplay as error:

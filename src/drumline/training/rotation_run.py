@@ -1,4 +1,4 @@
-"""Run of executors, actors and a learner, put together with the run folder."""
+"""Run of executors, actors and a learner, with its run folder."""
 
 import dataclasses
 import os
@@ -39,7 +39,7 @@ class RotationRecipe:
     parts: ActorCriticParts
     staff: Staff
     course: Callable[[ActorCriticParts, Staff, int, Learner], Course]
-    """(parts, staff, updates, learner) → the schedule with what it remembers."""
+    """(parts, staff, updates, learner) → the schedule with its state (`Course`)."""
     learner: Callable[[ActorCriticParts, Callable[[], None], int], Learner]
     """(parts, pause between gradient computations, torch threads between updates) → learner."""
 
@@ -49,7 +49,7 @@ class RotationRecipe:
 
 
 class RotationRun:
-    """Interval after interval; learner, journal and the ledger's counters change together."""
+    """Loop over intervals; learner, journal and the ledger's counters change together."""
 
     def __init__(self, recipe: RotationRecipe, request: RunRequest):
         config = recipe.parts.config
@@ -203,14 +203,14 @@ class RotationRun:
         )
 
     def _score(self) -> Metrics:
-        """Return football's score apart from its reward: goals alone, whatever else is paid."""
+        """Return football's score, which counts goals alone, apart from its reward."""
         tally, config = self._course.tally, self._recipe.parts.config
         if tally.recent_score is not None:
             return {"score_mean": tally.recent_score}
         return {"score_mean": tally.recent_mean} if is_football(config.env) else {}
 
     def _pause(self) -> None:
-        """Look after the crew between gradient computations."""
+        """Notice deaths in the crew between gradient computations."""
         if self._crew is not None:
             self._crew.look()
 
@@ -218,7 +218,7 @@ class RotationRun:
         self._ledger.show_if_due(lambda: [*crew.activity(), self._learner_activity()])
 
     def _learner_activity(self) -> ProcessActivity:
-        """Return what the driver itself has done as the learner."""
+        """Return the driver's own row: its work as the learner."""
         done, seconds = self._ledger.update, self._learned_seconds
         return ProcessActivity("learner", 0, os.getpid(), done, done, seconds, 0)
 

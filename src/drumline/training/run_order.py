@@ -1,4 +1,4 @@
-"""The order in which every run opens, trains, leaves a state to go on from, and closes."""
+"""The order in which every run opens, trains, saves a state to resume from, and closes."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # (threadpoolctl has no annotations)
@@ -35,12 +35,12 @@ def run_in_order(
     Then `evaluate_last` has the last policy evaluated, which is saved; returns that evaluation.
 
     However the run ends, the workers are closed first, the last made before the others; then the
-    ledger, which is told what they did; then what closes `afterwards`, and the display. Signals
-    are kept back until all is closed: only what waits in `train` lets them in.
+    ledger, with the workers' activity; then what closes `afterwards`, and the display. Signals are
+    kept back until all is closed: only a wait in `train` lets them in.
 
-    An error leaves a checkpoint of the state that stands, if that is whole. Between two updates or
-    events everything changes together, and what is in flight (an episode, an interval, a block, a
-    job) is pure: that state is all there is.
+    An error leaves a checkpoint of the latest state, if that is whole. Between two updates or
+    events all state changes together. Work in flight (an episode, an interval, a block, a job) is
+    pure and can be started again, so the checkpoint needs no more.
     """
     workers: list[WorkerPool | Crew] = []
 
@@ -62,7 +62,7 @@ def run_in_order(
         ledger.start_display()
         try:
             train(*workers, signals)
-            # The checkpoint comes first: a longer run must not count this evaluation as its own.
+            # The checkpoint comes first: a longer run must not count this evaluation.
             checkpoint()
             ledger.finishing = True
             evaluate_last(*workers, signals)

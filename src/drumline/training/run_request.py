@@ -1,4 +1,4 @@
-"""Request to run a recipe, and what every run makes of it: its ledger and its pools."""
+"""Request to run a recipe, and the ledger and pools that every run makes from it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class RunConfig(Protocol):
 
 
 class Run(Protocol):
-    """A run that is put together and has not begun."""
+    """A run that is assembled and has not begun."""
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
@@ -62,7 +62,7 @@ class Run(Protocol):
 
 
 class Recipe(Protocol):
-    """What a method's `build` returns: parts that follow from its config, and the run for them."""
+    """Result of a method's `build`: parts derived from its config, and the run for them."""
 
     def opened(self, request: "RunRequest") -> Run:
         """Return the run that trains with these parts."""
@@ -71,7 +71,7 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Where a recipe is run: its folder, layout and display, and where it goes on from."""
+    """Settings of one run of a recipe: its folder, layout and display, and its resume state."""
 
     folder: RunFolder
     layout: Layout
@@ -79,7 +79,7 @@ class RunRequest:
     resumed_from: Checkpoint | None = None
     probe_factory: Callable[[], Probe] | None = None
     last_update: int | None = None
-    """Update after which the run ends early; what comes before does not change."""
+    """Update after which the run ends early; earlier updates do not change."""
 
     @property
     def inline(self) -> bool:

@@ -40,7 +40,7 @@ def snapshot_from(state: State) -> Snapshot:
 
 
 def oldest_watermark(snapshot: Snapshot) -> int | None:
-    """Return where the oldest replay window ends that a job in flight draws from."""
+    """Return the end of the oldest replay window that a job in flight draws from."""
     marks = [flight.job.watermark for flight in snapshot.started]
     return min((mark for mark in marks if mark is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""Who works in a run of executors, actors and a learner: a crew's plan from a layout."""
+"""Staff of a run of executors, actors and a learner: a crew's plan from a layout."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,31 +17,31 @@ from drumline.workers.executor import ExecutorSpec, parted
 
 @dataclass(frozen=True)
 class Staff:
-    """How many of each role there are, and who makes the forward passes."""
+    """Counts of executors and actors, and the place of the forward passes."""
 
     executors: int
     actors: int = 0
     inline: bool = False
-    """Whether the roles live in the driver."""
+    """Whether the roles run in the driver's process."""
     driver_acts: bool = False
     """Whether the driver makes the forward passes for all environments."""
     acting_threads: int = 1
-    """Torch's threads in a driver that acts."""
+    """Torch threads of a driver that makes the forward passes."""
     halves: int = 2
-    """Groups of an executor that are stepped in turn while others make the forward pass."""
+    """Groups of an executor's environments: one is stepped while the policy answers another."""
     engine_threads: int = 1
     """Threads of an EnvPool."""
     newest: bool = False
-    """Whether everybody acts with the newest version: free running."""
+    """Whether every role acts with the newest version: free running."""
     words: str = "inline"
-    """Who works, in words."""
+    """Description of the run's processes."""
 
     def bounds(self, environments: int) -> tuple[int, ...]:
         """Return the first environment of each executor, and the number of all."""
         return even_chunks(environments, self.executors)
 
     def served(self, environments: int) -> tuple[int, ...]:
-        """Return the same for actors."""
+        """Return the first environment that each actor serves, and the number of all."""
         actors = min(self.actors, environments)
         return even_chunks(environments, actors) if actors else (0,)
 
@@ -59,7 +59,7 @@ class Staff:
         start_of: Callable[[str, int], Any],
         place_of: Callable[[str, int], str],
     ) -> CrewPlan:
-        """Return the roles and the memory that they share."""
+        """Return the crew's roles and the memory that they share."""
         config, shape, head = parts.config, parts.shape, parts.network.head
         bounds, served = self.bounds(config.num_envs), self.served(config.num_envs)
         inference = parts.inference()

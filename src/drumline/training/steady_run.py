@@ -1,4 +1,4 @@
-"""Run of a steady-state method: population, virtual clock, pool and run folder put together."""
+"""Run of a steady-state method: its population, virtual clock, pool and run folder."""
 
 import dataclasses
 import os
@@ -50,7 +50,7 @@ class ReplayedOrder(Protocol):
 
     @property
     def clock(self) -> str:
-        """virtual or wall."""
+        """Order of events: virtual, or wall for the order of arrival."""
         ...
 
     @property
@@ -72,11 +72,11 @@ class SteadyRecipe:
     population: Callable[[QueuedReplay], Population]
     concurrency: int
     longest_episode: int
-    """Env steps that the replay was laid out for."""
+    """Most env steps of an episode: the replay keeps room for that many."""
     costs: VirtualCosts | None
-    """None: what is learned does not depend on the order in which jobs end."""
+    """None: the learned parameters do not depend on the order in which jobs end."""
     order: ReplayedOrder | None = None
-    """Order of events; None: by arrival."""
+    """Order of events; None: order of arrival."""
 
     def opened(self, request: RunRequest) -> "SteadyRun":
         """Return the run that trains with these parts."""
@@ -84,7 +84,7 @@ class SteadyRecipe:
 
 
 class SteadyRun:
-    """Event after event; an update is whatever the population calls finished."""
+    """Loop over events; the population says which event ends an update."""
 
     def __init__(self, recipe: SteadyRecipe, request: RunRequest):
         self._recipe = recipe
@@ -99,11 +99,11 @@ class SteadyRun:
         self._schedule: SteadyState | None = None
         self._recent: list[float] = []
         self._lines: list[bytes] = []
-        """Events since the latest that settled."""
+        """Event log's lines since the latest settled event."""
         self._appended: list[tuple[str, bytes]] = []
-        """(segment, bytes) of the replay since then."""
+        """(segment, bytes) that the replay has gained since the latest settled event."""
         self._counted = [0, 0]
-        """Env steps counted and beside, at the latest record."""
+        """Env steps of training and of evaluations, at the latest record."""
         self._idle = IdleTimes(recipe.concurrency + 1)
         self._waited = np.zeros(recipe.concurrency + 1)
         """Seconds that each logical worker's finished jobs waited, since its last update."""
@@ -189,7 +189,7 @@ class SteadyRun:
         self._evaluation.end(AttendedPool(evaluators, signals, lambda _: self._show(pool)))
 
     def _ended(self) -> bool:
-        """Whether the run ends here; what is in flight belongs to a longer one."""
+        """Whether the run ends here; jobs in flight belong to a longer run."""
         last = self._request.last_update
         if last is not None and self._ledger.update >= last:
             return True
@@ -199,7 +199,7 @@ class SteadyRun:
         return {"parameters": np.array(self._population.parameters, np.float32)}
 
     def _record(self, event: Event, schedule: SteadyState) -> None:
-        """Write down an event, the update that it ends, and the state that it leaves."""
+        """Record an event, the update that it ends, and the state that it leaves."""
         ledger, population = self._ledger, self._population
         self._lines.append(event_line(event))
         self._idle.add(event)
@@ -247,7 +247,7 @@ class SteadyRun:
         }
 
     def _clock(self, event: Event) -> Metrics:
-        """Return when an update was, and how long its logical workers were idle before."""
+        """Return an update's virtual time, and its logical workers' idle times before it."""
         concurrency, whole = self._recipe.concurrency, self._population.in_generations
         workers = list(range(concurrency)) if whole else [event.worker]
         waited = float(self._waited[workers].sum())
@@ -265,7 +265,7 @@ class SteadyRun:
         self._ledger.show_if_due(lambda: [*pool.activity(), self._activity()])
 
     def _activity(self) -> ProcessActivity:
-        """Return the driver's row: it learns nothing but the order of events."""
+        """Return the driver's row: it orders events and takes no gradient steps."""
         done = self._ledger.update
         return ProcessActivity("driver", 0, os.getpid(), done, done, 0.0, 0)
 
@@ -290,7 +290,7 @@ class SteadyRun:
     # state
 
     def _now(self, snapshot: Snapshot) -> State:
-        """Return everything that goes on from here, between two events."""
+        """Return all state that a resume needs, between two events."""
         oldest = oldest_watermark(snapshot)
         self._segments = self._replay.segments(oldest)
         counted, beside = self._counted

@@ -15,9 +15,9 @@ class StopSignals:
     """Turns SIGINT and SIGTERM into `Stopped`, raised only while the run waits for results.
 
     Between two waits the strategy, the recorded rows and the counters change together; a signal
-    that arrives there is kept until the next wait, and none interrupts what closes the run. Who
-    asks again after a second is not kept waiting: that is raised at once, `midway`. (Within a
-    second it is the same wish: a terminal and a wrapper both pass Ctrl-C on.)
+    that arrives there is kept until the next wait, and none interrupts the closing of the run. A
+    second signal, more than a second after the first, is raised at once, `midway`. (Within a second
+    it counts as the same: a terminal and a wrapper both pass Ctrl-C on.)
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a run raises when a signal asks it to stop."""
+"""`Stopped`: raised in a run when a signal asks it to stop."""
 
 import signal
 from pathlib import Path
@@ -13,15 +13,15 @@ class Stopped(BaseException):
         super().__init__(signal.Signals(signal_number).name)
         self.signal_number = signal_number
         self.midway = False
-        """Whether it came in the middle of a change: what is in memory is of no moment then."""
+        """Whether it came in the middle of a change: the state in memory is not whole then."""
         self.run: Path | None = None
         """The folder of the run that was stopped and can go on; None if there is none."""
 
 
 def leaves_whole_state(error: BaseException) -> bool:
-    """Return whether what a run holds after `error` is a state to go on from.
+    """Return whether a run's state after `error` is whole, so that a resume can start from it.
 
-    Not that of an environment that failed its rehearsal: who goes on rehearses it again.
+    It is not after a failed rehearsal: a resumed run must rehearse the environment again.
     """
     midway = isinstance(error, Stopped) and error.midway
     return not midway and not isinstance(error, ImpureEnvironment)

@@ -42,7 +42,7 @@ class StreamRecipe:
     policy: PolicySpec
     shape: ReplayShape
     replay_size: int
-    """Transitions that are drawn from; `shape` may hold fewer where a run never makes as many."""
+    """Transitions in the replay window; `shape` may hold fewer where a run never makes as many."""
     plan: SingleStreamPlan
     learner: Callable[[Replay], StreamLearner]
     exploration: float
@@ -55,7 +55,7 @@ class StreamRecipe:
 
 
 class StreamRun:
-    """Block after block; a checkpoint holds the state between two of them."""
+    """Loop over blocks; a checkpoint holds the state between two of them."""
 
     def __init__(self, recipe: StreamRecipe, request: RunRequest):
         if request.last_update is not None:
@@ -74,7 +74,7 @@ class StreamRun:
             recipe.environment, recipe.policy, config.seed, recipe.exploration
         )
         self._evaluated = 0
-        """The last update whose scheduled evaluation is written down."""
+        """The last update whose scheduled evaluation is recorded."""
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._busy_seconds = 0.0
         if request.resumed_from is not None:
@@ -145,7 +145,7 @@ class StreamRun:
         self._show(pool)
 
     def _record(self, block: Block) -> None:
-        """Write down a block; its transitions go to disk, and a new state stands."""
+        """Record a block: write its transitions to disk, and keep the new state."""
         ledger, steps = self._ledger, self._recipe.plan.block
         parts = self._archive.take()
         for name, data in parts:
@@ -183,7 +183,7 @@ class StreamRun:
         self._ledger.show_if_due(lambda: [*pool.activity(), self._activity()])
 
     def _activity(self) -> ProcessActivity:
-        """Return what the driver itself has done."""
+        """Return the driver's own row."""
         steps = int(self._ledger.counters["env_steps"])
         done, seconds = self._ledger.update, self._busy_seconds
         return ProcessActivity("learner", 0, os.getpid(), done, steps, seconds, 0)
@@ -222,7 +222,7 @@ class StreamRun:
     # state
 
     def _now(self) -> State:
-        """Return copies of everything, between two blocks."""
+        """Return copies of all state, between two blocks."""
         self._segments = self._archive.segments()
         return State.merged(
             self._learner.state(),

@@ -33,11 +33,11 @@ class UnrollQueue:
 
     @property
     def furthest(self) -> int:
-        """Return the newest unroll that any environment can have begun."""
+        """Return the index of the newest unroll that an environment can have begun."""
         return int(self._noticed.max()) + STORAGES - 1
 
     def waiting(self) -> int:
-        """Return how many unrolls are full and not taken."""
+        """Return the number of unrolls that are full and not taken."""
         full = self._exchange.finished // self._alpha
         new = [
             (unroll, environment)
@@ -49,7 +49,7 @@ class UnrollQueue:
         return len(self._waiting)
 
     def take(self, count: int, update: int) -> Rollout:
-        """Return the oldest ones as one rollout, and make room for others."""
+        """Return the oldest unrolls as one rollout, and release their storage."""
         taken = [self._waiting.popleft() for _ in range(count)]
         wholes = [self._storage.read(slot) for slot in range(STORAGES)]
         rewards: dict[tuple[int, int], np.ndarray] = {}
@@ -83,7 +83,7 @@ def columns(rollout: Rollout, environments: list[int]) -> Rollout:
     return chosen._replace(
         observations=whole(chosen.observations),
         final_observations=whole(chosen.final_observations),
-        scores=None,  # nobody learns from them
+        scores=None,  # the learner does not use them
     )
 
 
