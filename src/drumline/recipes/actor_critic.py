@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
-from drumline.recipes.families import ActorCritic, Rollouts
+from drumline.recipes.families import ActorCritic, Config, Rollouts, Space
 from drumline.recipes.method import torch_packages
 from drumline.training.actor_critic_parts import ActorCriticParts
 
@@ -36,7 +35,7 @@ def make_learner(
     pause: Callable[[], None],
     acting_threads: int,
     *,
-    loss_of: Callable[[Any], LossOfInterval] | None = None,
+    loss_of: Callable[[Config], LossOfInterval] | None = None,
 ) -> Learner:
     """Return the learner of a method's parts; between updates torch has `acting_threads`.
 
@@ -123,7 +122,7 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
     return ActorCriticParts(config, lanes, renewed, shape, network, policy_head, starts)
 
 
-def _policy_head(head: ActionHead, space: Any) -> Head | None:
+def _policy_head(head: ActionHead, space: Space) -> Head | None:
     if head.kind == "categorical":
         return Head("discrete", choices=head.sizes[0], start=int(space.start))
     if head.kind == "gaussian":

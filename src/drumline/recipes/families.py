@@ -1,6 +1,6 @@
 """Families of configs that share parts and checks, for annotations only."""
 
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union
 
 if TYPE_CHECKING:
     from drumline.recipes.a2c import A2C
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from drumline.recipes.p_cem_rl import PCEMRL
     from drumline.recipes.ppo import PPO
     from drumline.recipes.td3 import TD3
+
+Config: TypeAlias = Any
+"""A method's config of any class, also from outside: its fields are known at run time only."""
+Fields: TypeAlias = dict[str, Any]
+"""Fields of a config by name, as presets and config.json have them."""
+Space: TypeAlias = Any
+"""A Gymnasium space: which attributes it has says what it is."""
 
 ActorCritic: TypeAlias = Union["HTS", "A2C", "PPO", "Impala"]
 Lockstep: TypeAlias = Union["A2C", "PPO"]

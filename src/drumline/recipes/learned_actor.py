@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from drumline.envs.make import check_spaces, make_environment, resolve_engine
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
+from drumline.recipes.families import Space
 from drumline.schedules.single_stream import SingleStreamPlan
 
 _LONGEST = 10_000
@@ -88,7 +89,7 @@ def learned_actor(
     activation: Literal["tanh", "relu"] = "tanh",
     *,
     hidden: tuple[int, ...] | None = None,
-    head_of: Callable[[Any, str], Head] | None = None,
+    head_of: Callable[[Space, str], Head] | None = None,
 ) -> LearnedActor:
     """Make the environment once, to learn its spaces; `hidden` is the config's if not given.
 
@@ -107,14 +108,14 @@ def learned_actor(
     return LearnedActor(environment, policy, limit, limit or _LONGEST)
 
 
-def learned_head(space: Any, env_id: str) -> Head:
+def learned_head(space: Space, env_id: str) -> Head:
     """Return the head whose gradient TD3 can follow: tanh scaled to the bounds, or choices."""
     if hasattr(space, "n"):
         return Head("discrete", choices=int(space.n), start=int(space.start))
     return _squashed("squashed", space, env_id)
 
 
-def gaussian_head(space: Any, env_id: str) -> Head:
+def gaussian_head(space: Space, env_id: str) -> Head:
     """Return the head of a stochastic policy: tanh of a normal variable, scaled to the bounds."""
     if hasattr(space, "n"):
         raise EnvironmentProblem(
@@ -124,7 +125,7 @@ def gaussian_head(space: Any, env_id: str) -> Head:
     return _squashed("squashed-gaussian", space, env_id)
 
 
-def _squashed(kind: Literal["squashed", "squashed-gaussian"], space: Any, env_id: str) -> Head:
+def _squashed(kind: Literal["squashed", "squashed-gaussian"], space: Space, env_id: str) -> Head:
     low, high = space.low.ravel().tolist(), space.high.ravel().tolist()
     with np.errstate(over="ignore"):
         width = np.float32(high) - np.float32(low)

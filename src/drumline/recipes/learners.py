@@ -18,6 +18,7 @@ from drumline.functional.annealing import linear
 from drumline.functional.losses import LossOfInterval
 from drumline.policies.actor_critic import initial_parameters
 from drumline.protocols import Learner
+from drumline.recipes.families import Config
 from drumline.recipes.losses import a2c_loss_of, ppo_loss_of
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.types import Metrics, Rollout
@@ -32,7 +33,7 @@ def make_learner(
     pause: Pause,
     acting_threads: int = 1,
     *,
-    loss_of: Callable[[Any], LossOfInterval] | None = None,
+    loss_of: Callable[[Config], LossOfInterval] | None = None,
 ) -> Learner:
     """Return the learner of a method's parts; between updates torch has `acting_threads`.
 
@@ -82,7 +83,7 @@ def _preparation(parts: ActorCriticParts) -> RolloutPreparation:
     )
 
 
-def _a2c(config: Any, **parts: Any) -> Learner:
+def _a2c(config: Config, **parts: Any) -> Learner:
     settings = A2CSettings(
         discount=config.discount,
         unroll=config.unroll,
@@ -93,7 +94,7 @@ def _a2c(config: Any, **parts: Any) -> Learner:
     return A2C(settings=settings, **parts)
 
 
-def _ppo(config: Any, **parts: Any) -> Learner:
+def _ppo(config: Config, **parts: Any) -> Learner:
     settings = PPOSettings(
         discount=config.discount,
         gae_lambda=config.gae_lambda,

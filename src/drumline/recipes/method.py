@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from drumline.envs.environment import Engine
 from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages
+from drumline.recipes.families import Config, Fields
 from drumline.recipes.foreign_calls import CONFIG, called
 from drumline.training.layout import Layout
 from drumline.training.run_request import Recipe
@@ -42,7 +43,7 @@ class Method:
     """A method by its name, with the defaults of optional members of its config."""
 
     name: str
-    config: type[Any]
+    config: type[Config]
     package: str = ""
     """Installed package that registered it; empty for Drumline's own, and for a class by place."""
 
@@ -61,11 +62,11 @@ class Method:
         """Return the engine of environments that both engines have."""
         return getattr(self.config, "ENGINE", "gymnasium")
 
-    def preset(self, env_id: str) -> dict[str, Any]:
+    def preset(self, env_id: str) -> Fields:
         """Return the fields in which an environment's preset differs from the defaults."""
         return dict(getattr(self.config, "PRESETS", {}).get(env_id, {}))
 
-    def packages(self, config: Any) -> tuple[str, ...]:
+    def packages(self, config: Config) -> tuple[str, ...]:
         """Return installed packages that compute in a run, besides NumPy and Gymnasium."""
         if hasattr(config, "packages"):
             named = self._called("packages", config.packages)
@@ -73,7 +74,7 @@ class Method:
             named = torch_packages(config, self.prefers)
         return (*named, self.package) if self.package else tuple(named)
 
-    def resolved(self, config: Any) -> Any:
+    def resolved(self, config: Config) -> Config:
         """Return the config that a run records, with its engine and the self-checks' findings.
 
         A package that is installed later must not change a resumed or repeated run.
@@ -83,7 +84,7 @@ class Method:
             config = dataclasses.replace(config, engine=engine)
         return self._called("resolved", config.resolved) if hasattr(config, "resolved") else config
 
-    def built(self, config: Any, layout: Layout) -> Recipe:
+    def built(self, config: Config, layout: Layout) -> Recipe:
         """Return the parts of a run; raises `ValueError` for any error of a method from outside."""
         recipe = self._called("build", config.build, layout)
         if not hasattr(recipe, "opened"):
@@ -93,15 +94,15 @@ class Method:
             )
         return recipe
 
-    def made(self, env_id: str) -> Any:
+    def made(self, env_id: str) -> Config:
         """Return the config of an environment's preset."""
         return self._called(CONFIG, self.config, env=env_id, **self.preset(env_id))
 
-    def configured(self, values: Mapping[str, Any]) -> Any:
+    def configured(self, values: Mapping[str, Any]) -> Config:
         """Return the config with these fields."""
         return self._called(CONFIG, self.config, **values)
 
-    def no_promise(self, config: Any) -> str:
+    def no_promise(self, config: Config) -> str:
         """Return why a run cannot be repeated; empty if it can."""
         reason: str = getattr(config, "no_promise", "")
         return reason or ("" if config.promise else "trained with --no-promise")
@@ -113,7 +114,7 @@ class Method:
         return called(self.name, doing, call, *arguments, **named)
 
 
-def torch_packages(config: Any, prefers: Engine = "gymnasium") -> tuple[str, ...]:
+def torch_packages(config: Config, prefers: Engine = "gymnasium") -> tuple[str, ...]:
     """Return the packages that compute in a run whose learner is torch's."""
     engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefers)
     return (*environment_packages(config.env, engine), "torch")

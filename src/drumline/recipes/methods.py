@@ -2,7 +2,6 @@
 
 import dataclasses
 import difflib
-from typing import Any
 
 from drumline.recipes import outside_methods
 from drumline.recipes.a2c import A2C
@@ -12,6 +11,7 @@ from drumline.recipes.cem import CEM
 from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.erl import ERL
 from drumline.recipes.es import ES
+from drumline.recipes.families import Config, Fields
 from drumline.recipes.hts import HTS
 from drumline.recipes.impala import Impala
 from drumline.recipes.method import Method
@@ -75,7 +75,7 @@ def find_method(name: str) -> Method:
     )
 
 
-def method_of(config: Any) -> Method:
+def method_of(config: Config) -> Method:
     """Return the method of a config; raises `ValueError` if no method has its class."""
     for method in METHODS.values():
         if type(config) is method.config:
@@ -83,7 +83,7 @@ def method_of(config: Any) -> Method:
     return outside_methods.method_of_class(type(config), METHODS)
 
 
-def with_late_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+def with_late_fields(name: str, fields: Fields) -> Fields:
     """Return a config's fields, with those added to Drumline after the run was made."""
     if name not in METHODS:  # and reading a run folder imports no code from outside
         return fields
@@ -91,12 +91,12 @@ def with_late_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {**{late: value for late, value in _LATE.items() if late in known}, **fields}
 
 
-def with_late_settings(document: dict[str, Any]) -> dict[str, Any]:
+def with_late_settings(document: Fields) -> Fields:
     """Return a run's document, with the settings that its version of Drumline did not have yet."""
     return {**document, "config": with_late_fields(document["method"], document["config"])}
 
 
-def config_from(name: str, fields: dict[str, Any]) -> Any:
+def config_from(name: str, fields: Fields) -> Config:
     """Return the config that a run folder's document describes."""
     method = find_method(name)
     known = {field.name for field in dataclasses.fields(method.config)}

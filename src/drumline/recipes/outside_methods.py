@@ -53,7 +53,7 @@ def method_of_entry_point(point: EntryPoint) -> Method:
     return checked(point.name, found, _package_of(point))
 
 
-def method_of_class(config_class: type[Any], taken: Container[str]) -> Method:
+def method_of_class(config_class: type[object], taken: Container[str]) -> Method:
     """Return a class as a method by the name under which a later process finds it again.
 
     That is its entry point's name, or its place where the name is `taken` or ambiguous.
@@ -69,7 +69,7 @@ def method_of_class(config_class: type[Any], taken: Container[str]) -> Method:
     return method
 
 
-def checked(name: str, found: Any, package: str = "") -> Method:
+def checked(name: str, found: object, package: str = "") -> Method:
     """Return a class as a method; raises `ValueError` with the first member that it lacks."""
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
         raise ValueError(
@@ -97,7 +97,7 @@ def _package_of(point: EntryPoint) -> str:
     return "" if point.dist is None else point.dist.name
 
 
-def _found_at(path: str) -> Any:
+def _found_at(path: str) -> object:
     module_name, _, name = path.partition(":")
     if not (module_name and name):
         raise ValueError(f"{path!r} is no place of a class: write package.module:Class")
@@ -108,7 +108,7 @@ def _found_at(path: str) -> Any:
         raise ValueError(f"{path}: module {module_name} has no {name!r}") from error
 
 
-def _refuse_untyped(name: str, found: type[Any]) -> None:
+def _refuse_untyped(name: str, found: type[object]) -> None:
     """Refuse `learning_rate = 0.1`: without a type it would be no field, and no flag."""
     for parent in found.__mro__[:-1]:
         typed = getattr(parent, "__annotations__", {})
@@ -140,12 +140,12 @@ def _refuse_unusable_field(name: str, field: "dataclasses.Field[Any]") -> None:
         )
 
 
-def _fits_json(value: Any) -> bool:
-    values: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+def _fits_json(value: object) -> bool:
+    values: tuple[object, ...] = value if isinstance(value, tuple) else (value,)
     return all(type(item) in _PLAIN for item in values)
 
 
-def _refuse_unusable_members(name: str, found: type[Any], fields: Container[str]) -> None:
+def _refuse_unusable_members(name: str, found: type[object], fields: Container[str]) -> None:
     """Refuse optional members of another form than `MethodConfig` describes."""
     presets: Any = getattr(found, "PRESETS", {})
     if not isinstance(presets, Mapping) or not all(

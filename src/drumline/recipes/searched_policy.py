@@ -1,7 +1,6 @@
 """Parts of every search over policy parameters: environment, policy and noise from a config."""
 
 from contextlib import closing
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from drumline.functional.perturbation import Noise, counter_noise, fill_table, t
 from drumline.policies.heads import Head, parse_bins
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout
-from drumline.recipes.families import Searching
+from drumline.recipes.families import Searching, Space
 from drumline.runtime.shared_arrays import SharedArrays
 
 
@@ -65,7 +64,7 @@ def make_noise(
     return table_noise(table, parameter_count, config.seed), shared
 
 
-def _head(space: Any, action_bins: str) -> Head:
+def _head(space: Space, action_bins: str) -> Head:
     bins = parse_bins(action_bins)
     if hasattr(space, "n"):
         if bins:
