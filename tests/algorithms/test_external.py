@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from individuals_examples import search, sphere
 
-from drumline.algorithms import external
+from drumline.algorithms import optimizer_packages
 from drumline.algorithms.external import External, HiddenRandomness
 from drumline.algorithms.individuals import live
 from drumline.algorithms.optimizer_packages import cma_factory, named_factory, nevergrad_factory
@@ -270,7 +270,7 @@ def test_a_missing_package_names_its_extra(
 
 def test_a_full_covariance_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("cma")
-    monkeypatch.setattr(external, "LARGEST_FULL_COVARIANCE_BYTES", 8 * 9)
+    monkeypatch.setattr(optimizer_packages, "LARGEST_FULL_COVARIANCE_BYTES", 8 * 9)
     make = cma_factory(std=0.1, full_covariance=True)
     External(np.zeros(3), make, seed=0)
     with pytest.raises(ValueError, match=r"4 parameters .*use --strategy sep-cma"):
