@@ -6,13 +6,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+from campaigns import cases
 from typed_commands import Terminal, said_command
 
 from drumline.recipes.methods import METHODS
 from drumline.runs.fingerprints import read_chain
 
 OLD = Path(__file__).resolve().parent / "v0_1_folders"
-every_method = pytest.mark.parametrize("method", METHODS)
+QUICK = ("es", "hts", "td3", "aes", "erl")
+every_method = pytest.mark.parametrize("method", cases(METHODS, quick=QUICK))
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """PPO's minibatches one by one against autograd over plain loops."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from learner_examples import (
     CATEGORICAL,
     ENVIRONMENTS,
@@ -53,9 +55,15 @@ def agree(made: Made, expected: PPORun) -> None:
     assert made.parameters == pytest.approx(expected.parameters, abs=1e-5)
 
 
-@pytest.mark.parametrize("head", [CATEGORICAL, GAUSSIAN], ids=lambda head: head.kind)
-@pytest.mark.parametrize("shards", [1, 2])
-@pytest.mark.parametrize("correction", ["decoupled", "ppo-ratio", "delayed", "vtrace", "none"])
+CORRECTIONS = ("decoupled", "ppo-ratio", "delayed", "vtrace", "none")
+BATCHES = [*product(CORRECTIONS, (1, 2), (CATEGORICAL, GAUSSIAN))]
+
+
+@pytest.mark.parametrize(
+    ("correction", "shards", "head"),
+    cases(BATCHES, quick=[BATCHES[k] for k in range(20) if (k + k // 4) % 4 in (0, 3)]),
+    ids=lambda value: getattr(value, "kind", str(value)),
+)
 def test_every_minibatch_is_what_autograd_gives(correction: Any, shards: int, head: ActionHead):
     settings = replace(PPO_SETTINGS, correction=correction)
     made = Made(settings, head, options={"shards": shards})
@@ -109,8 +117,14 @@ def test_the_decoupled_objective_is_ppos_own_where_the_data_are_on_policy():
         assert np.abs(plain).max() > 1e-3
 
 
-@pytest.mark.parametrize("head", [CATEGORICAL, GAUSSIAN], ids=lambda head: head.kind)
-@pytest.mark.parametrize("interval", [0, 4, 7])
+@pytest.mark.parametrize(
+    ("interval", "head"),
+    cases(
+        product((0, 4, 7), (CATEGORICAL, GAUSSIAN)),
+        quick=[(0, CATEGORICAL), (4, GAUSSIAN), (7, CATEGORICAL)],
+    ),
+    ids=lambda value: getattr(value, "kind", str(value)),
+)
 def test_the_entropy_coefficient_is_a_function_of_the_interval(interval: int, head: ActionHead):
     made = Made(PPO_SETTINGS, head, entropy=lambda interval: 0.5 - 0.0625 * interval)
     agree(made, updated(made, interval=interval)[0])
@@ -119,8 +133,13 @@ def test_the_entropy_coefficient_is_a_function_of_the_interval(interval: int, he
     assert np.abs(made.parameters - constant.parameters).max() > 1e-3
 
 
-@pytest.mark.parametrize("correction", ["decoupled", "ppo-ratio", "delayed", "vtrace", "none"])
-@pytest.mark.parametrize("interval", [0, 4, 7])
+@pytest.mark.parametrize(
+    ("interval", "correction"),
+    cases(
+        product((0, 4, 7), CORRECTIONS),
+        quick=[(0, "decoupled"), (4, "ppo-ratio"), (7, "delayed"), (4, "vtrace"), (0, "none")],
+    ),
+)
 def test_the_clip_range_is_a_function_of_the_interval(interval: int, correction: Any):
     settings = replace(PPO_SETTINGS, correction=correction)
     made = Made(settings, clip=lambda interval: 0.04 - 0.005 * interval)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from campaigns import FAULTS
 from doubles import collect
 from td3_examples import ALL, CONTINUOUS, DISCRETE, PlainTD3, begun, draws, filled, flat
 from td3_worker import Refine, TD3WorkerSpec, Train
@@ -209,6 +210,7 @@ def test_blocks_of_draws_make_one_stream():
     assert all(torch.equal(again.draw(60).observations, tensor) for tensor in seen)
 
 
+@FAULTS
 def test_a_pools_workers_read_the_shared_replay_and_return_the_same_bits():
     settings, source = CONTINUOUS, filled(CONTINUOUS)
     shape = source.replay.shape

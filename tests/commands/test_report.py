@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from campaigns import FAULTS
 from display.contribution_rows import HEADER, ROWS
 from typed_commands import Terminal
 
@@ -192,6 +193,7 @@ def test_updates_are_repeated_on_demand(terminal: Terminal):
     assert "1 updates repeated on 3 workers: the same bits" in Page().marks["yes"]
 
 
+@FAULTS
 def test_a_run_of_two_environments_is_repeated_on_two_workers(terminal: Terminal):
     small = ["--num-envs=2", "--alpha=8", "--epochs=1", "--minibatches=2", "--hidden", "4"]
     more = ["--total-steps=32", "--evaluate-episodes=1", "--pool=inline", "--quiet", "--out=run"]

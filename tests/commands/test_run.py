@@ -10,6 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from campaigns import FAULTS
 from nbclient import NotebookClient
 from threadpoolctl import threadpool_limits
 
@@ -19,7 +20,7 @@ from drumline.training.layout import Layout, LockstepLayout, SearchLayout
 TESTS = Path(__file__).resolve().parents[1]
 CONFIG = drumline.ES(
     env="impure_environment:Counting",
-    total_steps=8_000,
+    total_steps=20_000,
     population_size=8,
     noise_table_size=4_096,
     hidden=(4,),
@@ -63,6 +64,7 @@ print([child for child in psutil.Process().children() if "drumline" in " ".join(
 ]
 
 
+@FAULTS
 def test_a_notebook_trains_is_interrupted_and_goes_on_with_the_same_bits(tmp_path: Path):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     place = {"metadata": {"path": str(tmp_path)}}
@@ -72,7 +74,7 @@ def test_a_notebook_trains_is_interrupted_and_goes_on_with_the_same_bits(tmp_pat
         for cell in notebook.cells
     ]
     assert printed[1].split() == ["Stopped", signal.SIGINT.name]
-    assert printed[2].split() == ["200", "True"]
+    assert printed[2].split() == ["500", "True"]
     assert "__main__:Mine" in printed[3]
     assert 'workers="inline"' in printed[3]
     assert printed[3].splitlines()[-1] == "[]"

@@ -134,6 +134,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected: Any
     assert lasting_bytes(folder.path) == expected[name]
 
 
+@FAULTS
 def test_verify_repeats_it_on_other_processes(tmp_path: Path):
     run = train(CONFIGS["a2c"], out=tmp_path / "run")
     layout = LockstepLayout(executors=3, tensorboard=False)

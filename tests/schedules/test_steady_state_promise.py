@@ -85,6 +85,7 @@ def test_kills_at_random_moments_change_no_bit(expected: Outcome, seed: int):
         return doubles.FlakyPool(make_pool(settings, shared), seed, every=6, deaths=4)  # type: ignore[arg-type]
 
     with session(RUN, flaky) as (toy, pool):  # type: ignore[arg-type]
+        doubles.wait_ready(pool.pool)  # type: ignore[attr-defined] # only the ready are killed
         events = list(toy.schedule.events())
         assert Outcome(toy.population.fingerprint(), event_bytes(events)) == expected
         assert pool.deaths > 0  # type: ignore[attr-defined]

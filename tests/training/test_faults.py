@@ -89,6 +89,7 @@ def lasting_bytes(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in LASTING}
 
 
+@FAULTS
 def test_a_run_whose_files_may_not_grow_says_so_and_goes_on_later_with_the_same_bits(shell: Shell):
     limited = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); "

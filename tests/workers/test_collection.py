@@ -168,7 +168,7 @@ def test_frames_stored_once_and_whole_stacks_are_the_same_bytes():
 
 
 @given(st.data())
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_no_order_of_turns_and_no_death_anywhere_changes_a_byte(data: st.DataObject):
     live_and_die(data)
 
