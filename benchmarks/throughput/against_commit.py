@@ -25,9 +25,9 @@ from provenance import provenance, write_table
 PLAIN = ["--pool", "inline", "--quiet", "--no-tensorboard"]
 TREE = Path(__file__).resolve().parents[2]
 CASES = {
-    "es": "es HalfCheetah-v5 --total-steps 40000 --evaluate-every 0 --evaluate-episodes 1",
+    "es": "es HalfCheetah-v5 --total-steps 30000 --evaluate-every 0 --evaluate-episodes 1",
     "hts": "hts HalfCheetah-v5 --total-steps 16384 --evaluate-every 0 --evaluate-episodes 1",
-    "aes": "aes Pendulum-v1 --total-steps 4000 --evaluate-every 0 --evaluate-episodes 1",
+    "aes": "aes Pendulum-v1 --total-steps 2600 --evaluate-every 0 --evaluate-episodes 1",
     "td3": "td3 Pendulum-v1 --total-steps 3000 --evaluate-every 0 --evaluate-episodes 1",
 }
 
