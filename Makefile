@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests start hundreds of processes: without bytecode each would compile Drumline anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
@@ -13,13 +15,13 @@ demo: setup
 	@$(BIN)/drumline plot last
 
 test: setup
-	@$(BIN)/python -m pytest -m 'not slow and not faults' $(PARALLEL)
+	@$(PYTEST) -m 'not slow and not faults' $(PARALLEL)
 
 test-faults: setup
-	@$(BIN)/python -m pytest -m 'faults and not slow' $(PARALLEL)
+	@$(PYTEST) -m 'faults and not slow' $(PARALLEL)
 
 test-slow: setup
-	@$(BIN)/python -m pytest -m slow
+	@$(PYTEST) -m slow
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -13,7 +13,7 @@ from drumline.recipes.methods import METHODS
 from drumline.runs.fingerprints import read_chain
 
 OLD = Path(__file__).resolve().parent / "v0_1_folders"
-QUICK = ("es", "hts", "td3", "aes", "erl")
+QUICK = ("es", "hts", "aes")
 every_method = pytest.mark.parametrize("method", cases(METHODS, quick=QUICK))
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -84,6 +84,7 @@ def test_rmsprops_state_is_its_second_moment():
     assert same_state(one.learner.state(), other.learner.state())
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("settings", [A2C_SETTINGS, PPO_SETTINGS], ids=["a2c", "ppo"])
 def test_every_bit_is_taken_over_and_every_tensor_and_counter_matters(settings: Any):
     made = everything(settings)

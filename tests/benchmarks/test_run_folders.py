@@ -50,7 +50,10 @@ def test_what_a_run_finds_itself_is_no_difference(
     assert other == ['correction is "decoupled" there and "vtrace" here']
 
 
-def test_settings_that_an_older_run_lacks_are_what_they_were_before(folders: Any, tmp_path: Path):
+def test_settings_that_an_older_run_lacks_are_what_they_were_before(
+    folders: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    in_this_process(folders, monkeypatch)
     config = asdict(ES(**{"env": "CartPole-v1", **ES.PRESETS["CartPole-v1"]}))
     del config["evaluate_episodes"]
     folder = stopped_run(tmp_path / "run", "es", **config)

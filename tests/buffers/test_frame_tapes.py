@@ -56,9 +56,7 @@ WATCHED = {
 """Environments, env steps of each lane, and the kinds of begun episode that are met in them."""
 
 
-@pytest.mark.parametrize(
-    "name", cases(WATCHED, quick=["lives", "lives and time limits", "colours", "gymnasium"])
-)
+@pytest.mark.parametrize("name", cases(WATCHED, quick=["lives and time limits", "gymnasium"]))
 def test_stacks_are_the_engines_own_over_lives_and_games(name: str):
     spec, steps, expected = WATCHED[name]
     lanes = LanesSpec(spec, 1, 0, 4)()

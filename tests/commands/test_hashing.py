@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from campaigns import cases
+from campaigns import FAULTS
 
 SMALL = ["--hidden", "4", "--evaluate-episodes", "2"]
 REPLAY = ["--batch-size", "4", "--replay-size", "60"]
@@ -30,7 +30,8 @@ def drumline(place: Path, hash_seed: str, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("method", cases(METHODS, quick=["es"]))
+@FAULTS
+@pytest.mark.parametrize("method", METHODS)
 def test_an_environment_that_goes_through_sets_has_the_same_bytes_everywhere(
     method: str, tmp_path: Path
 ):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from campaigns import FAULTS
 from doubles import wait_until
 from typed_commands import TINY, Terminal, environ, said_command
 
@@ -101,7 +102,10 @@ def test_a_stopped_run_is_called_last_only_if_it_is_the_newest_under_runs(
         assert terminal.line(f"{said_command(told)} --pool=inline").code == 0
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=FAULTS)],
+)
 def test_a_training_run_that_is_stopped_prints_the_command_that_goes_on(
     terminal: Terminal, tmp_path: Path, number: signal.Signals, code: int
 ):
@@ -165,7 +169,7 @@ def test_storages_that_do_not_fit_in_memory_name_their_flags_and_leave_no_folder
     assert not Path("run").exists()
 
 
-@pytest.mark.parametrize("errors_too", [False, True])
+@pytest.mark.parametrize("errors_too", [False, pytest.param(True, marks=FAULTS)])
 def test_a_training_run_whose_reader_leaves_is_stopped_and_goes_on_later(
     terminal: Terminal, tmp_path: Path, errors_too: bool
 ):

@@ -176,6 +176,7 @@ def test_a_strangers_names_are_no_markup(terminal: Terminal):
     assert "</table><script>alert(1)</script>" in page.text
 
 
+@FAULTS
 def test_individuals_of_aes_are_drawn_too(terminal: Terminal):
     folder = recorded("a")
     lines = (HEADER + ROWS).splitlines()

@@ -199,7 +199,8 @@ def test_the_card_of_a_resumed_run_knows_the_best_evaluation_before_the_stop(ter
     assert said in Path("run/card.md").read_text()
 
 
-@pytest.mark.parametrize("seed", [11, 17, 1])  # with 11 and 17 the shorter run's end is best
+# With 11 and 17 the shorter run's end is best.
+@pytest.mark.parametrize("seed", cases([11, 17, 1], quick=[11]))
 def test_the_best_policy_of_a_longer_run_is_that_of_one_of_its_evaluations(
     terminal: Terminal, seed: int
 ):
@@ -245,7 +246,7 @@ def test_a_run_that_was_made_longer_twice_is_verified_as_it_was_made(
     assert terminal(*longer, "--total-steps=128").code == 0
     assert terminal(*longer, "--total-steps=192").code == 0
     assert horizons() == [[0, 64], [4, 128], [8, 192]]
-    for updates in ("2", "6", "10", "all"):
+    for updates in ("2", "6", "all"):
         verified = terminal("verify", "run", "--pool=inline", f"--updates={updates}")
         assert verified.code == 0, verified.out + verified.err
         done = 12 if updates == "all" else int(updates)

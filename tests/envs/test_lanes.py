@@ -53,7 +53,7 @@ def test_environments_differ_and_root_seeds_differ(spec: EnvironmentSpec):
     assert len(np.unique(np.concatenate(begun), axis=0)) == 4
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(data=st.data())
 @pytest.mark.parametrize("spec", [DRIFTING, GYMNASIUM_CARTPOLE, CARTPOLE], ids=name)
 def test_restored_anywhere_a_stream_goes_on_as_if_never_stopped(
@@ -68,6 +68,7 @@ def test_a_mujoco_stream_is_restored_across_truncations(cuts: list[int]):
     _restore_and_compare(HALF_CHEETAH, cuts, 45)
 
 
+@FAULTS
 def test_an_atari_stream_is_restored_across_lives_and_truncations():
     options = {"max_episode_steps": 40, "episodic_life": True}
     spec = EnvironmentSpec("Breakout-v5", "envpool", options=options)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaigns import cases
+from campaigns import FAULTS, cases
 from doubles import KillAt
 
 from drumline.commands.run import Run, resume, silent, train
@@ -46,7 +46,8 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return lasting_bytes(run.path)
 
 
-@pytest.mark.parametrize("workers", cases([1, 2, 3], quick=[2]))
+@FAULTS
+@pytest.mark.parametrize("workers", [1, 2, 3])
 def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers: int):
     run = train(SMALL, workers=workers, out=tmp_path / "run")
     assert lasting_bytes(run.path) == expected
@@ -76,7 +77,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected, upd
 
 def test_a_run_verifies_and_its_episodes_stand_alone(tmp_path: Path):
     run: Run = train(SMALL, layout=INLINE, out=tmp_path / "run", last_update=2)
-    assert verify_again(run.folder, 2, Layout(workers=2)) == (2, None)
+    assert verify_again(run.folder, 2, INLINE) == (2, None)
     again = run.episode(3, checkpoint=0)
     row = run.folder.episodes_csv.read_text().splitlines()[4].split(",")
     assert (float(row[3]), int(row[4])) == (again.episode_return, again.length)

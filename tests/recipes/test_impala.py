@@ -95,7 +95,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
         (SMALL, ActorLayout(pool="inline", executors=2)),
         (SMALL, ActorLayout(executors=2)),
         pytest.param(RENEWED, ActorLayout(executors=2, actors=1), marks=FAULTS),
-        (replace(SMALL, step_time="exponential:1ms"), ActorLayout(executors=1)),
+        pytest.param(
+            replace(SMALL, step_time="exponential:1ms"), ActorLayout(executors=1), marks=FAULTS
+        ),
     ],
     ids=["inline", "own", "central", "slow"],
 )
@@ -119,8 +121,10 @@ def test_every_layout_learns_from_every_step_once(
 
 @pytest.mark.parametrize(
     "layout",
-    [ActorLayout(pool="inline", executors=2), ActorLayout(executors=2, actors=1)],
-    ids=["inline", "central"],
+    [
+        pytest.param(ActorLayout(pool="inline", executors=2), id="inline"),
+        pytest.param(ActorLayout(executors=2, actors=1), id="central", marks=FAULTS),
+    ],
 )
 def test_steps_are_learned_from_in_their_order_without_a_gap(
     tmp_path: Path, learned: list[Rollout], layout: ActorLayout
@@ -139,6 +143,7 @@ def test_steps_are_learned_from_in_their_order_without_a_gap(
     assert sum(reached.values()) == NUMBERED.total_steps
 
 
+@FAULTS
 def test_the_lag_is_measured_and_bounded_by_the_queue(tmp_path: Path):
     metrics = train(SMALL, workers=2, out=tmp_path / "run").metrics
     # Two unrolls of five environments, taken three at a time.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from campaigns import cases
+from campaigns import FAULTS, cases
 from threadpoolctl import threadpool_limits
 
 from drumline.commands.run import Run, load, resume, silent, train
@@ -71,7 +71,7 @@ def test_two_runs_are_equal_and_another_seed_is_not(tmp_path: Path, expected):
     assert lasting_bytes(other)["fingerprints.csv"] != expected["continuous"]["fingerprints.csv"]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", cases([1, 2], quick=[1]))
 def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers: int):
     run = train(CONTINUOUS, workers=workers, out=tmp_path / "run")
     assert lasting_bytes(run) == expected["continuous"]
@@ -96,6 +96,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     assert lasting_bytes(resume(first.folder, INLINE)) == expected[name]
 
 
+@FAULTS
 def test_a_resume_steps_the_running_episode_again_with_the_threads_of_the_run(tmp_path: Path):
     env, steps = "thread_counts:CountsThreads", {"total_steps": 64, "steps_per_update": 32}
     config = replace(CONTINUOUS, env=env, **steps)

@@ -11,7 +11,7 @@ from typing import Any
 import crew_roles
 import doubles
 import pytest
-from campaigns import cases
+from campaigns import FAULTS, cases
 from crew_roles import Toy, expected, run_toy, toy_plan
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,6 +123,7 @@ def test_a_role_killed_at_any_point_is_replaced_and_changes_no_bit(
     assert sum(row.restarts for row in crew.activity()) == 1
 
 
+@FAULTS
 def test_random_kills_from_outside_change_no_bit():
     toy = Toy(environments=6, alpha=16, executors=2, actors=1, sleeps=True)
     crew = make("process", toy, log=lambda line: None)
@@ -182,6 +183,7 @@ def test_a_role_that_dies_three_times_at_one_place_fails_the_run_with_its_place(
         crew.close()
 
 
+@FAULTS
 def test_a_role_that_hangs_three_times_fails_the_run():
     lines: list[str] = []
     plan = toy_plan(Toy(), lambda: crew.arrays, executor=crew_roles.HangingSpec())
@@ -227,7 +229,9 @@ run_toy(crew, toy, intervals=10**9)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", cases([signal.SIGKILL, signal.SIGINT, signal.SIGTERM], quick=[signal.SIGKILL])
+)
 def test_no_role_outlives_a_driver_that_a_signal_ends(number: signal.Signals):
     driver = subprocess.Popen(
         [sys.executable, "-c", SCRIPT],

@@ -7,6 +7,7 @@ import sys
 
 import doubles
 import pytest
+from campaigns import cases
 from typed_commands import environ
 
 SCRIPT = """
@@ -41,7 +42,9 @@ def start(rest: str, factory: str = "digest_worker") -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", cases([signal.SIGKILL, signal.SIGINT, signal.SIGTERM], quick=[signal.SIGKILL])
+)
 def test_no_child_outlives_a_driver_that_a_signal_ends(number: signal.Signals):
     with start(WORK_FOR_EVER) as driver:
         assert driver.stdout is not None

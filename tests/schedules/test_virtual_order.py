@@ -67,7 +67,7 @@ def drawn(
     return pool  # type: ignore[return-value]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     processes=st.integers(1, 7),

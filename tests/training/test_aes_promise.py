@@ -128,8 +128,7 @@ def test_the_number_of_processes_changes_no_byte(
 @pytest.mark.parametrize(
     "point",
     [
-        "individual-refined",
-        pytest.param("critic-begun", marks=FAULTS),
+        *(pytest.param(point, marks=FAULTS) for point in ("individual-refined", "critic-begun")),
         *(
             pytest.param(point, marks=pytest.mark.slow)
             for point in ("individual-begun", "individual-ended", "mean-ended", "critic-ended")
@@ -428,7 +427,7 @@ def test_a_desired_share_of_0_or_1_is_never_or_always(tmp_path: Path, share: flo
 
 
 @pytest.mark.filterwarnings("ignore:builtin type .* has no __module__:DeprecationWarning")  # Box2D
-@pytest.mark.parametrize("env", AES.PRESETS)
+@pytest.mark.parametrize("env", cases(AES.PRESETS, quick=["HalfCheetah-v5", "Hopper-v5"]))
 def test_every_preset_runs_two_individuals(env: str, tmp_path: Path):
     pytest.importorskip("Box2D" if "Lunar" in env else "mujoco")
     small = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}

@@ -1,9 +1,11 @@
 """What fails a run is named: environment, episode and seed, whatever the method and the layout."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import FAULTS, cases
 from whole_runs import run_on
 
 from drumline.envs.episode import NonFinite
@@ -49,14 +51,20 @@ RAISED = {
 }
 
 
-@pytest.mark.parametrize("layout", [{"pool": "inline"}, {"workers": 1}], ids=["inline", "process"])
-@pytest.mark.parametrize("method", RAISED)
-def test_an_environment_that_raises_is_named(method: str, layout: dict[str, Any], tmp_path: Path):
+@pytest.mark.parametrize(
+    ("method", "pool"),
+    cases(
+        product(RAISED, ("inline", "process")),
+        quick=[*((method, "inline") for method in RAISED), ("aes", "process"), ("hts", "process")],
+    ),
+)
+def test_an_environment_that_raises_is_named(method: str, pool: str, tmp_path: Path):
     with pytest.raises(WorkerError, match="fell off the table") as failure:
-        train(tmp_path / "run", config_of(method, "Collapsing"), **layout)
+        train(tmp_path / "run", config_of(method, "Collapsing"), pool=pool, workers=1)
     assert any(note.startswith(RAISED[method]) for note in failure.value.__notes__)
 
 
+@FAULTS
 @pytest.mark.parametrize("method", ["aes", "hts"])
 def test_what_ends_its_process_three_times_is_named(method: str, tmp_path: Path):
     with pytest.raises((TaskKilledWorkers, RoleKilled)) as failure:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaigns import cases
+from campaigns import FAULTS, cases
 from whole_runs import run_on
 
 from drumline.recipes.aes import AES
@@ -65,7 +65,7 @@ def test_every_environment_that_worked_in_any_process_is_closed_once(
     assert len({name.split()[0] for name in closed}) > 1
 
 
-@pytest.mark.parametrize("layout", [{"pool": "inline"}, {"workers": 2}])
+@pytest.mark.parametrize("layout", [{"pool": "inline"}, pytest.param({"workers": 2}, marks=FAULTS)])
 def test_an_environment_that_fails_to_close_costs_the_run_nothing(
     layout: dict[str, Any], marks: Path, tmp_path: Path
 ):
@@ -74,12 +74,14 @@ def test_an_environment_that_fails_to_close_costs_the_run_nothing(
     assert set(marked(marks, "closed")) >= set(marked(marks, "used"))
 
 
+@FAULTS
 def test_an_environment_that_closes_slowly_is_given_the_time(marks: Path, tmp_path: Path):
     config = dataclasses.replace(CONFIGS["hts"], env="impure_environment:ClosingSlowly")
     train(tmp_path / "run", config, workers=2)
     assert set(marked(marks, "closed")) >= set(marked(marks, "used"))
 
 
+@FAULTS
 def test_an_environment_that_never_closes_ends_with_the_run(
     marks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

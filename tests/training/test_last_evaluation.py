@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaigns import cases
+from campaigns import FAULTS, cases
 from whole_runs import run_on
 
 from drumline.errors import WorkerError
@@ -44,7 +44,7 @@ def nothing_collapses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLLAPSE_SEED", "none")
 
 
-@pytest.mark.parametrize("layout", [{"pool": "inline"}, {"workers": 1}])
+@pytest.mark.parametrize("layout", [{"pool": "inline"}, pytest.param({"workers": 1}, marks=FAULTS)])
 @pytest.mark.parametrize("method", ["es", "hts", "td3"])
 def test_an_episode_of_an_evaluation_that_fails_is_named(
     method: str, layout: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
