@@ -71,7 +71,7 @@ def test_exponential_times_are_gamma_times_of_shape_one():
 
 
 def test_bursts_last_as_long_and_take_as_large_a_share_as_they_should():
-    slow = drawn(Bursts(0.001, 0.01, 0.1, 16.0), 100_000) == 0.01
+    slow = drawn(Bursts(0.001, 0.01, 0.1, 16.0), 200_000) == 0.01
     assert slow.mean() == pytest.approx(0.1, rel=0.05)
     starts = (slow[1:] & ~slow[:-1]).sum()
     assert slow.sum() / starts == pytest.approx(16.0, rel=0.05)
