@@ -38,7 +38,7 @@ class SAC:
     seed: int = 0  # Root of every random stream.
     total_steps: int = 20_000  # Train until this many env steps have been made.
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"  # auto: Gymnasium if it has the id.
-    frame_skip: int = 1  # How often each action is repeated.
+    frame_skip: int = 1  # Frames for which each action is repeated.
     steps_per_update: int = 500  # Env steps per row of metrics.csv.
     random_steps: int = 1_000  # Env steps with random actions before anything is learned.
     replay_size: int = 100_000  # Transitions that are kept.

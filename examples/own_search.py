@@ -54,7 +54,7 @@ class PEPG:
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
     frame_skip: int = 1
-    """How often each action is repeated."""
+    """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (16, 16)
     """Sizes of the policy's tanh layers."""
     population_size: int = 20

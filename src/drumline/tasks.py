@@ -80,6 +80,17 @@ class Job(NamedTuple):
     watermark: int | None = None
     """End of the replay window that must stay whole until the task has finished."""
 
+    @classmethod
+    def training(cls, task: "TrainCritics | TrainLearner", steps: "GradientJob") -> "Job":
+        """Return the job of a task that takes gradient steps and no env step."""
+        return cls(
+            task,
+            task.version,
+            gradient_steps=steps.steps,
+            transitions=steps.watermark,
+            watermark=steps.watermark,
+        )
+
 
 class Started(NamedTuple):
     """A job that a logical worker has started and whose end is not handled yet."""

@@ -209,10 +209,10 @@ def phase(pool: ProcessPool) -> int:
 
 def test_progress_keeps_a_long_task_from_being_taken_for_hung(make_pool: MakePool):
     worker = make_pool(doubles.echo_worker, size=1)._fleet.workers[0]
-    assert worker.still_seconds(("running", 1), 30.0) == 0.0
-    assert worker.still_seconds(("running", 1), 30.0) == 30.0
-    assert worker.still_seconds(("running", 2), 30.0) == 0.0
-    assert worker.still_seconds(("running", 2), 30.0) == 30.0
+    assert worker.stillness.seconds(("running", 1), 30.0) == 0.0
+    assert worker.stillness.seconds(("running", 1), 30.0) == 30.0
+    assert worker.stillness.seconds(("running", 2), 30.0) == 0.0
+    assert worker.stillness.seconds(("running", 2), 30.0) == 30.0
 
 
 def test_closing_leaves_no_process_and_no_descriptor(make_pool: MakePool):

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from drumline.algorithms.episode_cap import EpisodeCap
-from drumline.algorithms.mirrored import MirroredSampler
+from drumline.algorithms.mirrored import MirroredSampler, finite_fitness
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.search_state import SearchState, StdSchedule, constant_std
 from drumline.functional.perturbation import counter_noise, weighted_noise_sum
@@ -82,10 +82,7 @@ class ARS:
     def tell(self, results: Sequence[Evaluation]) -> Metrics:
         """Take one step from a whole generation, with its results in any order."""
         ordered = self._search.accept(results)
-        fitness = np.array([result.fitness for result in ordered])
-        if not np.isfinite(fitness).all():
-            member = int(np.flatnonzero(~np.isfinite(fitness))[0])
-            raise ValueError(f"fitness of member {member} is {fitness[member]}")
+        fitness = finite_fitness(ordered)
         top = self._top if self._top is not None else len(ordered) // 2
         weights = top_direction_weights(fitness[0::2], fitness[1::2], top)
         skipped = not weights.any()

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import SupportsFloat
 
 import numpy as np
+from jaxtyping import Float64
 
 from drumline import seeding
 from drumline.functional.perturbation import Noise
@@ -83,6 +84,15 @@ def in_order(results: Sequence[Evaluation], generation: int) -> list[Evaluation]
                 f"member {min(place, result.member)} is missing or told twice"
             )
     return ordered
+
+
+def finite_fitness(ordered: Sequence[Evaluation]) -> Float64[np.ndarray, " N"]:
+    """Return the fitness of each result; ValueError if one is not finite."""
+    fitness = np.array([result.fitness for result in ordered])
+    if not np.isfinite(fitness).all():
+        member = int(np.flatnonzero(~np.isfinite(fitness))[0])
+        raise ValueError(f"fitness of member {member} is {fitness[member]}")
+    return fitness
 
 
 def answer(task: Evaluate, fitness: SupportsFloat, length: int = 1) -> Evaluation:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from drumline.algorithms.episode_cap import EpisodeCap
-from drumline.algorithms.mirrored import MirroredSampler
+from drumline.algorithms.mirrored import MirroredSampler, finite_fitness
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.optimizers import Adam, Optimizer
 from drumline.algorithms.search_state import SearchState, StdSchedule, constant_std
@@ -101,10 +101,7 @@ class OpenAIES:
         (docs/adr/0004), so that a solved task keeps its weights.
         """
         ordered = self._search.accept(results)
-        fitness = np.array([result.fitness for result in ordered])
-        if not np.isfinite(fitness).all():
-            member = int(np.flatnonzero(~np.isfinite(fitness))[0])
-            raise ValueError(f"fitness of member {member} is {fitness[member]}")
+        fitness = finite_fitness(ordered)
         skipped = bool(np.all(fitness == fitness[0]))
         metrics: Metrics = {"update_skipped": float(skipped), "gradient_norm": 0.0}
         metrics["update_ratio"] = 0.0

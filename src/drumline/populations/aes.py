@@ -181,13 +181,7 @@ class AESPopulation:
         seed = seeding.seeds(plan.seed, 1, "critic-job", number)[0]
         job = GradientJob(plan.critic_batches, watermark, seed)
         task = TrainCritics(self._critics.publish(self._strategy.parameters), number, job)
-        return Job(
-            task,
-            task.version,
-            gradient_steps=job.steps,
-            transitions=watermark,
-            watermark=watermark,
-        )
+        return Job.training(task, job)
 
     def ask(self, worker: int) -> Job | None:
         """Return the individual's second part, or a new individual."""

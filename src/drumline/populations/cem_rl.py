@@ -145,13 +145,7 @@ class GenerationPopulation(BarrierPopulation[CandidateStrategy, _Generation]):
         seed = seeding.seeds(plan.seed, 1, "critic-job", number)[0]
         job = GradientJob(turn.steps, watermark, seed)
         task = TrainCritics(self._learner.publish(turn.target_actor), number, job)
-        return Job(
-            task,
-            task.version,
-            gradient_steps=job.steps,
-            transitions=watermark,
-            watermark=watermark,
-        )
+        return Job.training(task, job)
 
     def ask(self, worker: int) -> Job | None:
         """Return the next member that need not wait, or the mean's evaluation, or None."""

@@ -128,13 +128,7 @@ class ERLPopulation(BarrierPopulation[GA, _Generation]):
         job = GradientJob(generation.due, watermark, seed)
         generation.due = 0
         task = TrainLearner(self._learner.publish(self._rl_actor), number, job)
-        return Job(
-            task,
-            task.version,
-            gradient_steps=job.steps,
-            transitions=watermark,
-            watermark=watermark,
-        )
+        return Job.training(task, job)
 
     def ask(self, worker: int) -> Job | None:
         """Return the next episode, or the champion's evaluation, or None."""

@@ -5,11 +5,11 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from drumline.algorithms.first_critics import first_critics
-from drumline.populations.cem_rl import GenerationalPlan, GenerationPopulation
+from drumline.populations.cem_rl import GenerationPopulation
 from drumline.populations.critic_turns import TurnsOfMembers
 from drumline.recipes.cem import search
 from drumline.recipes.method import Presets
-from drumline.recipes.refining import refining_parts, scaled_steps
+from drumline.recipes.refining import generational_parts, generational_plan
 from drumline.recipes.refused_values import (
     refuse_unusable_distribution,
     refuse_unusable_refining,
@@ -118,19 +118,8 @@ class CEMRL:
 
     def build(self, layout: Layout) -> SteadyRecipe:
         """Put the parts together; only here do names become functions."""
-        size = self.population_size
-        parts = refining_parts(self, self.hidden, size, most_transitions=self.total_steps)
-        plan = GenerationalPlan(
-            seed=self.seed,
-            population_size=size,
-            refined_members=self.refined_members,
-            warmup_steps=self.warmup_steps,
-            random_warmup=self.warmup == "random",
-            mean_evaluations=self.mean_evaluations,
-            batch_size=self.batch_size,
-            actor_steps=partial(scaled_steps, self.actor_steps_scale),
-            critic_steps=partial(scaled_steps, self.critic_steps_scale),
-        )
+        parts = generational_parts(self)
+        plan = generational_plan(self)
         population = partial(
             GenerationPopulation,
             plan,
@@ -145,7 +134,7 @@ class CEMRL:
             shape=parts.shape,
             jobs=parts.jobs,
             population=population,
-            concurrency=size,
+            concurrency=self.population_size,
             longest_episode=parts.actor.longest,
             costs=None,
         )

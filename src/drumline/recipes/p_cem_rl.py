@@ -1,15 +1,15 @@
 """P-CEM-RL of the AES-RL release as a recipe: CEM-RL on logical workers, with a barrier."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, Self
 
 from drumline.algorithms.first_critics import first_critics
-from drumline.populations.cem_rl import GenerationalPlan, GenerationPopulation
+from drumline.populations.cem_rl import GenerationPopulation
 from drumline.populations.critic_turns import CriticTurns, TurnsBeside, TurnsOfMembers
 from drumline.recipes.cem import search
 from drumline.recipes.method import Presets
-from drumline.recipes.refining import refining_parts, scaled_steps
+from drumline.recipes.refining import generational_parts, generational_plan
 from drumline.recipes.refused_values import (
     refuse_nonpositive,
     refuse_unusable_distribution,
@@ -172,18 +172,9 @@ class PCEMRL:
 
     def build(self, layout: SteadyLayout) -> SteadyRecipe:
         """Put the parts together; only here do names become functions."""
-        size = self.population_size
-        parts = refining_parts(self, self.hidden, size, most_transitions=self.total_steps)
-        plan = GenerationalPlan(
-            seed=self.seed,
-            population_size=size,
-            refined_members=self.refined_members,
-            warmup_steps=self.warmup_steps,
-            random_warmup=self.warmup == "random",
-            mean_evaluations=self.mean_evaluations,
-            batch_size=self.batch_size,
-            actor_steps=partial(scaled_steps, self.actor_steps_scale),
-            critic_steps=partial(scaled_steps, self.critic_steps_scale),
+        parts = generational_parts(self)
+        plan = replace(
+            generational_plan(self),
             throttle_critic=self.throttle_critic,
             least_env_steps=parts.actor.least(self.least_env_steps),
         )

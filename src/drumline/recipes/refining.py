@@ -1,8 +1,10 @@
 """Parts of populations whose members TD3's gradient steps refine, for any schedule."""
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from drumline.buffers.replay import ReplayShape
+from drumline.populations.cem_rl import GenerationalPlan
 from drumline.recipes.families import Refining, Replayed
 from drumline.recipes.learned_actor import LearnedActor, learned_actor, truncation_slots
 from drumline.recipes.td3_jobs import TD3JobsSpec
@@ -77,6 +79,28 @@ def refining_parts(
     outputs = head.output_size if discrete else 1
     critic_sizes = (inputs, *config.hidden, outputs)
     return RefiningParts(actor, shape, TD3JobsSpec(settings, shape), critic_sizes)
+
+
+def generational_parts(config: Refining) -> RefiningParts:
+    """Make the parts of a generation whose members all live at the same time."""
+    return refining_parts(
+        config, config.hidden, config.population_size, most_transitions=config.total_steps
+    )
+
+
+def generational_plan(config: Refining) -> GenerationalPlan:
+    """Return the plan of CEM-RL's generations, without a throttle of the critics."""
+    return GenerationalPlan(
+        seed=config.seed,
+        population_size=config.population_size,
+        refined_members=config.refined_members,
+        warmup_steps=config.warmup_steps,
+        random_warmup=config.warmup == "random",
+        mean_evaluations=config.mean_evaluations,
+        batch_size=config.batch_size,
+        actor_steps=partial(scaled_steps, config.actor_steps_scale),
+        critic_steps=partial(scaled_steps, config.critic_steps_scale),
+    )
 
 
 def scaled_steps(scale: float, env_steps: int) -> int:

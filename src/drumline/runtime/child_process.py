@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +21,21 @@ _ONE_THREAD = dict.fromkeys(
     ),
     "1",
 )
+
+
+class Stillness:
+    """Seconds for which a child has shown no sign of work."""
+
+    def __init__(self):
+        self._seen: Hashable = None
+        self._seconds = 0.0
+
+    def seconds(self, mark: Hashable, elapsed: float) -> float:
+        """Return the seconds since `mark` last changed; it changes with the child's work."""
+        moved = mark != self._seen
+        self._seen = mark
+        self._seconds = 0.0 if moved else self._seconds + elapsed
+        return self._seconds
 
 
 class ChildProcess:

@@ -171,7 +171,7 @@ class Fleet:
         else:
             limit = float("inf")
         mark = (status.phase, status.serial, status.progress, worker.results.received_bytes)
-        worker.hung = worker.still_seconds(mark, elapsed) >= limit
+        worker.hung = worker.stillness.seconds(mark, elapsed) >= limit
         if worker.hung:
             worker.kill()
         return worker.hung

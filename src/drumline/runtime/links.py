@@ -13,6 +13,20 @@ _LENGTH = struct.Struct("<Q")
 _CHUNK = 1 << 18
 
 
+class DriverEnds:
+    """File descriptors that the driver holds of a child's pipes, each closed once."""
+
+    def __init__(self, *fds: int):
+        self._open = set(fds)
+
+    def close(self, *fds: int) -> None:
+        """Close these, or all where none is named."""
+        for fd in fds or tuple(self._open):
+            if fd in self._open:
+                self._open.discard(fd)
+                os.close(fd)
+
+
 class OutgoingFrames:
     """The driver's writing end of a pipe."""
 

@@ -204,7 +204,7 @@ class ProcessCrew:
         status = self._rows.status(process.place)
         limit = {CREATING: self._creation_seconds, BUSY: self._hang_seconds}.get(status.phase)
         mark = (status.phase, status.progress)
-        still = process.still_seconds(mark, elapsed)
+        still = process.stillness.seconds(mark, elapsed)
         if limit is not None and still >= limit:
             process.hung = True
             process.kill()

@@ -2,10 +2,10 @@
 
 import os
 import pickle
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
-from drumline.runtime.child_process import EXIT_SECONDS, ChildProcess
-from drumline.runtime.links import IncomingFrames
+from drumline.runtime.child_process import EXIT_SECONDS, ChildProcess, Stillness
+from drumline.runtime.links import DriverEnds, IncomingFrames
 from drumline.runtime.messages import RoleSpec
 from drumline.runtime.shared_arrays import anonymous_file
 
@@ -21,12 +21,11 @@ class RoleProcess:
         self.restarts = restarts
         self.ready = False
         self.hung = False
-        self._seen: Hashable = None
-        self._still_seconds = 0.0
+        self.stillness = Stillness()
         control_read, self._control = os.pipe()
         result_read, result_write = os.pipe()
         spec_fd = anonymous_file("drumline-role")
-        self._open = {self._control, result_read}
+        self._ends = DriverEnds(self._control, result_read)
         self.results = IncomingFrames(result_read)
         try:
             with open(spec_fd, "wb", closefd=False) as file:
@@ -50,13 +49,6 @@ class RoleProcess:
         """Return the role's name in messages."""
         return f"{self.role} {self.index}"
 
-    def still_seconds(self, mark: Hashable, elapsed: float) -> float:
-        """Return the seconds since `mark` last changed; it changes with the role's work."""
-        moved = mark != self._seen
-        self._seen = mark
-        self._still_seconds = 0.0 if moved else self._still_seconds + elapsed
-        return self._still_seconds
-
     def exited(self) -> bool:
         """Return whether the process has ended, without reaping it."""
         return self._process.exited()
@@ -67,7 +59,7 @@ class RoleProcess:
 
     def hang_up(self) -> None:
         """Close the control pipe: a waiting role leaves."""
-        self._close([self._control])
+        self._ends.close(self._control)
 
     def end(
         self, grace_seconds: float = EXIT_SECONDS, leaving: Callable[[], bool] = lambda: False
@@ -81,10 +73,4 @@ class RoleProcess:
     def close(self) -> None:
         """Close the driver's ends of the pipes."""
         self.results.ended = True
-        self._close(list(self._open))
-
-    def _close(self, fds: Sequence[int]) -> None:
-        for fd in fds:
-            if fd in self._open:
-                self._open.discard(fd)
-                os.close(fd)
+        self._ends.close()

@@ -2,11 +2,11 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
-from drumline.runtime.child_process import EXIT_SECONDS, ChildProcess
+from drumline.runtime.child_process import EXIT_SECONDS, ChildProcess, Stillness
 from drumline.runtime.leases import Pace
-from drumline.runtime.links import IncomingFrames, OutgoingFrames
+from drumline.runtime.links import DriverEnds, IncomingFrames, OutgoingFrames
 from drumline.runtime.messages import Lease
 
 
@@ -26,13 +26,12 @@ class WorkerProcess:
         self.hung = False
         self.pid = 0
         self._process: ChildProcess | None = None
-        self._seen: Hashable = None
-        self._still_seconds = 0.0
+        self.stillness = Stillness()
         task_read, task_write = os.pipe()
         result_read, result_write = os.pipe()
         self.tasks = OutgoingFrames(task_write)
         self.results = IncomingFrames(result_read)
-        self._fds = {task_read, task_write, result_read, result_write}
+        self._ends = DriverEnds(task_read, task_write, result_read, result_write)
         self._child_fds = (task_read, result_write)
 
     def start(self, spec_fd: int, memory_fds: Sequence[int]) -> None:
@@ -44,19 +43,12 @@ class WorkerProcess:
             self._process = ChildProcess("drumline.runtime.child", arguments, fds)
             self.pid = self._process.pid
         finally:
-            self._close_fds(self._child_fds)
+            self._ends.close(*self._child_fds)
 
     @property
     def usable(self) -> bool:
         """Whether leases may be sent to the worker."""
         return self.ready_seconds is not None and not self.results.ended
-
-    def still_seconds(self, mark: Hashable, elapsed: float) -> float:
-        """Return the seconds since `mark` last changed; it changes with the child's work."""
-        moved = mark != self._seen
-        self._seen = mark
-        self._still_seconds = 0.0 if moved else self._still_seconds + elapsed
-        return self._still_seconds
 
     def exited(self) -> bool:
         """Return whether the process has ended, without reaping it."""
@@ -80,15 +72,9 @@ class WorkerProcess:
 
     def hang_up(self) -> None:
         """Close the task pipe: an idle child leaves."""
-        self._close_fds([self.tasks.fd])
+        self._ends.close(self.tasks.fd)
 
     def close(self) -> None:
         """Close the driver's ends of the pipes."""
         self.results.ended = True
-        self._close_fds(list(self._fds))
-
-    def _close_fds(self, fds: Sequence[int]) -> None:
-        for fd in fds:
-            if fd in self._fds:
-                self._fds.discard(fd)
-                os.close(fd)
+        self._ends.close()
