@@ -229,7 +229,7 @@ FAULTS = (
         (
             Edit(
                 "src/drumline/runtime/fleet.py",
-                "worker.hung = worker.still_seconds(mark, elapsed) >= limit",
+                "worker.hung = worker.stillness.seconds(mark, elapsed) >= limit",
                 "worker.hung = False",
             ),
         ),
