@@ -166,7 +166,7 @@ class OneFifthVariance:
 
 
 class RankVariance:
-    """Σ w_i (z_i − μ)² / K + ε over the archive's elites; ε decays with every arrival."""
+    """Σ w_i (z_i − μ)² / K + ε over the archive's elites; each arrival lets ε decay first."""
 
     def __init__(
         self,
@@ -188,12 +188,11 @@ class RankVariance:
         """Return the elites' variance about the mean before its move."""
         if not arrival.archive.full:
             return arrival.variance
+        self._damp = decayed_damp(self._damp, self._limit, self._decay)
         elites = arrival.archive.elites(self._weights.size)
-        variance = elite_variance(
+        return elite_variance(
             elites, self._weights, arrival.mean, self._damp, divide_by_elites=self._divide
         )
-        self._damp = decayed_damp(self._damp, self._limit, self._decay)
-        return variance
 
     def state(self) -> State:
         """Return ε."""
