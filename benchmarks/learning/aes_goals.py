@@ -11,9 +11,9 @@ from goals import Goal, main
 TOLD = {
     "aes": ("--warmup-steps=2000",),
     "td3": ("--random-steps=2000",),
-    "cem-rl": ("--warmup-steps=2000",),
+    "cem-rl": ("--warmup-steps=2000", "--warmup=random", "--batch-size=256"),
 }
-"""What each method is told, besides its preset, for the same random env steps at the start."""
+"""Flags besides each preset, for the same random env steps at the start and the same batches."""
 
 
 def compared(method: str, env: str, steps: int) -> Goal:
