@@ -111,9 +111,9 @@ class ES:
         "InvertedPendulum-v5": {**_TINY, "total_steps": 1_000_000},
         "InvertedDoublePendulum-v5": {**_CONTROL, "total_steps": 5_390_000},
         "Swimmer-v5": {**_CONTROL, "total_steps": 1_390_000, "action_bins": "uniform:10"},
-        "Hopper-v5": {**_CONTROL, "total_steps": 5_000_000, "action_bins": "uniform:10"},
+        "Hopper-v5": {**_CONTROL, "total_steps": 31_600_000, "action_bins": "uniform:10"},
         "HalfCheetah-v5": {**_CONTROL, "total_steps": 2_880_000},
-        "Walker2d-v5": {**_CONTROL, "total_steps": 10_000_000},
+        "Walker2d-v5": {**_CONTROL, "total_steps": 37_900_000},
         "Ant-v5": {**_CONTROL, "total_steps": 10_000_000},
         "Humanoid-v5": {
             "total_steps": 50_000_000,
