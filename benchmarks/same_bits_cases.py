@@ -91,7 +91,7 @@ _BASE = {
 }
 _CORRECTIONS = {
     "a2c": ("delayed", "none", "truncated-is", "vtrace"),
-    "ppo": ("decoupled", "ppo-ratio", "delayed", "vtrace", "none"),
+    "ppo": ("truncated-is", "decoupled", "ppo-ratio", "delayed", "vtrace", "none"),
 }
 _PROCESSES = "--pool process --workers 2"
 _BF16 = "--precision bf16"

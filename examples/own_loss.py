@@ -14,9 +14,10 @@ k₃ estimates KL[π_old, π] (Schulman, *Approximating KL divergence*, 2020): i
     ∂L/∂log π = −exp(ℓ) A + β (exp(ℓ) − 1),        ∂L/∂V = c_v (V − R),        ∂L/∂H = −c_H
 
 The penalty pulls the ratio exp(ℓ) of a row back to 1, the harder the further it has moved; clipping
-takes the row out of the gradient instead. With `--lag 1 --correction decoupled`, the default, π_old
-is the policy at the start of the update, and the actions come from the one before it. A is weighted
-for that and k₃ is not: its mean is then close to the KL divergence, and 0 still where π = π_old.
+takes the row out of the gradient instead. With `--lag 1 --correction truncated-is`, the default,
+π_old is the policy at the start of the update, and the actions come from the one before it. A is
+weighted for that and k₃ is not: its mean is then close to the KL divergence, and 0 still where
+π = π_old.
 """
 
 from dataclasses import dataclass, replace

@@ -344,7 +344,7 @@ def explicit_ppo(made: Made, rollout: Rollout, behavior: np.ndarray, shards: int
     """Go through the minibatches one by one, whole losses at once."""
     settings, live = made.settings, made.parameters
     assert isinstance(settings, PPOSettings)
-    recomputed = settings.correction in ("decoupled", "vtrace", "none")
+    recomputed = settings.correction in ("decoupled", "truncated-is", "vtrace", "none")
     before = Explicit(made.spec, live if recomputed else behavior, rollout)
     values, old = before.values(), rollout.log_probs
     if not recomputed:
@@ -354,9 +354,12 @@ def explicit_ppo(made: Made, rollout: Rollout, behavior: np.ndarray, shards: int
         rows = before.vtrace(values, ratios, settings.gae_lambda)
     else:
         rows = before.gae(values)
-    if settings.correction == "decoupled":
+    if settings.correction == "truncated-is":
         rows = Rows(rows.targets, rows.advantages * np.minimum(ratios, 1.0))
-    if settings.correction in ("decoupled", "none"):
+    weights = np.ones_like(ratios)
+    if settings.correction == "decoupled":
+        weights = np.minimum(ratios, 100.0)
+    if settings.correction in ("decoupled", "truncated-is", "none"):
         old = before.log_probs()
     start = behavior if settings.correction == "delayed" else live
     parameters, gradients, kls = start.copy(), [], []
@@ -373,7 +376,7 @@ def explicit_ppo(made: Made, rollout: Rollout, behavior: np.ndarray, shards: int
         for number in range(settings.minibatches):
             chosen = np.concatenate([o[number * size : (number + 1) * size] for o in orders])
             now = Explicit(made.spec, parameters, rollout)
-            loss, kl = _ppo_loss(now, made, rows, values, old, chosen)
+            loss, kl = _ppo_loss(now, made, rows, values, old, chosen, weights)
             gradients.append(clipped(now.gradient(loss), settings.max_gradient_norm))
             kls.append(kl)
             parameters = parameters - RATE * gradients[-1].numpy()
@@ -389,6 +392,7 @@ def _ppo_loss(
     old_values: np.ndarray,
     old_log_probs: np.ndarray,
     chosen: np.ndarray,
+    weights: np.ndarray,
 ) -> tuple[Tensor, float]:
     rollout, settings = now.rollout, made.settings
     assert isinstance(settings, PPOSettings)
@@ -411,7 +415,7 @@ def _ppo_loss(
         if made.clip_values:
             near = old + (values[row].double() - old).clamp(-clip, clip)
             error = torch.maximum(error, (near - target) ** 2)
-        total = total - surrogate + VALUE * 0.5 * error
+        total = total - float(weights.reshape(-1)[place]) * surrogate + VALUE * 0.5 * error
         total = total - coefficient * entropy[row].double()
         kl += float((ratio - 1 - difference).detach())
     return total / len(chosen), kl / len(chosen)

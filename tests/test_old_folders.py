@@ -9,7 +9,7 @@ import pytest
 from campaigns import cases
 from typed_commands import Terminal, said_command
 
-from drumline.recipes.methods import METHODS
+from drumline.recipes.methods import METHODS, config_from
 from drumline.runs.fingerprints import read_chain
 
 OLD = Path(__file__).resolve().parent / "v0_1_folders"
@@ -91,3 +91,11 @@ def test_it_goes_on_where_nothing_is_promised_of_another_machine(terminal: Termi
     assert len(rows) == len(after) > len(before)
     assert after[: len(before)] == before
     assert {update: rows[update] for update in chain.rows} == chain.rows
+
+
+def test_a_correction_that_was_called_otherwise_keeps_its_meaning():
+    document = json.loads((OLD / "hts" / "config.json").read_text())
+    assert document["config"]["correction"] == "decoupled"
+    assert config_from(document).correction == "truncated-is"
+    now = {**document, "drumline": "0.2.0"}
+    assert config_from(now).correction == "decoupled"

@@ -61,7 +61,7 @@ def cells(
         return (f"--minibatches={parts}", f"--epochs={epochs}", f"--alpha={alpha}")
 
     a2c = ("--learner=a2c", "--alpha=5")
-    corrections = ("decoupled", "ppo-ratio", "delayed", "vtrace", "none")
+    corrections = ("truncated-is", "decoupled", "ppo-ratio", "delayed", "vtrace", "none")
     weights = ("delayed", "none", "truncated-is", "vtrace")
     own = ("--learner=ppo", *ppo(base))
     return {

@@ -147,3 +147,15 @@ def test_a_renewal_starts_every_discounted_return_anew():
     cut = renewed.state().tensors["reward_returns"]
     assert cut.tobytes() == alone.state().tensors["reward_returns"].tobytes()
     assert cut.tobytes() != plain.state().tensors["reward_returns"].tobytes()
+
+
+def test_intervals_acted_with_moments_of_nothing_are_raw():
+    preparation = made(normalize_observations=True)
+    empty = preparation.published()
+    assert preparation.raw(interval(0), empty)
+    preparation.prepare(interval(0), empty)
+    preparation.fold(interval(0))
+    assert preparation.raw(interval(1), empty), "with a lag version 1 has no moments either"
+    assert not preparation.raw(interval(1), preparation.published())
+    assert not preparation.raw(interval(2), empty), "these are moments that came out like that"
+    assert not made().raw(interval(0), {})

@@ -37,24 +37,24 @@ def test_runs_are_made_once_and_rows_of_other_cells_stay(
         ablation.main()
         return [*csv.DictReader(out.read_text().splitlines())]
 
-    first = table("--cells", "hts ppo decoupled", "--seeds", "0", "1")
+    first = table("--cells", "hts ppo truncated-is", "--seeds", "0", "1")
     assert [row["seed"] for row in first] == ["0", "1"]
     made = {path: path.stat().st_mtime_ns for path in runs.rglob("metrics.csv")}
     both = table("--cells", "hts a2c delayed", "--seeds", "0")
     assert both[:2] == first
-    again = table("--cells", "hts ppo decoupled", "--seeds", "0", "1")
+    again = table("--cells", "hts ppo truncated-is", "--seeds", "0", "1")
     assert len(again) == 3
     assert all(path.stat().st_mtime_ns == when for path, when in made.items())
     with pytest.raises(
         SystemExit, match=r"-s0 has .*\(epochs is 1 there and 2 here\): give another"
     ):
-        table("--cells", "hts ppo decoupled", "--seeds", "0", "--epochs", "2")
+        table("--cells", "hts ppo truncated-is", "--seeds", "0", "--epochs", "2")
     assert [*csv.DictReader(out.read_text().splitlines())] == again
     summary = out.with_stem("table_summary").read_text().splitlines()
     cells = {row["cell"]: row for row in csv.DictReader(summary)}
-    assert cells["hts ppo decoupled"]["seeds"] == "0 1"
+    assert cells["hts ppo truncated-is"]["seeds"] == "0 1"
     scores = sorted(float(row["final_score"]) for row in first)
-    low, high = map(float, cells["hts ppo decoupled"]["final_score_interval"].split(" … "))
+    low, high = map(float, cells["hts ppo truncated-is"]["final_score_interval"].split(" … "))
     assert scores[0] - 0.1 <= low <= high <= scores[1] + 0.1
     assert cells["hts a2c delayed"]["final_score_interval"] == ""
 
@@ -64,7 +64,7 @@ def told(ablation: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     """Return what carries out one cell at once and returns the table."""
     out = tmp_path / "table.csv"
     common = [ablation.__file__, "--runs", str(tmp_path), "--out", str(out), "--seeds", "0"]
-    common += ["--cells", "hts ppo decoupled", "--total-steps", "128"]
+    common += ["--cells", "hts ppo truncated-is", "--total-steps", "128"]
     monkeypatch.setattr(ablation, "bring_to_end", lambda *_: None)
     outcome = {"final_score": "1.0", "training_return": "2.0"}
     monkeypatch.setattr(ablation, "outcome", lambda folder: outcome)

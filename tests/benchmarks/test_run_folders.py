@@ -44,10 +44,10 @@ def test_what_a_run_finds_itself_is_no_difference(
     run = train(config, workers="inline", out=tmp_path / "run")
     assert (config.inference_rows, config.correction) == (-1, "auto")
     assert run.config.inference_rows != -1
-    assert run.config.correction == "decoupled"
+    assert run.config.correction == "truncated-is"
     assert folders.differences(run.path, "hts", "CartPole-v1", TINY) == []
     other = folders.differences(run.path, "hts", "CartPole-v1", [*TINY, "--correction=vtrace"])
-    assert other == ['correction is "decoupled" there and "vtrace" here']
+    assert other == ['correction is "truncated-is" there and "vtrace" here']
 
 
 def test_settings_that_an_older_run_lacks_are_what_they_were_before(

@@ -243,4 +243,4 @@ def test_a_folder_from_before_there_were_schedules_has_none():
     fields = asdict(CONFIGS["ppo"])
     for name in ("final_entropy_coefficient", "anneal_clip"):
         del fields[name]
-    assert config_from("hts", fields) == CONFIGS["ppo"]
+    assert config_from({"method": "hts", "config": fields}) == CONFIGS["ppo"]

@@ -155,14 +155,14 @@ def test_more_executors_than_environments_are_refused():
 
 def test_a_run_folder_names_its_correction(tmp_path: Path):
     small = {"env": "CartPole-v1", "num_envs": 2, "alpha": 4, "minibatches": 1, "epochs": 1}
-    for learner, correction in (("ppo", "decoupled"), ("a2c", "delayed")):
+    for learner, correction in (("ppo", "truncated-is"), ("a2c", "delayed")):
         config = HTS(**small, learner=learner, total_steps=8, evaluate_every=0)
         run = train(config, workers="inline", out=tmp_path / learner)
         assert run.folder.document["config"]["correction"] == correction
 
 
 def test_the_default_correction_is_for_the_lag_that_there_is():
-    assert HTS(env="CartPole-v1").correction_used == "decoupled"
+    assert HTS(env="CartPole-v1").correction_used == "truncated-is"
     assert HTS(env="CartPole-v1", lag=0).correction_used == "ppo-ratio"
     for lag in (0, 1):
         assert HTS(env="CartPole-v1", learner="a2c", lag=lag).correction_used == "delayed"

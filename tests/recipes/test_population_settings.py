@@ -78,7 +78,7 @@ def test_a_linear_policy_can_be_searched_with_full_and_diagonal_covariance(
 def test_older_runs_had_policies_with_hidden_layers():
     fields = asdict(AES(env="CartPole-v1"))
     del fields["policy"]
-    assert config_from("aes", fields).policy == "mlp"
+    assert config_from({"method": "aes", "config": fields}).policy == "mlp"
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,8 @@ def test_what_a_strategy_plans_for_does_not_change_when_a_run_is_made_longer(tmp
     assert longer.config.strategy_budget == 3
     fields = dict(run.folder.document["config"])
     del fields["strategy_budget"]
-    assert config_from("aes", fields).strategy_budget == 0  # a folder from before there was one
+    assert (
+        config_from({"method": "aes", "config": fields}).strategy_budget == 0
+    )  # a folder from before there was one
     assert find_method("aes").resolved(replace(config, strategy="snes")).strategy_budget == 0
     assert find_method("aes").resolved(replace(config, strategy_budget=7)).strategy_budget == 7

@@ -113,7 +113,8 @@ class A2C:
         norm = clip_by_global_norm_(gradient, settings.max_gradient_norm)
         self._learning.refuse_unfinite(norm, f"interval {rollout.interval}")
         rate = self._learning_rate(rollout.interval)
-        self._learning.optimizer.step(network.live.values, gradient, rate)
+        if not self._preparation.raw(rollout, behavior):
+            self._learning.optimizer.step(network.live.values, gradient, rate)
         self._preparation.fold(rollout)
         values, targets = (torch.cat([pair[k] for pair in spread]).numpy() for k in (0, 1))
         return {

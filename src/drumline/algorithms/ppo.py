@@ -2,8 +2,12 @@
 
 Corrections for the one policy of lag:
 
-- the decoupled objective clips steps around θ_k, and gives less weight to actions that μ would have
-chosen more often than θ_k (Hilton, Cobbe & Schulman 2022);
+- the decoupled objective clips steps around θ_k and weighs each row's whole clipped term by π_k/μ
+(Hilton, Cobbe & Schulman 2022, eq. 4), as in their code by at most 100, after advantages are
+standardised;
+
+- truncated importance sampling clips around θ_k too, and multiplies GAE by min(1, π_k/μ) before
+advantages are standardised;
 
 - the ratio itself, as in the release of HTS-RL;
 
@@ -22,10 +26,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from drumline import seeding
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
@@ -40,7 +45,10 @@ from drumline.functional.torch_steps import clip_by_global_norm_
 from drumline.policies.distributions import log_probs_of
 from drumline.types import Metrics, Rollout, State
 
-Correction = Literal["decoupled", "ppo-ratio", "delayed", "vtrace", "none"]
+Correction = Literal["decoupled", "truncated-is", "ppo-ratio", "delayed", "vtrace", "none"]
+
+LARGEST_WEIGHT = 100.0
+"""Largest π_k/μ of the decoupled objective, as in the code of Hilton, Cobbe & Schulman."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +62,23 @@ class PPOSettings:
     normalize_advantages: bool
     max_gradient_norm: float
     target_kl: float
-    """The epochs end when a minibatch's KL exceeds 1.5 times this; 0: never."""
+    """The epochs end before the step of a minibatch whose KL exceeds 1.5 times this; 0: never."""
     correction: Correction
     seed: int
+
+
+class _Targets(NamedTuple):
+    """What the rows of an interval are compared with, and the weights of their policy terms."""
+
+    compared: Compared
+    weights: np.ndarray
+
+
+class _Minibatch(NamedTuple):
+    """Metrics of a minibatch, and its gradient until the next one's."""
+
+    metrics: Metrics
+    gradient: Tensor
 
 
 class PPO:
@@ -90,7 +112,8 @@ class PPO:
         network, settings = self._network, self._settings
         data = self._preparation.prepare(rollout, behavior)
         network.frozen.load(behavior["parameters"])
-        compared = self._compared(data)
+        targets = self._targets(data)
+        compared = targets.compared
         # The steps change a copy, so that a loss that is not finite leaves the live parameters
         # alone.
         start, inner = network.live.values.clone(), network.frozen.values.clone()
@@ -98,7 +121,8 @@ class PPO:
             network.live.values.copy_(inner)
         before = self._learning.saved()
         try:
-            metrics = self._epochs(rollout.interval, data, compared)
+            raw = self._preparation.raw(rollout, behavior)
+            metrics = self._epochs(rollout.interval, data, targets, learn=not raw)
         except BaseException:
             network.live.values.copy_(start)
             self._learning.restore(before)
@@ -125,7 +149,7 @@ class PPO:
         self._preparation.load(state)
 
     @torch.no_grad()
-    def _compared(self, data: Prepared) -> Compared:
+    def _targets(self, data: Prepared) -> _Targets:
         """Return actions and targets of all rows, in the order (t, environment)."""
         network, settings = self._network, self._settings
         steps, environments = data.rewards.shape
@@ -133,7 +157,7 @@ class PPO:
         at, log_probs, values = network.frozen, data.log_probs, data.values
         actions = data.actions.reshape(count, *data.actions.shape[2:])
         current = log_probs
-        if settings.correction in ("decoupled", "vtrace", "none"):
+        if settings.correction in ("decoupled", "truncated-is", "vtrace", "none"):
             at = network.live
             now = network.evaluate(at, data.observations[:count])
             current = log_probs_of(network.spec.head, now.outputs, actions).reshape(values.shape)
@@ -149,30 +173,38 @@ class PPO:
         else:
             advantages = gae(*inputs, lambda_=settings.gae_lambda)
             targets = advantages + values
+        weights = torch.ones(()).expand(values.shape)
         if settings.correction == "decoupled":
+            weights = truncated_importance_ratios(current, data.log_probs, bar=LARGEST_WEIGHT)
+        if settings.correction == "truncated-is":
             advantages = advantages * truncated_importance_ratios(current, data.log_probs, bar=1.0)
-        if settings.correction in ("decoupled", "none"):
+        if settings.correction in ("decoupled", "truncated-is", "none"):
             log_probs = current
         columns = (log_probs, values, advantages, targets)
-        return Compared(actions.numpy(), *(column.reshape(-1).numpy() for column in columns))
+        compared = Compared(actions.numpy(), *(column.reshape(-1).numpy() for column in columns))
+        return _Targets(compared, weights.reshape(-1).numpy())
 
-    def _epochs(self, interval: int, data: Prepared, compared: Compared) -> Metrics:
+    def _epochs(self, interval: int, data: Prepared, targets: _Targets, *, learn: bool) -> Metrics:
+        """Return the means of the minibatches' metrics; without `learn`, of one pass."""
         settings, environments = self._settings, data.rewards.shape[1]
         observations = data.observations[: data.rewards.numel()]
         loss, rate = self._loss(interval), self._learning_rate(interval)
         totals: Metrics = {}
         minibatches = 0
-        for epoch in range(settings.epochs):
+        for epoch in range(settings.epochs if learn else 1):
             order = self._order(interval, epoch, len(data.rewards), environments)
             for number in range(settings.minibatches):
                 chosen = [_part(shard, number, settings.minibatches) for shard in order]
                 where = f"interval {interval}, epoch {epoch}, minibatch {number}"
-                found = self._step(observations, compared, chosen, loss, rate, where)
-                for name, number in found.items():
+                found = self._minibatch(observations, targets, chosen, loss, where)
+                for name, number in found.metrics.items():
                     totals[name] = totals.get(name, 0.0) + number
                 minibatches += 1
-                if settings.target_kl and found["approximate_kl_nats"] > 1.5 * settings.target_kl:
+                if self._too_far(found.metrics):
                     return {name: total / minibatches for name, total in totals.items()}
+                if learn:
+                    values = self._network.live.values
+                    self._learning.optimizer.step(values, found.gradient, rate)
         return {name: total / minibatches for name, total in totals.items()}
 
     def _order(self, interval: int, epoch: int, steps: int, environments: int) -> list[np.ndarray]:
@@ -185,21 +217,23 @@ class PPO:
             order.append(rng.permutation(grid[:, first:last].ravel()))
         return order
 
-    def _step(
+    def _minibatch(
         self,
         observations: Observations,
-        compared: Compared,
+        targets: _Targets,
         chosen: list[np.ndarray],
         loss: Loss,
-        learning_rate: float,
         where: str,
-    ) -> Metrics:
-        """Take one step on the rows `chosen`, shard by shard."""
-        network, settings = self._network, self._settings
+    ) -> _Minibatch:
+        """Return metrics and clipped gradient of the rows `chosen`, shard by shard."""
+        network, settings, compared = self._network, self._settings, targets.compared
         rows = chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
         advantages = compared.advantages.take(rows)
         if settings.normalize_advantages and len(rows) > 1:  # a single row's advantage would be 0
             advantages = standardized(advantages)
+        if settings.correction == "decoupled":
+            # A weight above 0 goes through min and clip: it weighs the row's whole clipped term.
+            advantages = advantages * targets.weights.take(rows)
         gradient = network.live.gradient
         total = torch.zeros_like(gradient) if len(chosen) > 1 else None
         parts: list[Metrics] = []
@@ -217,9 +251,16 @@ class PPO:
         total = gradient if total is None else total
         norm = clip_by_global_norm_(total, settings.max_gradient_norm)
         self._learning.refuse_unfinite(norm, where)
-        self._learning.optimizer.step(network.live.values, total, learning_rate)
         sums = {name: sum(part[name] for part in parts) for name in parts[0]}
-        return {**sums, "gradient_norm": norm}
+        return _Minibatch({**sums, "gradient_norm": norm}, total)
+
+    def _too_far(self, minibatch: Metrics) -> bool:
+        """Whether the policy has moved so far that the update ends before this minibatch's step.
+
+        As in Stable-Baselines3, the KL is that before the step.
+        """
+        limit = 1.5 * self._settings.target_kl
+        return bool(limit) and minibatch["approximate_kl_nats"] > limit
 
 
 def _part(rows: np.ndarray, number: int, parts: int) -> np.ndarray:

@@ -77,6 +77,7 @@ class RolloutPreparation:
         self._moments = (
             ObservationMoments(observation_size, scale) if normalize_observations else None
         )
+        self._empty = {} if self._moments is None else self._moments.published()
         self._scale: RewardScaling | None = initial_scaling(environments) if scale_rewards else None
         self._pending = self._scale
         self._clip_rewards = clip_rewards
@@ -100,6 +101,16 @@ class RolloutPreparation:
             log_probs=torch.from_numpy(rollout.log_probs),
             values=torch.from_numpy(rollout.values),
         )
+
+    def raw(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> bool:
+        """Whether the policy that acted normalised observations by moments of nothing.
+
+        Versions 0 and, with a lag, 1 carry such moments; their intervals fill the moments, and a
+        policy learns nothing from observations that are not to scale.
+        """
+        if self._moments is None or rollout.interval > 1:
+            return False
+        return all(np.array_equal(behavior[name], array) for name, array in self._empty.items())
 
     def fold(self, rollout: Rollout) -> None:
         """Fold the last prepared interval into the statistics, for the next published version."""

@@ -23,7 +23,7 @@ class LoneEpisode:
     def __init__(self, folder: RunFolder, member: int, checkpoint: int | None, *, evaluation: bool):
         document = folder.document
         method = find_method(document["method"])
-        config = config_from(document["method"], document["config"])
+        config = config_from(document)
         recipe = method.built(config, method.layout(pool="inline"))
         if not isinstance(recipe, GenerationalRecipe):
             raise RunError(

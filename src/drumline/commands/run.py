@@ -44,7 +44,7 @@ class Run:
     def config(self) -> Any:
         """Return the run's config."""
         document = self.folder.document
-        return config_from(document["method"], document["config"])
+        return config_from(document)
 
     @property
     def metrics(self) -> list[dict[str, float]]:
@@ -175,7 +175,7 @@ def resume(
 
 def resumed_config(folder: RunFolder, total_steps: int | None) -> Any:
     """Return a run's config, with the new `total_steps` if given."""
-    config = config_from(folder.document["method"], folder.document["config"])
+    config = config_from(folder.document)
     return config if total_steps is None else replace(config, total_steps=total_steps)
 
 

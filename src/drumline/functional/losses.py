@@ -23,7 +23,7 @@ class LossRows(NamedTuple):
     log_probs: Vector
     """log π(a|x) of the taken actions, in nats."""
     old_log_probs: Vector
-    """Denominators of the ratios: of the policy that acted, or of θ_k (`decoupled`, `none`)."""
+    """Denominators of the ratios: of the policy that acted, or of θ_k (`truncated-is`)."""
     entropies: Vector
     """H(π(·|x)), in nats."""
     values: Vector

@@ -29,7 +29,7 @@ from drumline.training.staff import Staff, counted
 
 CORRECTIONS = {
     "a2c": ("delayed", "none", "truncated-is", "vtrace"),
-    "ppo": ("decoupled", "ppo-ratio", "delayed", "vtrace", "none"),
+    "ppo": ("truncated-is", "decoupled", "ppo-ratio", "delayed", "vtrace", "none"),
 }
 """Legal corrections of each learner; the first is the default."""
 
@@ -161,16 +161,16 @@ class HTS:
     normalize_advantages: bool = True
     """ppo: give each minibatch's advantages mean 0 and std 1."""
     target_kl: float = 0.0
-    """ppo: end an update when a minibatch's KL exceeds 1.5 times this; 0: never."""
+    """ppo: end an update before a minibatch whose KL exceeds 1.5 times this; 0: never."""
     learner: Literal["a2c", "ppo"] = "ppo"
     """One gradient step per interval, or epochs of minibatches."""
     lag: Literal[0, 1] = 1
     """Policy updates between acting and learning: 1 overlaps them, 0 is on-policy without
     overlap."""
     correction: str = "auto"
-    """a2c: delayed (the paper), none, truncated-is, vtrace; ppo: decoupled, ppo-ratio (what the
-    release ran), delayed, vtrace, none; auto is the first of these, and ppo-ratio for ppo with
-    --lag 0."""
+    """a2c: delayed (the paper), none, truncated-is, vtrace; ppo: truncated-is, decoupled,
+    ppo-ratio (what the release ran), delayed, vtrace, none; auto is the first of these, and
+    ppo-ratio for ppo with --lag 0."""
 
     LAYOUT: ClassVar[type[Layout]] = RotationLayout
     ENGINE: ClassVar[Engine] = "envpool"

@@ -48,6 +48,10 @@ _LATE: dict[str, object] = {
 """Fields that older run folders lack, with the values that those runs had."""
 
 
+_RENAMED = {("0.1.", "hts", "correction", "decoupled"): "truncated-is"}
+"""(Version, method, field, its value then) → value that means the same now."""
+
+
 def find_method(name: str) -> Method:
     """Return a method of Drumline's, of an installed package, or of `package.module:Class`.
 
@@ -92,17 +96,26 @@ def with_late_fields(name: str, fields: Fields) -> Fields:
 
 
 def with_late_settings(document: Fields) -> Fields:
-    """Return a run's document, with the settings that its version of Drumline did not have yet."""
-    return {**document, "config": with_late_fields(document["method"], document["config"])}
+    """Return a run's document in the words of this version of Drumline.
+
+    Settings that an older version did not have get the values that its runs had, and those that it
+    called otherwise their present names.
+    """
+    name, fields = document["method"], dict(document["config"])
+    for (version, method, field, before), now in _RENAMED.items():
+        made_by = str(document.get("drumline", ""))
+        if made_by.startswith(version) and method == name and fields.get(field) == before:
+            fields[field] = now
+    return {**document, "config": with_late_fields(name, fields)}
 
 
-def config_from(name: str, fields: Fields) -> Config:
+def config_from(document: Fields) -> Config:
     """Return the config that a run folder's document describes."""
+    name, fields = document["method"], with_late_settings(document)["config"]
     method = find_method(name)
     known = {field.name for field in dataclasses.fields(method.config)}
     if unknown := sorted(set(fields) - known):
         raise ValueError(f"config.json has fields that {name} does not know: {', '.join(unknown)}")
-    fields = with_late_fields(name, fields)
     if missing := sorted(known - set(fields)):
         raise ValueError(f"config.json lacks fields of {name}: {', '.join(missing)}")
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}

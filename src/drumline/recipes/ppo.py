@@ -144,7 +144,7 @@ class PPO:
     normalize_advantages: bool = True
     """ppo: give each minibatch's advantages mean 0 and std 1."""
     target_kl: float = 0.0
-    """ppo: end an update when a minibatch's KL exceeds 1.5 times this; 0: never."""
+    """ppo: end an update before a minibatch whose KL exceeds 1.5 times this; 0: never."""
 
     LAYOUT: ClassVar[type[Layout]] = LockstepLayout
     ENGINE: ClassVar[Engine] = "envpool"
