@@ -1,0 +1,187 @@
+"""A queue of trainings that runs in the background at low priority, and what has come of it.
+
+    python benchmarks/campaign.py benchmarks/campaign.toml go       begin, or go on
+    python benchmarks/campaign.py benchmarks/campaign.toml pause    stop all runs; `go` resumes them
+    python benchmarks/campaign.py benchmarks/campaign.toml status   what is done, and what is left
+    python benchmarks/campaign.py benchmarks/campaign.toml tables   write docs/results.md and a page
+
+Runs are made from checkouts and environments in --home, outside the work tree, at the commit of
+their begin (--commit, else HEAD). They survive kills and reboots: `go` resumes their folders. Rows
+of ended runs go into benchmarks/results/campaign_*.csv and the tables of docs/results.md, and are
+committed as runs end, unless --no-commit.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "learning"))
+from campaign_page import page
+from campaign_queue import BadQueue, Group, Home, Run, in_order, read_queue
+from campaign_record import Tables, read_rows, record
+from campaign_tables import fill
+from campaign_work import Checkout, Worker
+
+BENCHMARKS = Path(__file__).resolve().parent
+TREE = BENCHMARKS.parent
+RESULTS = TREE / "docs" / "results.md"
+TABLES = Tables.beside(BENCHMARKS / "results")
+
+
+def main() -> int:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("queue", type=Path)
+    parser.add_argument("do", choices=("go", "pause", "status", "tables", "work"))
+    parser.add_argument(
+        "--home", type=Path, default=TREE.parent / f"{TREE.name}-campaign", help="outside the tree"
+    )
+    parser.add_argument("--commit", default="HEAD", help="commit of runs that are begun now")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at the same time")
+    parser.add_argument("--no-commit", action="store_true", help="leave rows uncommitted")
+    options = parser.parse_args()
+    try:
+        groups = read_queue(options.queue)
+    except BadQueue as error:
+        print(error, file=sys.stderr)
+        return 2
+    home = Home(options.home.resolve())
+    if TREE in (home.path, *home.path.parents):
+        print(
+            f"--home {options.home} lies in the work tree: give a folder outside", file=sys.stderr
+        )
+        return 2
+    home.path.mkdir(parents=True, exist_ok=True)
+    if options.do == "go":
+        return _go(home, options)
+    if options.do == "pause":
+        return _pause(home)
+    if options.do == "work":
+        _work(home, groups, options)
+    if options.do == "tables":
+        _write(home, groups)
+    print("\n".join(status(home, groups)))
+    return 0
+
+
+def status(home: Home, groups: Sequence[Group]) -> list[str]:
+    """Return a line for each group and the time that is left."""
+    lines: list[str] = []
+    left = 0.0
+    for group in groups:
+        states = Counter(home.state(Run(group, seed)) for seed in group.seeds)
+        hours = hours_left(home, group)
+        left += hours
+        words = ", ".join(f"{count} {state}" for state, count in states.items())
+        lines.append(f"{group.name}: {words}" + (f"; {hours:.1f} core hours left" if hours else ""))
+    running = worker_process(home)
+    doing = "working" if running else "paused" if home.paused.exists() else "not working"
+    return [*lines, f"{doing}; {left:.1f} core hours left"]
+
+
+def hours_left(home: Home, group: Group) -> float:
+    """Return the core hours that a group needs, by its ended runs where it has some."""
+    runs = [Run(group, seed) for seed in group.seeds]
+    ended = [
+        float(str(home.read_note(run)["seconds"])) for run in runs if home.state(run) == "done"
+    ]
+    each = sum(ended) / len(ended) / 3600 if ended else group.hours
+    left = 0.0
+    for run in runs:
+        if home.state(run) not in ("done", "failed"):
+            made, total = home.env_steps(run)
+            left += each * (1 - made / total if total else 1.0)
+    return left
+
+
+def worker_process(home: Home) -> int:
+    """Return the process id of the campaign's worker, 0 if there is none."""
+    try:
+        number = int(home.process_id.read_text())
+        words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return 0
+    return number if b"work" in words else 0
+
+
+def _go(home: Home, options: argparse.Namespace) -> int:
+    home.paused.unlink(missing_ok=True)
+    if number := worker_process(home):
+        print(f"process {number} is at work already")
+        return 0
+    # A name for HEAD: the tree may move on before the last run begins.
+    commit = _git("rev-parse", options.commit)
+    words = [sys.executable, __file__, str(options.queue.resolve()), "work"]
+    words += [f"--home={home.path}", f"--commit={commit}", f"--jobs={options.jobs}"]
+    words += ["--no-commit"] if options.no_commit else []
+    with open(home.path / "worker.log", "ab") as log:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    home.process_id.write_text(str(process.pid))
+    print(f"process {process.pid} works off {options.queue}")
+    return 0
+
+
+def _pause(home: Home) -> int:
+    home.paused.touch()
+    number = worker_process(home)
+    if number:
+        os.kill(number, signal.SIGTERM)
+        while worker_process(home):
+            time.sleep(0.2)
+    print("paused; `go` resumes all runs")
+    return 0
+
+
+def _work(home: Home, groups: Sequence[Group], options: argparse.Namespace) -> None:
+    checkout = cache(lambda commit: Checkout(home, TREE, commit))
+
+    def ended(run: Run, made_by: Checkout) -> None:
+        seconds = float(str(home.read_note(run).get("seconds", 0.0)))
+        record(TABLES, run, home.folder(run), made_by, seconds)
+        _write(home, groups)
+        if not options.no_commit:
+            _commit(f"Add {run.group.name}, seed {run.seed}, to the campaign's results")
+
+    Worker(home, in_order(groups), options.jobs, checkout, options.commit, ended).work()
+
+
+def _write(home: Home, groups: Sequence[Group]) -> None:
+    """Fill docs/results.md and the page from the rows that there are."""
+    runs, curves = read_rows(TABLES.runs), read_rows(TABLES.evaluations)
+    if RESULTS.exists():
+        RESULTS.write_text(fill(RESULTS.read_text(), runs, curves))
+    states = {run.name: home.state(run) for run in in_order(groups)}
+    left = {group.name: hours_left(home, group) for group in groups}
+    (home.path / "page.html").write_text(page(groups, states, left, runs))
+
+
+def _commit(message: str) -> None:
+    """Commit the result files alone; what else is changed or staged in the tree stays as it is."""
+    folder = Path(_git("rev-parse", "--absolute-git-dir"))
+    if any((folder / name).exists() for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD")):
+        return  # the next row takes this one along
+    files = [str(path) for path in (*TABLES, RESULTS) if path.exists()]
+    add = subprocess.run(["git", "-C", str(TREE), "add", *files], check=False)
+    if add.returncode == 0:
+        words = ["commit", "--quiet", "--only", "-m", message, "--", *files]
+        subprocess.run(["git", "-C", str(TREE), *words], check=False)
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", "-C", str(TREE), *words], check=True, stdout=subprocess.PIPE)
+    return done.stdout.decode().strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""The queue of a campaign: groups of runs from a TOML file, each run with its folder and state."""
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+State = Literal["done", "running", "begun", "failed", "not begun"]
+
+
+class BadQueue(Exception):
+    """A queue that cannot be read: one sentence with the group and the fault."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one method on one environment that differ in their seeds."""
+
+    name: str
+    part: str
+    """Table of docs/results.md that the runs belong to."""
+    method: str
+    env: str
+    seeds: tuple[int, ...]
+    hours: float
+    """Expected hours of one core for each seed; measured ones take their place."""
+    flags: tuple[str, ...] = ()
+    """Besides the preset."""
+    priority: int = 5
+    """Lower numbers go first; groups of one number take turns seed by seed."""
+    mandatory: bool = False
+    score: float | None = None
+    """Score to reach: one that is first met at the end is confirmed by one more evaluation."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training."""
+
+    group: Group
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Return the name of its folder."""
+        return f"{self.group.name}-s{self.seed}"
+
+    def command(self) -> list[str]:
+        """Return the words after `drumline train`."""
+        group = self.group
+        return [group.method, group.env, f"--seed={self.seed}", *group.flags]
+
+
+_REQUIRED = {"name": str, "part": str, "method": str, "env": str, "seeds": list, "hours": float}
+_OPTIONAL = {"flags": list, "priority": int, "mandatory": bool, "score": float}
+
+
+def read_queue(path: Path) -> list[Group]:
+    """Return the groups of a file; raises `BadQueue`."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadQueue(f"{path} cannot be read: {error}") from error
+    groups = [_group(number, given) for number, given in enumerate(document.get("group", []))]
+    if not groups:
+        raise BadQueue(f"{path} has no [[group]]")
+    names = [group.name for group in groups]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise BadQueue(f"{path} has two groups named {doubled[0]}")
+    return groups
+
+
+def _group(number: int, given: dict[str, object]) -> Group:
+    where = f"group {given.get('name', number + 1)}"
+    if unknown := sorted(set(given) - set(_REQUIRED) - set(_OPTIONAL)):
+        raise BadQueue(f"{where} has an unknown key {unknown[0]!r}")
+    if missing := sorted(set(_REQUIRED) - set(given)):
+        raise BadQueue(f"{where} lacks {missing[0]!r}")
+    for key, kind in {**_REQUIRED, **_OPTIONAL}.items():
+        kinds = (int, float) if kind is float else (kind,)
+        if key in given and not isinstance(given[key], kinds):
+            raise BadQueue(f"{where}: {key} must be a {kind.__name__}, got {given[key]!r}")
+    values = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+    }
+    return Group(**values)  # pyright: ignore[reportArgumentType] (the kinds are checked above)
+
+
+def in_order(groups: Sequence[Group]) -> list[Run]:
+    """Return all runs by priority; groups of equal priority take turns seed by seed."""
+    turns = [
+        (group.priority, place, number, Run(group, seed))
+        for number, group in enumerate(groups)
+        for place, seed in enumerate(group.seeds)
+    ]
+    return [run for *_, run in sorted(turns, key=lambda turn: turn[:3])]
+
+
+@dataclass(frozen=True)
+class Home:
+    """Folder of a campaign outside the work tree: checkouts, environments, run folders, logs."""
+
+    path: Path
+
+    def folder(self, run: Run) -> Path:
+        """Return a run's folder."""
+        return self.path / "runs" / run.name
+
+    def log(self, run: Run) -> Path:
+        """Return the file with what a run printed."""
+        return self.path / "logs" / f"{run.name}.log"
+
+    def note(self, run: Run) -> Path:
+        """Return the file with the commit of a run, and how often it failed."""
+        return self.path / "notes" / f"{run.name}.json"
+
+    @property
+    def process_id(self) -> Path:
+        """File with the number of the process that works off the queue."""
+        return self.path / "worker.pid"
+
+    @property
+    def paused(self) -> Path:
+        """File that is there while the campaign is paused."""
+        return self.path / "paused"
+
+    def read_note(self, run: Run) -> dict[str, object]:
+        """Return a run's note, empty before its begin."""
+        path = self.note(run)
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def write_note(self, run: Run, **values: object) -> None:
+        """Set values of a run's note."""
+        path = self.note(run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_suffix(".partial")
+        aside.write_text(json.dumps({**self.read_note(run), **values}))
+        aside.replace(path)
+
+    def state(self, run: Run) -> State:
+        """Return how far a run is, from what lies on the disk."""
+        note = self.read_note(run)
+        if note.get("recorded"):
+            return "done"
+        if note.get("failures", 0) == FAILURES:
+            return "failed"
+        if note.get("process") and Path(f"/proc/{note['process']}").exists():
+            return "running"
+        return "begun" if (self.folder(run) / "config.json").exists() else "not begun"
+
+    def env_steps(self, run: Run) -> tuple[int, int]:
+        """Return the env steps that a run has made, and those that it is to make."""
+        folder = self.folder(run)
+        try:
+            total = json.loads((folder / "config.json").read_text())["config"]["total_steps"]
+            with open(folder / "metrics.csv", "rb") as rows:
+                first = rows.readline()
+                rows.seek(max(len(first), rows.seek(0, 2) - 4096))
+                last = rows.read().splitlines()[-1].split(b",")
+            return int(last[first.split(b",").index(b"env_steps")]), int(total)
+        except (OSError, ValueError, IndexError, KeyError):
+            return 0, 0
+
+
+FAILURES = 3
+"""Failures after which a run is left, so that the others go on."""

@@ -1,0 +1,156 @@
+"""The process that works off a campaign's queue, at low priority, from checkouts of its own."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from campaign_queue import FAILURES, Home, Run
+from run_folders import finished
+
+LAYOUT = ("--pool=inline", "--quiet", "--no-tensorboard")
+NICE = 19
+STOPPED = 130
+"""Exit code of a run that was asked to stop; it goes on later."""
+
+
+class Checkout:
+    """Drumline's sources at a commit, with an environment that other commits may share."""
+
+    def __init__(self, home: Home, tree: Path, commit: str):
+        self.sources = home.path / "checkouts" / commit
+        if not (self.sources / "pyproject.toml").exists():
+            _git(tree, "worktree", "prune")
+            subprocess.run(
+                ["git", "clone", "--quiet", "--no-checkout", str(tree), str(self.sources)],
+                check=True,
+            )
+            _git(self.sources, "checkout", "--quiet", "--detach", commit)
+        pinned = (self.sources / "constraints.txt").read_bytes()
+        place = home.path / "environments" / hashlib.sha256(pinned).hexdigest()[:12]
+        self.python = place / "bin" / "python"
+        if not (place / "installed").exists():
+            self._install(place)
+
+    def _install(self, place: Path) -> None:
+        """Install what the commit pins; sources come from PYTHONPATH, so commits can share it."""
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
+        pip = [self.python, "-m", "pip", "-qq", "--disable-pip-version-check", "install"]
+        subprocess.run([*pip, "-c", "constraints.txt", "."], check=True, cwd=self.sources)
+        (place / "installed").touch()
+
+    def drumline(self, *words: str) -> list[str]:
+        """Return a command of this commit's."""
+        return [str(self.python), "-m", "drumline", *words]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables: this commit's sources, one thread."""
+        one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        return {**os.environ, **one, "PYTHONPATH": str(self.sources / "src")}
+
+
+class Worker:
+    """Keeps `jobs` runs going until the queue is empty or the campaign is paused."""
+
+    def __init__(
+        self,
+        home: Home,
+        runs: Sequence[Run],
+        jobs: int,
+        checkout: Callable[[str], Checkout],
+        commit: str,
+        ended: Callable[[Run, Checkout], None],
+    ):
+        self._home = home
+        self._runs = runs
+        self._jobs = jobs
+        self._checkout = checkout
+        self._commit = commit
+        self._ended = ended
+        self._running: dict[Run, subprocess.Popen[bytes]] = {}
+        self._begun: dict[Run, float] = {}
+        self._stopping = False
+
+    def work(self, poll_seconds: float = 1.0) -> None:
+        """Return when there is nothing left to do, or all runs have stopped after a signal."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        while True:
+            for run in [
+                run for run, process in self._running.items() if process.poll() is not None
+            ]:
+                self._end(run)
+            stopping = self._stopping or self._home.paused.exists()
+            if stopping:
+                for process in self._running.values():
+                    process.send_signal(signal.SIGINT)
+            elif len(self._running) < self._jobs and (run := self._next()):
+                if finished(self._home.folder(run)):  # the worker was killed before it knew
+                    self._record(run)
+                else:
+                    self._begin(run)
+                continue
+            if not self._running and (stopping or self._next() is None):
+                return
+            time.sleep(poll_seconds)
+
+    def _stop(self, number: int, frame: object) -> None:
+        self._stopping = True
+
+    def _next(self) -> Run | None:
+        left = [run for run in self._runs if run not in self._running]
+        return next((run for run in left if self._home.state(run) in ("begun", "not begun")), None)
+
+    def _begin(self, run: Run) -> None:
+        """Start a run, or go on with it at the commit that it was begun at."""
+        begun = self._home.state(run) == "begun"
+        note = self._home.read_note(run)
+        commit = str(note.get("commit", self._commit)) if begun else self._commit
+        checkout, folder = self._checkout(commit), self._home.folder(run)
+        if begun:
+            words = ["resume", str(folder), "--trust-code", "--other-machine", *LAYOUT]
+        else:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            words = ["train", *run.command(), *LAYOUT, f"--out={folder}"]
+        log = self._home.log(run)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(log, "ab") as out:
+            process = subprocess.Popen(
+                ["nice", f"-n{NICE}", *checkout.drumline(*words)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=checkout.environment,
+                process_group=0,
+            )
+        self._running[run] = process
+        self._home.write_note(run, commit=commit, process=process.pid)
+        self._begun[run] = time.perf_counter()
+
+    def _end(self, run: Run) -> None:
+        process = self._running.pop(run)
+        note = self._home.read_note(run)
+        seconds = float(str(note.get("seconds", 0.0)))
+        seconds += time.perf_counter() - self._begun.pop(run)
+        failures = int(str(note.get("failures", 0)))
+        if process.returncode not in (0, STOPPED):
+            failures += 1
+        self._home.write_note(run, process=None, seconds=seconds, failures=failures)
+        if process.returncode == 0:
+            self._record(run)
+        elif failures == FAILURES:
+            print(f"{run.name} failed {FAILURES} times: {self._home.log(run)}", flush=True)
+
+    def _record(self, run: Run) -> None:
+        self._ended(run, self._checkout(str(self._home.read_note(run)["commit"])))
+        self._home.write_note(run, recorded=True)
+
+
+def _git(place: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(place), *words], check=True, stdout=subprocess.PIPE)
+    return done.stdout.decode().strip()

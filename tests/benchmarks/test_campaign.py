@@ -1,0 +1,242 @@
+"""A campaign trains what its queue lists, through kills and pauses, and fills its tables."""
+
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmark_scripts import load_script
+
+HERE = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def campaign() -> Any:
+    """The modules of a campaign, imported as its script imports them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HERE / "benchmarks"))
+        patch.syspath_prepend(str(HERE / "benchmarks" / "learning"))
+        yield load_script("", "campaign")
+
+
+def queue_of(campaign: Any, path: Path, *groups: str) -> Any:
+    path.write_text("\n".join(f"[[group]]\n{group}" for group in groups))
+    return campaign.read_queue(path)
+
+
+TINY = """
+name = "tiny"
+part = "small"
+method = "es"
+env = "CartPole-v1"
+seeds = [3, 4]
+hours = 0.5
+flags = ["--population-size=2", "--total-steps=200", "--hidden", "2", "--evaluate-every=1"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("seeds = [3, 4]", ""), "group tiny lacks 'seeds'"),
+        (("hours = 0.5", 'hours = "long"'), "group tiny: hours must be a float, got 'long'"),
+        (("hours", "ours = 1\nhours"), "group tiny has an unknown key 'ours'"),
+        (("[3, 4]", "[3, 4"), "cannot be read"),
+    ],
+)
+def test_a_bad_queue_is_refused_in_one_sentence(
+    campaign: Any, tmp_path: Path, change: tuple[str, str], message: str
+):
+    with pytest.raises(campaign.BadQueue, match=message):
+        queue_of(campaign, tmp_path / "queue.toml", TINY.replace(*change))
+    with pytest.raises(campaign.BadQueue, match="two groups named tiny"):
+        queue_of(campaign, tmp_path / "queue.toml", TINY, TINY)
+
+
+def test_groups_of_one_priority_take_turns_and_lower_numbers_go_first(
+    campaign: Any, tmp_path: Path
+):
+    groups = queue_of(
+        campaign,
+        tmp_path / "queue.toml",
+        TINY,
+        TINY.replace('"tiny"', '"other"'),
+        TINY.replace('"tiny"', '"first"') + "priority = 1\n",
+    )
+    names = [run.name for run in campaign.in_order(groups)]
+    assert names == ["first-s3", "first-s4", "tiny-s3", "other-s3", "tiny-s4", "other-s4"]
+
+
+class Here:
+    """A checkout: the sources under test, in this environment."""
+
+    def __init__(self) -> None:
+        self.sources = Path("abc123")
+        self.environment = {**os.environ, "PYTHONPATH": str(HERE / "src")}
+
+    def drumline(self, *words: str) -> list[str]:
+        """Return a command of these sources."""
+        return [sys.executable, "-m", "drumline", *words]
+
+
+def worker(campaign: Any, home: Any, groups: Any, tables: Any, jobs: int = 2) -> Any:
+    def ended(run: Any, checkout: Any) -> None:
+        campaign.record(tables, run, home.folder(run), checkout, 1.0)
+
+    runs = campaign.in_order(groups)
+    return campaign.Worker(home, runs, jobs, lambda commit: Here(), "abc123", ended)
+
+
+def settled(campaign: Any) -> None:
+    """Give this process its own handlers back."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_a_queue_is_worked_off_and_its_rows_are_those_of_the_run_folders(
+    campaign: Any, tmp_path: Path
+):
+    groups = queue_of(
+        campaign,
+        tmp_path / "queue.toml",
+        TINY,
+        TINY.replace('"tiny"', '"bad"').replace("--hidden", "--hiden"),
+    )
+    home, tables = campaign.Home(tmp_path / "home"), campaign.Tables.beside(tmp_path)
+    assert campaign.hours_left(home, groups[0]) == 1.0
+    worker(campaign, home, groups, tables).work(poll_seconds=0.05)
+    settled(campaign)
+    states = {run.name: home.state(run) for run in campaign.in_order(groups)}
+    assert states == {"tiny-s3": "done", "tiny-s4": "done", "bad-s3": "failed", "bad-s4": "failed"}
+    assert "--hiden" in home.log(campaign.Run(groups[1], 3)).read_text()
+    rows = campaign.read_rows(tables.runs)
+    assert [(row["group"], row["seed"]) for row in rows] == [("tiny", "3"), ("tiny", "4")]
+    for row in rows:
+        folder = home.path / "runs" / f"tiny-s{row['seed']}"
+        last = (folder / "evaluations.csv").read_text().splitlines()[-1].split(",")
+        assert float(row["final_mean"]) == pytest.approx(float(last[3]), rel=1e-5)
+        assert row["command"].startswith("drumline train es CartPole-v1 --seed=")
+        assert row["commit"] == "abc123"
+    assert campaign.hours_left(home, groups[0]) == 0.0
+    before = tables.evaluations.read_bytes()
+    worker(campaign, home, groups, tables).work(poll_seconds=0.05)
+    settled(campaign)
+    assert tables.evaluations.read_bytes() == before
+    assert "4 core hours left" not in "\n".join(campaign.status(home, groups))
+
+
+@pytest.mark.faults
+def test_a_paused_campaign_goes_on_where_its_runs_were_stopped(campaign: Any, tmp_path: Path):
+    longer = TINY.replace("total-steps=200", "total-steps=60000").replace("every=1", "every=0")
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", longer.replace("[3, 4]", "[3]"))
+    home, tables = campaign.Home(tmp_path / "home"), campaign.Tables.beside(tmp_path)
+    run = campaign.Run(group, 3)
+
+    def pause_once_it_runs() -> None:
+        ends = time.perf_counter() + 120
+        while home.env_steps(run)[0] < 500 and time.perf_counter() < ends:
+            time.sleep(0.05)
+        home.paused.touch()
+
+    pausing = Thread(target=pause_once_it_runs)
+    pausing.start()
+    worker(campaign, home, [group], tables).work(poll_seconds=0.05)
+    pausing.join()
+    settled(campaign)
+    assert home.state(run) in ("begun", "done")
+    made_steps = home.env_steps(run)[0]
+    assert made_steps >= 500
+    home.paused.unlink()
+    worker(campaign, home, [group], tables).work(poll_seconds=0.05)
+    settled(campaign)
+    assert home.state(run) == "done"
+    assert home.env_steps(run)[0] >= 60_000
+
+
+def test_tables_hold_interquartile_means_at_shares_of_the_budget(campaign: Any):
+    runs = [
+        {"group": "g", "part": "p", "seed": str(seed), "env_steps": "100", "env": "X"}
+        for seed in range(4)
+    ]
+    curves = [
+        {"group": "g", "seed": str(seed), "env_steps": str(at), "mean": str(seed * at), "of": ""}
+        for seed in range(4)
+        for at in (25, 60, 100)
+    ]
+    text = "before\n<!-- begin p -->\nold\n<!-- end p -->\nafter\n"
+    filled = campaign.fill(text, runs, curves)
+    row = next(line for line in filled.splitlines() if line.startswith("| `g`"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[:3] == ["`g`", "0–3", "100"]
+    means = [float(cell.split(" ")[0]) for cell in cells[3:]]
+    assert means == pytest.approx([37.5, 90.0, 150.0, 150.0], rel=0.01)
+    assert "old" not in filled
+    assert campaign.fill(filled, runs, curves) == filled
+    assert "No run has ended yet." in campaign.fill(text, [], [])
+
+
+def test_published_scores_are_met_by_the_median_of_the_seeds(campaign: Any):
+    runs = [
+        {"group": "g", "part": "openai-es", "seed": str(s), "env": "Swimmer-v5"} for s in (0, 1, 2)
+    ]
+
+    def curves(*reached_at: int) -> list[dict[str, str]]:
+        return [
+            {
+                "group": "g",
+                "seed": str(seed),
+                "env_steps": str(at),
+                "mean": "200" if at >= first else "0",
+            }
+            for seed, first in enumerate(reached_at)
+            for at in range(100_000, 2_000_000, 100_000)
+        ]
+
+    text = "<!-- begin openai-es -->\n<!-- end openai-es -->"
+    early = campaign.fill(text, runs, curves(500_000, 600_000, 9_000_000))
+    assert "| Swimmer 100 % | 128.25 | 1,390,000 | 600,000 | 3 (2) | met |" in early
+    late = campaign.fill(text, runs, curves(500_000, 9_000_000, 9_000_000))
+    assert "| Swimmer 100 % | 128.25 | 1,390,000 | not reached | 3 (1) | missed |" in late
+
+
+def test_the_page_shows_every_run_and_holds_no_markup_of_names(campaign: Any, tmp_path: Path):
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", TINY)
+    group = replace(group, env="<script>")
+    states = {"tiny-s3": "done", "tiny-s4": "not begun"}
+    rows = [{"group": "tiny", "seed": "3", "final_mean": "12.5"}]
+    shown = campaign.page([group], states, {"tiny": 0.5}, rows)
+    assert shown.count('title="seed') == 2
+    assert "12.5, –" in shown
+    assert "<script>" not in shown
+
+
+def test_a_home_in_the_work_tree_is_refused(
+    campaign: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    queue_of(campaign, tmp_path / "queue.toml", TINY)
+    words = ["campaign.py", str(tmp_path / "queue.toml"), "status"]
+    monkeypatch.setattr(sys, "argv", [*words, f"--home={HERE / 'inside'}"])
+    assert campaign.main() == 2
+    assert "lies in the work tree" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", [*words, f"--home={tmp_path / 'home'}"])
+    assert campaign.main() == 0
+    assert "tiny: 2 not begun; 1.0 core hours left" in capsys.readouterr().out
+
+
+def test_the_queue_of_the_repository_can_be_read(campaign: Any):
+    groups = campaign.read_queue(HERE / "benchmarks" / "campaign.toml")
+    for group in groups:
+        tuning = group.part.endswith("tuning")
+        assert all((100 <= seed <= 104) == tuning for seed in group.seeds), group.name
+    text = (HERE / "docs" / "results.md").read_text()
+    assert all(f"<!-- begin {group.part} -->" in text for group in groups)
+    assert np.sum([group.hours * len(group.seeds) for group in groups]) > 0
