@@ -1,5 +1,7 @@
 """OpenAI-ES by ask and tell, without any runtime."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from drumline.algorithms.mirrored import MirroredSampler, answer
 from drumline.algorithms.openai_es import OpenAIES
 from drumline.algorithms.optimizers import SGD
 from drumline.algorithms.search_state import constant_std
+from drumline.functional.annealing import decaying
 from drumline.functional.perturbation import counter_noise, subset_range
 from drumline.functional.ranking import unshaped
 
@@ -99,3 +102,27 @@ def test_every_parameter_is_learned_from_equally_often(variant: str):
     assert np.abs(moved - pairs / 3).max() < reach
     expected = moved if variant == "perturb_fraction" else np.full(SIZE, pairs)
     assert perturbed.tolist() == expected.tolist()
+
+
+def test_a_step_is_as_long_as_its_generations_scale():
+    def steps(scale: Callable[[int], float]) -> list[float]:
+        strategy = OpenAIES(
+            np.zeros(SIZE, np.float32),
+            MirroredSampler(3, counter_noise(3)),
+            SGD(SIZE, learning_rate=1.0, momentum=0.0),
+            constant_std(0.1),
+            shaping=unshaped,
+            step_scale=scale,
+        )
+        lengths: list[float] = []
+        for _ in range(4):
+            before = strategy.parameters.copy()
+            plus, minus = strategy.ask(2)
+            strategy.tell([answer(plus, 1.0), answer(minus, -1.0)])
+            lengths.append(float(np.linalg.norm(strategy.parameters - before)))
+        return lengths
+
+    constant = steps(lambda generation: 1.0)
+    scaled = steps(decaying(1.0, 0.5, 0.2))
+    factors = [one / other for one, other in zip(scaled, constant, strict=True)]
+    assert factors == pytest.approx([1.0, 0.5, 0.25, 0.2], rel=1e-5)

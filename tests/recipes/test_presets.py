@@ -78,6 +78,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"episode_cap": "mean:1"},
     {"frame_skip": 3},
     {"generation_env_steps": 120},
+    {"learning_rate_decay": 0.5, "learning_rate_floor": 0.004},
     {"common_seeds": True, "normalize": False, "std_decay": 0.5, "std_floor": 0.03},
 ]
 

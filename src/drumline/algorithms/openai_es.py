@@ -46,7 +46,9 @@ class OpenAIES:
         perturb_fraction: float | None = None,
         use_fraction: float | None = None,
         update_threads: int = 1,
+        step_scale: Callable[[int], float] = lambda generation: 1.0,
     ):
+        """`step_scale`: generation → factor on the optimiser's step size."""
         if perturb_fraction is not None and use_fraction is not None:
             raise ValueError("perturb_fraction and use_fraction are two variants: give one")
         self._search = SearchState(
@@ -58,6 +60,7 @@ class OpenAIES:
             subset_fraction=perturb_fraction,
         )
         self._optimizer = optimizer
+        self._step_scale = step_scale
         self._shaping = shaping
         self._fraction = perturb_fraction if perturb_fraction is not None else use_fraction
         self._threads = update_threads
@@ -108,7 +111,8 @@ class OpenAIES:
         if not skipped:
             gradient = self._gradient(ordered, self._shaping(fitness))
             before = self._search.parameters
-            self._search.parameters = after = self._optimizer.step(before, gradient)
+            scale = self._step_scale(self.generation)
+            self._search.parameters = after = self._optimizer.step(before, gradient, scale)
             metrics["gradient_norm"] = float(np.linalg.norm(gradient))
             length = float(np.linalg.norm(before))
             metrics["update_ratio"] = float(np.linalg.norm(after - before)) / max(length, 1e-12)

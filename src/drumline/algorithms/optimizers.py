@@ -14,9 +14,12 @@ class Optimizer(Protocol):
     """An optimiser from ascent directions to parameters; its state is part of the checkpoint."""
 
     def step(
-        self, parameters: Float32[np.ndarray, " P"], ascent: Float32[np.ndarray, " P"]
+        self,
+        parameters: Float32[np.ndarray, " P"],
+        ascent: Float32[np.ndarray, " P"],
+        scale: float = 1.0,
     ) -> Float32[np.ndarray, " P"]:
-        """Return the new parameters."""
+        """Return the new parameters, with the step size times `scale`."""
         ...
 
     def state(self) -> State:
@@ -39,7 +42,10 @@ class Adam:
         self._weight_decay = weight_decay
 
     def step(
-        self, parameters: Float32[np.ndarray, " P"], ascent: Float32[np.ndarray, " P"]
+        self,
+        parameters: Float32[np.ndarray, " P"],
+        ascent: Float32[np.ndarray, " P"],
+        scale: float = 1.0,
     ) -> Float32[np.ndarray, " P"]:
         """Return θ after one Adam step on −g + λθ."""
         self._count += 1
@@ -49,7 +55,7 @@ class Adam:
             self._first,
             self._second,
             self._count,
-            learning_rate=self._learning_rate,
+            learning_rate=self._learning_rate * scale,
             weight_decay=self._weight_decay,
         )
         return parameters
@@ -85,14 +91,17 @@ class SGD:
         self._momentum = momentum
 
     def step(
-        self, parameters: Float32[np.ndarray, " P"], ascent: Float32[np.ndarray, " P"]
+        self,
+        parameters: Float32[np.ndarray, " P"],
+        ascent: Float32[np.ndarray, " P"],
+        scale: float = 1.0,
     ) -> Float32[np.ndarray, " P"]:
         """Return θ after one step with momentum on −g + λθ."""
         parameters, self._velocity = momentum_step(
             parameters,
             ascent,
             self._velocity,
-            learning_rate=self._learning_rate,
+            learning_rate=self._learning_rate * scale,
             weight_decay=self._weight_decay,
             momentum=self._momentum,
         )

@@ -8,6 +8,7 @@ from jaxtyping import Float32
 from drumline.algorithms.episode_cap import EpisodeCap, NoCap
 from drumline.algorithms.mirrored import MirroredSampler, in_member_order
 from drumline.algorithms.observation_moments import ObservationMoments
+from drumline.functional.annealing import decaying
 from drumline.functional.perturbation import perturb, subset_range
 from drumline.tasks import Evaluate, Evaluation
 from drumline.types import Metrics, State
@@ -25,11 +26,7 @@ def decaying_std(std: float, decay: float, floor: float) -> StdSchedule:
     """σ_g = max(floor, σ · decay^g)."""
     if not std > 0.0:
         raise ValueError(f"std must be above 0, got {std}")
-
-    def schedule(generation: int) -> float:
-        return max(floor, std * decay**generation)
-
-    return schedule
+    return decaying(std, decay, floor)
 
 
 class SearchState:

@@ -10,6 +10,7 @@ from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.openai_es import OpenAIES, Shaping
 from drumline.algorithms.optimizers import SGD, Adam, Optimizer
 from drumline.algorithms.search_state import decaying_std
+from drumline.functional.annealing import decaying
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.policies.build import initial_parameters
 from drumline.recipes.method import Presets
@@ -65,6 +66,10 @@ class ES:
     """Adam with coupled L2, or SGD with momentum."""
     learning_rate: float = 0.01
     """Step size of the optimiser."""
+    learning_rate_decay: float = 1.0
+    """Factor on the step size per generation."""
+    learning_rate_floor: float = 0.0
+    """The step size never falls below this."""
     weight_decay: float = 0.005
     """Coefficient of the coupled L2 term."""
     momentum: float = 0.9
@@ -132,8 +137,11 @@ class ES:
         refuse_nonpositive(
             self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
         )
-        refuse_negative(self, "evaluate_every")
+        refuse_negative(self, "evaluate_every", "learning_rate_floor")
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
+        if not 0.0 < self.learning_rate_decay <= 1.0:
+            decay = self.learning_rate_decay
+            raise ValueError(f"--learning-rate-decay must be above 0 and at most 1, got {decay}")
 
     def packages(self) -> tuple[str, ...]:
         """Return the packages that compute in a run."""
@@ -158,6 +166,9 @@ class ES:
             perturb_fraction=perturb,
             use_fraction=self.subset_fraction if self.subset == "use" else None,
             update_threads=layout.update_thread_count,
+            step_scale=decaying(
+                1.0, self.learning_rate_decay, self.learning_rate_floor / self.learning_rate
+            ),
         )
         worker = EvaluatorSpec(
             environment=environment,

@@ -44,6 +44,8 @@ _LATE: dict[str, object] = {
     "policy": "mlp",
     "final_entropy_coefficient": None,
     "anneal_clip": False,
+    "learning_rate_decay": 1.0,
+    "learning_rate_floor": 0.0,
 }
 """Fields that older run folders lack, with the values that those runs had."""
 
