@@ -46,7 +46,7 @@ _COUNTERS = (
     "living",
     "places",
 )
-_CANDIDATE, _SECOND = "candidate/", "second/"
+_CANDIDATE, _AWAITING = "candidate/", "second/"
 _METRICS = (
     *("kind", "fitness", "mean_fitness", "improvement_over_mean", "step_size", "update_norm"),
     *("accepted", "staleness_tells", "trust_region_share", "distance_moved"),
@@ -113,7 +113,7 @@ class AESPopulation:
         self._lengths: deque[int] = deque(maxlen=plan.recent_episodes)
         self._candidates: dict[int, tuple[Candidate, int]] = {}
         """Living individuals with their kind, by logical worker."""
-        self._second: dict[int, AwaitingMean] = {}
+        self._awaiting: dict[int, AwaitingMean] = {}
 
     @property
     def env_steps_counted(self) -> int:
@@ -159,7 +159,7 @@ class AESPopulation:
         if isinstance(result, MeanEvaluated):
             self._counters["env_steps_beside"] += result.env_steps
             mean_fitness = sum(result.returns) / len(result.returns)
-            return self._tell(self._second.pop(worker), mean_fitness)
+            return self._tell(self._awaiting.pop(worker), mean_fitness)
         appended = self._replay.append(
             one_episode(result.observations, result.actions, result.rewards, result.kind)
         )
@@ -186,8 +186,8 @@ class AESPopulation:
     def ask(self, worker: int) -> Job | None:
         """Return the individual's second part, or a new individual."""
         plan = self._plan
-        if worker in self._second:
-            index = self._second[worker].index
+        if worker in self._awaiting:
+            index = self._awaiting[worker].index
             seed = seeding.seeds(plan.seed, 1, "mean-evaluations", index)[0]
             version = self._critics.publish(self._strategy.parameters)
             task = EvaluateMean(version, index, seed, plan.mean_evaluations)
@@ -225,11 +225,11 @@ class AESPopulation:
             tensors[f"{_CANDIDATE}{worker}/numbers"] = np.array(
                 [candidate.index, candidate.version, kind], np.int64
             )
-        for worker, second in self._second.items():
-            tensors[f"{_SECOND}{worker}"] = second.vector
-            numbers = (second.index, second.version, second.kind, second.length)
-            tensors[f"{_SECOND}{worker}/numbers"] = np.array(numbers, np.int64)
-            tensors[f"{_SECOND}{worker}/values"] = np.array([second.episode_return, second.moved])
+        for worker, lived in self._awaiting.items():
+            tensors[f"{_AWAITING}{worker}"] = lived.vector
+            numbers = (lived.index, lived.version, lived.kind, lived.length)
+            tensors[f"{_AWAITING}{worker}/numbers"] = np.array(numbers, np.int64)
+            tensors[f"{_AWAITING}{worker}/values"] = np.array([lived.episode_return, lived.moved])
         return State.merged(
             self._strategy.state(),
             self._choice.state(),
@@ -250,11 +250,11 @@ class AESPopulation:
         for worker, vector in _by_worker(tensors, _CANDIDATE):
             index, version, kind = tensors[f"{_CANDIDATE}{worker}/numbers"].tolist()
             self._candidates[worker] = (Candidate(index, version, vector), kind)
-        self._second = {}
-        for worker, vector in _by_worker(tensors, _SECOND):
-            index, version, kind, length = tensors[f"{_SECOND}{worker}/numbers"].tolist()
-            episode_return, moved = tensors[f"{_SECOND}{worker}/values"].tolist()
-            self._second[worker] = AwaitingMean(
+        self._awaiting = {}
+        for worker, vector in _by_worker(tensors, _AWAITING):
+            index, version, kind, length = tensors[f"{_AWAITING}{worker}/numbers"].tolist()
+            episode_return, moved = tensors[f"{_AWAITING}{worker}/values"].tolist()
+            self._awaiting[worker] = AwaitingMean(
                 index, version, kind, episode_return, length, moved, vector
             )
 
@@ -325,7 +325,7 @@ class AESPopulation:
         if result.vector is not None:
             moved = float(np.linalg.norm(result.vector.astype(np.float64) - vector))
             vector = result.vector
-        second = AwaitingMean(
+        lived = AwaitingMean(
             candidate.index,
             candidate.version,
             kind,
@@ -335,28 +335,28 @@ class AESPopulation:
             vector,
         )
         if self._plan.mean_evaluations:
-            self._second[worker] = second
+            self._awaiting[worker] = lived
             return Told({}, settled=True)
-        return self._tell(second, None)
+        return self._tell(lived, None)
 
-    def _tell(self, second: AwaitingMean, mean_fitness: float | None) -> Told:
+    def _tell(self, lived: AwaitingMean, mean_fitness: float | None) -> Told:
         told = Individual(
-            second.index, second.version, second.vector, second.episode_return, mean_fitness
+            lived.index, lived.version, lived.vector, lived.episode_return, mean_fitness
         )
         metrics = self._strategy.tell([told])
         self._counters["living"] -= 1
-        row = EpisodeRow(0, second.index, 0, second.episode_return, second.length)
+        row = EpisodeRow(0, lived.index, 0, lived.episode_return, lived.length)
         beside: Metrics = {}
         if mean_fitness is not None:
-            improvement = second.episode_return - mean_fitness
+            improvement = lived.episode_return - mean_fitness
             beside = {"mean_fitness": mean_fitness, "improvement_over_mean": improvement}
         told_metrics = {
             **beside,
             "accepted": float(metrics["update_norm"] > 0.0),
             **metrics,
-            "kind": float(second.kind),
-            "fitness": second.episode_return,
-            "distance_moved": second.moved,
+            "kind": float(lived.kind),
+            "fitness": lived.episode_return,
+            "distance_moved": lived.moved,
         }
         return Told(told_metrics, (row,), settled=True)
 
