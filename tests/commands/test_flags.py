@@ -245,3 +245,28 @@ def on_a_terminal(cwd: Path, changes: dict[str, str], *words: str) -> str:
 )
 def test_no_color_is_obeyed_on_a_terminal(tmp_path: Path, words: list[str]):
     assert "\x1b[" not in on_a_terminal(tmp_path, {"NO_COLOR": "1"}, *words)
+
+
+def test_a_named_preset_gives_the_defaults_of_all_other_flags(terminal: Terminal):
+    words = ("train", "es", "Humanoid-v5", "--print-config")
+    own = json.loads(terminal(*words).out)
+    for typed in (("--preset", "paper"), ("--preset=paper",)):
+        ended = terminal(*words, *typed, "--seed=3")
+        assert ended.code == 0, ended.err
+        paper = json.loads(ended.out)
+        assert (paper["population_size"], paper["generation_env_steps"]) == (10_000, 100_000)
+        assert (paper["seed"], own["population_size"]) == (3, 200)
+    fewer = terminal(*words, "--preset=paper", "--population-size=20")
+    assert json.loads(fewer.out)["population_size"] == 20
+
+
+def test_a_preset_that_is_not_there_is_refused_with_those_that_are(terminal: Terminal):
+    for words, message in (
+        (("es", "Humanoid-v5", "--preset=papers"), "no --preset 'papers': there is paper"),
+        (("es", "CartPole-v1", "--preset=paper"), "for CartPole-v1: it has one for Humanoid-v5"),
+        (("ars", "CartPole-v1", "--preset=paper"), "there is none but each environment's own"),
+    ):
+        ended = terminal("train", *words)
+        assert ended.code == 2
+        assert len(ended.err.splitlines()) == 1
+        assert message in ended.err

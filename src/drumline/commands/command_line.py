@@ -65,6 +65,16 @@ class CommandLine:
         rest = self.words[len(self.names) :]
         return self.parse(parts, rest, f"{self.command} {shown}")
 
+    def value(self, flag: str) -> str:
+        """Return the last value typed for a flag that decides other flags' defaults, else ""."""
+        found = ""
+        for place, word in enumerate(self.words):
+            if word == flag:
+                found = "".join(self.words[place + 1 : place + 2])
+            elif word.startswith(f"{flag}="):
+                found = word.partition("=")[2]
+        return found
+
     def again(self, *more: str) -> str:
         """Return the typed command with `more` words behind it."""
         return shlex.join(["drumline", self.command, *self.words, *more])

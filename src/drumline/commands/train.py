@@ -11,6 +11,8 @@ from drumline.commands.command_line import CommandLine, WrongUse
 class Output:
     """Flags about the run folder and the output."""
 
+    preset: str = ""
+    """Begin with this preset of the environment, such as paper; left out: with the method's own."""
     out: str | None = None
     """The run folder, empty or new; by default a dated name under runs/."""
     quiet: bool = False
@@ -39,7 +41,7 @@ def command(line: CommandLine) -> int:
     importable_cwd()
     name, env = [*names, "ENV"][:2]
     method = find_method(name)
-    config = method.made(env)
+    config = method.made(env, line.value("--preset"))
     parts = {"config": config, "layout": method.layout(), "output": Output()}
     try:
         chosen = line.flags(" ".join(names), parts)

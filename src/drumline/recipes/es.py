@@ -1,5 +1,6 @@
 """OpenAI-ES as a recipe: its config, its presets and its parts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -125,6 +126,21 @@ class ES:
             "population_size": 200,
             "hidden": (256, 256),
             "obs_stat_probability": 0.05,
+        },
+    }
+
+    VARIANTS: ClassVar[Mapping[str, Presets]] = {
+        "paper": {
+            # The released configuration of the humanoid's scaling figure.
+            "Humanoid-v5": {
+                "total_steps": 1_000_000_000,
+                "population_size": 10_000,
+                "generation_env_steps": 100_000,
+                "hidden": (256, 256),
+                "obs_stat_probability": 0.01,
+                "noise_table_size": 250_000_000,
+                "evaluate_every": 20,
+            },
         },
     }
 

@@ -27,6 +27,7 @@ class MethodConfig(Protocol):
 
     `LAYOUT`       class of the flags that change speed and never a bit (`Layout`)
     `PRESETS`      environment id → fields (none)
+    `VARIANTS`     name for `--preset` → environment id → fields (none)
     `ENGINE`       engine that `auto` prefers where an environment has both ("gymnasium")
     `no_promise`   reason why results cannot be repeated ("": they can)
     `packages()`   installed packages that compute in a run (the environment's, and torch)
@@ -62,9 +63,23 @@ class Method:
         """Return the engine of environments that both engines have."""
         return getattr(self.config, "ENGINE", "gymnasium")
 
-    def preset(self, env_id: str) -> Fields:
-        """Return the fields in which an environment's preset differs from the defaults."""
-        return dict(getattr(self.config, "PRESETS", {}).get(env_id, {}))
+    def preset(self, env_id: str, variant: str = "") -> Fields:
+        """Return the fields in which an environment's preset differs from the defaults.
+
+        Raises `ValueError` for a variant that the method or the environment does not have.
+        """
+        if not variant:
+            return dict(getattr(self.config, "PRESETS", {}).get(env_id, {}))
+        variants: Mapping[str, Presets] = getattr(self.config, "VARIANTS", {})
+        if variant not in variants:
+            there = ", ".join(variants) or "none but each environment's own"
+            raise ValueError(f"{self.name} has no --preset {variant!r}: there is {there}")
+        if env_id not in variants[variant]:
+            raise ValueError(
+                f"{self.name} has no --preset {variant} for {env_id}: it has one for "
+                f"{', '.join(variants[variant])}"
+            )
+        return dict(variants[variant][env_id])
 
     def packages(self, config: Config) -> tuple[str, ...]:
         """Return installed packages that compute in a run, besides NumPy and Gymnasium."""
@@ -94,9 +109,9 @@ class Method:
             )
         return recipe
 
-    def made(self, env_id: str) -> Config:
+    def made(self, env_id: str, variant: str = "") -> Config:
         """Return the config of an environment's preset."""
-        return self._called(CONFIG, self.config, env=env_id, **self.preset(env_id))
+        return self._called(CONFIG, self.config, env=env_id, **self.preset(env_id, variant))
 
     def configured(self, values: Mapping[str, Any]) -> Config:
         """Return the config with these fields."""
