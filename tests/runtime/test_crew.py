@@ -20,6 +20,7 @@ from typed_commands import environ
 from drumline.errors import RoleKilled, WorkerError
 from drumline.runtime.inline_crew import InlineCrew
 from drumline.runtime.process_crew import ProcessCrew
+from drumline.runtime.roles import WAITING
 
 POINTS_WITHOUT_ACTORS = ["role-started", "role-built", "before-look", "row-stored", "interval-full"]
 POINTS_WITH_ACTORS = ["request-sent", "half-answer", "answer-sent"]
@@ -194,6 +195,31 @@ def test_a_role_that_hangs_three_times_fails_the_run():
     finally:
         crew.close()
     assert all("ended by hung" in line for line in lines)
+
+
+def test_a_role_that_is_stopped_while_it_waits_is_replaced_and_changes_no_bit():
+    toy = Toy(actors=1)
+    lines: list[str] = []
+    plan = toy_plan(toy, lambda: crew.arrays)
+    crew = ProcessCrew(plan, hang_seconds=0.4, log=lines.append)
+    wait = crew.wait
+    stopped: list[int] = []
+
+    def wait_and_stop(until: Any, timeout: float | None = None) -> bool:
+        done = wait(until, timeout)
+        waiting = [p for p in crew._processes if crew._rows.status(p.place).phase == WAITING]
+        if not stopped and waiting:
+            stopped.append(waiting[-1].pid)
+            os.kill(stopped[0], signal.SIGSTOP)
+        return done
+
+    crew.wait = wait_and_stop
+    try:
+        assert run_toy(crew, toy) == expected(toy)
+    finally:
+        crew.close()
+    assert stopped
+    assert [f"(pid {stopped[0]}) ended by hung" in line for line in lines] == [True]
 
 
 def test_closing_ends_every_process_and_may_be_done_twice():

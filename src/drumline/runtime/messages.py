@@ -85,4 +85,6 @@ class RoleSpec(NamedTuple):
     published: dict[str, tuple[tuple[int, ...], str]]
     factory: bytes
     probe_factory: bytes | None
+    beat_seconds: float
+    """Longest time for which it waits for its bell without a sign of life."""
     start: bytes

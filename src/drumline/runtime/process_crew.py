@@ -27,7 +27,7 @@ from drumline.runtime.messages import Failure, Ready, RoleSpec
 from drumline.runtime.portable import by_reference
 from drumline.runtime.published import PublishedSlots
 from drumline.runtime.role_process import RoleProcess
-from drumline.runtime.roles import BUSY, CREATING, LEAVING, WAITING, RoleRows
+from drumline.runtime.roles import CREATING, LEAVING, WAITING, RoleRows
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
 
@@ -166,6 +166,7 @@ class ProcessCrew:
             published=dict(self._plan.published.arrays),
             factory=self._factories[role],
             probe_factory=self._probe_factory,
+            beat_seconds=self._hang_seconds / 4,
             start=pickle.dumps(self._plan.start_of(role, index), protocol=5),
         )
         fds = [fd for bell in (bells.driver, *bells.executors, *bells.actors) for fd in bell.fds]
@@ -202,8 +203,11 @@ class ProcessCrew:
                 self._bury(process)
             return
         status = self._rows.status(process.place)
-        limit = {CREATING: self._creation_seconds, BUSY: self._hang_seconds}.get(status.phase)
-        mark = (status.phase, status.progress)
+        limits = {CREATING: self._creation_seconds, LEAVING: None}
+        limit = limits.get(status.phase, self._hang_seconds)
+        # A waiting role looks up every few seconds: a process that was stopped does not. A busy
+        # one must make progress.
+        mark = (status.phase, status.progress, status.phase == WAITING and status.beats)
         still = process.stillness.seconds(mark, elapsed)
         if limit is not None and still >= limit:
             process.hung = True

@@ -56,7 +56,12 @@ def main() -> NoReturn:
             write_frame(result_fd, pickle.dumps(Ready(time.process_time())), lambda: None)
             probe("role-built")
             waiter = BellWait(own, [control_fd])
-            work(role, row, lambda seconds: not waiter.wait(seconds), lambda: exchange.stopped)
+
+            def wait(seconds: float | None) -> bool:
+                longest = spec.beat_seconds
+                return not waiter.wait(longest if seconds is None else min(seconds, longest))
+
+            work(role, row, wait, lambda: exchange.stopped)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the caller must see it
             code = 1
             write_frame(result_fd, pickle.dumps(packed(error)), lambda: None)

@@ -13,7 +13,7 @@ from drumline.runtime.published import PublishedSlots
 from drumline.types import Span
 
 CREATING, WAITING, BUSY, LEAVING = range(4)
-PHASE, PROGRESS, BUSY_NS, STRETCHES = range(4)
+PHASE, PROGRESS, BUSY_NS, STRETCHES, BEATS = range(5)
 """The words of a row. Memory starts as zeros, so a role that has not begun is creating."""
 
 _ROW_WORDS = 8  # one cache line per role
@@ -34,6 +34,8 @@ class RoleStatus(NamedTuple):
     phase: int
     progress: int
     busy_seconds: float
+    beats: int
+    """Number of times that it has looked for work: it grows while the role waits, too."""
 
 
 class RoleRows:
@@ -49,8 +51,8 @@ class RoleRows:
 
     def status(self, place: int) -> RoleStatus:
         """Return the words that a role has written about itself."""
-        phase, progress, busy_ns = self._status[place, :3].tolist()
-        return RoleStatus(phase, progress, busy_ns * 1e-9)
+        phase, progress, busy_ns, _, beats = self._status[place, : BEATS + 1].tolist()
+        return RoleStatus(phase, progress, busy_ns * 1e-9, beats)
 
     def reset(self, place: int) -> None:
         """Reset a dead role's row for the next role process."""
@@ -119,6 +121,7 @@ def work(
     """Advance a role and wait for its bell, again and again, until `stopped` or `wait` says so."""
     clock = time.perf_counter
     while True:
+        row.words[BEATS] += 1
         row.words[PHASE] = BUSY
         begin = clock()
         worked = False

@@ -1,0 +1,139 @@
+"""Puts a world's stand-ins in the place of the modules that Drumline's rooms have imported."""
+
+import os
+import select
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from drumline.runs import append_file, atomic_files, recorder
+from drumline.runtime import (
+    board,
+    child,
+    child_process,
+    doorbell,
+    fleet,
+    links,
+    process_crew,
+    process_pool,
+    role_child,
+    role_process,
+    shared_arrays,
+    worker_process,
+)
+from universe.kernel import (
+    SimOS,
+    SimPopen,
+    SimQueue,
+    SimSelect,
+    SimSelector,
+    SimSys,
+    SimThreading,
+    SimTime,
+    leave,
+)
+from universe.world import World
+
+WITH_OS = (
+    board,
+    child,
+    child_process,
+    doorbell,
+    fleet,
+    links,
+    process_crew,
+    process_pool,
+    role_child,
+    role_process,
+    worker_process,
+    append_file,
+    atomic_files,
+)
+
+
+@contextmanager
+def patched(world: World, system: SimOS) -> Iterator[None]:
+    """Let Drumline run in a world; outside of simulated processes it runs as ever."""
+    undone: list[tuple[Any, str, Any]] = []
+
+    def put(module: Any, name: str, value: object) -> None:
+        undone.append((module, name, module.__dict__.get(name)))
+        setattr(module, name, value)
+
+    clock = SimTime(world)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("drumline.") and getattr(module, "time", None) is time:
+            put(module, "time", clock)
+    for module in WITH_OS:
+        if "os" in module.__dict__:
+            put(module, "os", system)
+    watching = SimSelect(world)
+    for module in (doorbell, process_crew):
+        if module.__dict__.get("select") is select:
+            put(module, "select", watching)
+    put(doorbell, "_SELECTABLE", 1 << 30 if world.selects else 0)
+    selector = type("Selector", (SimSelector,), {"world": world})
+    put(fleet, "selectors", _like(selectors, DefaultSelector=selector))
+    mains = {
+        "drumline.runtime.child": child.main,
+        "drumline.runtime.role_child": role_child.main,
+    }
+    popen = type("Popen", (SimPopen,), {"world": world, "mains": mains, "system": system})
+    put(child_process, "subprocess", _like(subprocess, Popen=popen))
+    for module in (child, role_child):
+        put(module, "sys", SimSys(world))
+        put(module, "begin", lambda parent: None)
+        put(module, "leave", leave)
+        put(module, "_no_probe", world.point)
+    put(role_child, "open", partial(_opened, system))
+    attach = shared_arrays.SharedArrays.attach
+    put(
+        shared_arrays.SharedArrays,
+        "attach",
+        staticmethod(lambda fd, layout: attach(os.dup(system.real(fd)), layout)),
+    )
+    put(recorder, "threading", SimThreading(world))
+    put(recorder, "SimpleQueue", type("SimpleQueue", (SimQueue,), {"world": world}))
+    put(recorder, "perf_counter", clock.perf_counter)
+    put(recorder, "_claim", _claim(world, recorder._claim))
+    try:
+        yield
+    finally:
+        for module, name, value in reversed(undone):
+            if value is None and name == "open":
+                delattr(module, name)
+            else:
+                setattr(module, name, value)
+
+
+def _claim(world: World, claim: Any) -> Any:
+    """The folder's lock is the process's: it ends with it."""
+
+    def claimed(folder: Any) -> int:
+        number: int = claim(folder)
+        if world.inside:
+            world.process.files.append(number)
+        return number
+
+    return claimed
+
+
+def _opened(system: SimOS, fd: int, mode: str) -> Any:
+    return open(system.real(fd), mode, closefd=False)
+
+
+def _like(module: Any, **changes: object) -> Any:
+    """Return a module with other values for some names."""
+
+    class Like:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(module, name)
+
+    like = Like()
+    like.__dict__.update(changes)
+    return like
