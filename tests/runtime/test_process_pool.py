@@ -249,3 +249,15 @@ def test_the_search_path_of_the_driver_is_the_workers_too(
     pool.submit([4])
     assert pool.completed()[0].result == -4
     del sys.modules["far_away"]
+
+
+def test_a_worker_that_is_built_and_never_says_so_has_fallen_after_the_time_of_its_creation(
+    make_pool: MakePool,
+):
+    pool = make_pool(doubles.echo_worker, size=1)
+    doubles.wait_until(lambda: phase(pool) == IDLE)
+    fleet, (worker,) = pool._fleet, pool._fleet.workers
+    assert worker.ready_seconds is None  # as if it was stopped before its message
+    fallen = [fleet._has_fallen(worker, fleet._creation_seconds / 2) for _ in range(3)]
+    assert fallen == [False, False, True]
+    assert worker.hung

@@ -123,8 +123,9 @@ class SimOS:
 
     EFD_NONBLOCK = EFD_CLOEXEC = 0
 
-    def __init__(self, world: World):
+    def __init__(self, world: World, synced: Callable[[int], None]):
         self._world = world
+        self._synced = synced
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
@@ -266,11 +267,8 @@ class SimOS:
         """Sync a real file; a point before and after."""
         self._world.point("before fsync")
         os.fsync(fd)
-        self.synced(fd)
+        self._synced(fd)
         self._world.point("after fsync")
-
-    def synced(self, fd: int) -> None:
-        """Note what is on the disk; a disk that can lose power puts its own here."""
 
 
 class SimPopen:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from universe import tiny, trainings
+from universe.disk import Disk
 from universe.kernel import SimOS
 from universe.patches import patched
 from universe.world import Plan, Stuck, World
@@ -44,6 +45,7 @@ def plan_of(rng: random.Random) -> Plan:
     plan.hang = scale * rng.choice([0, 0, 0.5])
     plan.stop = scale * rng.choice([0, 1])
     plan.driver_kill = scale * rng.choice([0.3, 1.0])
+    plan.power_loss = scale * rng.choice([0, 0.5])
     return plan
 
 
@@ -76,7 +78,9 @@ def _explored(
 ) -> Outcome:
     out = place / "run"
     world = World(outcome.number, plan)
-    system = SimOS(world)
+    disk = Disk(out, random.Random(outcome.number))
+    world.on_power_loss = disk.lose_power
+    system = SimOS(world, disk.synced)
     tiny.POINTS[:] = [world]
     try:
         with patched(world, system):

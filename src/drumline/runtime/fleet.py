@@ -164,7 +164,7 @@ class Fleet:
         if worker.exited():
             return not worker.results.ended  # the end of its pipe was handled before
         status = self.board.status(worker.index)
-        if status.phase == CREATING:
+        if status.phase == CREATING or worker.ready_seconds is None:  # built, and not said yet
             limit = self._creation_seconds
         elif worker.leases:
             limit = self._hang_seconds
