@@ -254,3 +254,12 @@ class Dying(Counting):
         if self.steps == 2:
             os._exit(7)
         return super().step(action)
+
+
+class EndlessAndSlow(Counting):
+    """Its episodes never end; a step takes STEP_SECONDS."""
+
+    def step(self, action):
+        time.sleep(float(os.environ.get("STEP_SECONDS", "0")))
+        observation, reward, _, truncated, info = super().step(action)
+        return observation, reward, False, truncated, info

@@ -1,6 +1,7 @@
 """Interfaces of long-lived roles (executors, actors) and their exchange: the crew's `protocols`."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,6 +73,18 @@ class RoleContext(Protocol):
         """Add to the progress counter; a role that is busy while it stands still is hung."""
         ...
 
+    def alive(self) -> None:
+        """Count a sign of life that is no progress of the run, such as an environment made."""
+        ...
+
+    def replaying(self, replayed: int, total: int) -> None:
+        """Note that `replayed` of `total` env steps of the journal were made again."""
+        ...
+
+    def building(self) -> AbstractContextManager[None]:
+        """Hold the role to the time limit of creations while it makes environments anew."""
+        ...
+
     def on_leave(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the role ends, latest first; a killed role calls none."""
         ...
@@ -118,6 +131,10 @@ class Crew(Protocol):
 
     def look(self) -> None:
         """Notice deaths without waiting; a busy driver calls it now and then."""
+        ...
+
+    def restoring(self) -> tuple[int, int]:
+        """Return the env steps replayed, and those to replay, of roles that are not yet built."""
         ...
 
     def activity(self) -> list[ProcessActivity]:

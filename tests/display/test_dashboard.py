@@ -84,6 +84,19 @@ def test_the_last_state_is_drawn_and_the_cursor_given_back(terminal):
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
 
 
+def test_a_passing_line_gives_way_to_the_next_state(terminal):
+    display = LiveDashboard(terminal)
+    display.note("replayed 1 of 9")  # before the start, as a run that restores while it opens
+    display.start(TITLE)
+    display.note("replayed [5] of 9")
+    noted = terminal.getvalue()
+    display.update(STATE)
+    display.close()
+    assert "replayed 1 of 9" in noted
+    assert "replayed [5] of 9" in noted
+    assert "replayed" not in terminal.getvalue()[len(noted) :]
+
+
 def test_a_terminal_without_unicode_gets_ascii(terminal):
     terminal.encoding = "ascii"
     display = choose_display(terminal, quiet=False, json=False, environ={})

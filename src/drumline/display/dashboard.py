@@ -7,7 +7,7 @@ from drumline.display.live import LiveDashboard
 from drumline.display.plain import JsonLines, PlainLines, Silent
 
 Display = LiveDashboard | PlainLines | JsonLines | Silent
-"""Siblings with `start`, `due`, `update`, `message` and `close`."""
+"""Siblings with `start`, `due`, `update`, `note`, `message` and `close`."""
 
 
 def choose_display(

@@ -9,6 +9,7 @@ from drumline.display.panel import LABEL_WIDTH, rows
 from drumline.display.state import DisplayState, RunTitle
 
 _SHORTEST_INTERVAL = 0.25
+_NOTE_SECONDS = 5.0
 _COST_SHARE = 0.02  # the driver shares its cores with the workers
 
 
@@ -25,7 +26,7 @@ class LiveDashboard:
         self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
         self._title: RunTitle | None = None
         self._pending: DisplayState | None = None
-        self._next_draw = -math.inf
+        self._next_draw = self._next_note = -math.inf
 
     def start(self, title: RunTitle) -> None:
         """Hide the cursor and begin to draw; `close` must follow, even after an exception."""
@@ -45,6 +46,14 @@ class LiveDashboard:
         if time.perf_counter() >= self._next_draw:
             self._draw(state)
 
+    def note(self, text: str) -> None:
+        """Show a passing line in the place of the dashboard, until the next `update`."""
+        if self._live.is_started:
+            self._live.update(self._line(text), refresh=True)
+        elif text and time.perf_counter() >= self._next_note:
+            self._next_note = time.perf_counter() + _NOTE_SECONDS
+            self._console.print(text, style="dim", markup=False)
+
     def message(self, text: str) -> None:
         """Print a line above the dashboard."""
         self._console.print(text, style="yellow", markup=False)
@@ -58,6 +67,12 @@ class LiveDashboard:
             self._live.stop()
         for line in summary:
             self._console.print(line, markup=False, soft_wrap=True)
+
+    @staticmethod
+    def _line(text: str) -> Any:
+        from rich.text import Text
+
+        return Text(text, style="dim")
 
     def _draw(self, state: DisplayState) -> None:
         start = time.perf_counter()

@@ -21,7 +21,7 @@ class PlainLines:
     def __init__(self, stream: TextIO, interval_seconds: float = 5.0):
         self._stream = stream
         self._interval_seconds = interval_seconds
-        self._next_line = -math.inf
+        self._next_line = self._next_note = -math.inf
         self._pending: DisplayState | None = None
 
     def start(self, title: RunTitle) -> None:
@@ -38,6 +38,12 @@ class PlainLines:
         self._pending = state
         if self.due():
             self._line(state)
+
+    def note(self, text: str) -> None:
+        """Print a passing line if the last one is old enough."""
+        if text and time.perf_counter() >= self._next_note:
+            self._next_note = time.perf_counter() + self._interval_seconds
+            self._print(text)
 
     def message(self, text: str) -> None:
         """Print a message at once."""
@@ -86,6 +92,10 @@ class JsonLines:
         row["busy_shares"] = list(state.busy_shares)
         _print_line(json.dumps(_finite(row), allow_nan=False), self._stream)
 
+    def note(self, text: str) -> None:
+        """Print a passing line to the other stream."""
+        self._others.note(text)
+
     def message(self, text: str) -> None:
         """Print to the other stream, which is standard error."""
         self._others.message(text)
@@ -106,6 +116,9 @@ class Silent:
         return False
 
     def update(self, state: DisplayState) -> None:
+        """Do nothing."""
+
+    def note(self, text: str) -> None:
         """Do nothing."""
 
     def message(self, text: str) -> None:

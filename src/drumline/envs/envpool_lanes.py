@@ -19,9 +19,11 @@ from drumline.envs.lanes import (
     ActionForm,
     LaneHistory,
     NotReproducible,
+    Replaying,
     Steps,
     check_observations,
     renewal_seed,
+    unheard,
 )
 
 _LIMIT_COUNTED_HERE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
@@ -143,7 +145,14 @@ class EnvPoolLanes:
         self.episode += 1
         return self._anew(renewal)
 
-    def restore(self, histories: Sequence[LaneHistory]) -> np.ndarray:
+    def steps_to_replay(self, histories: Sequence[LaneHistory]) -> int:
+        """Return the number of steps since the renewal; football: of the running episodes."""
+        whole = self._football is None
+        return sum(len(one.actions) if whole else one.running for one in histories)
+
+    def restore(
+        self, histories: Sequence[LaneHistory], replaying: Replaying = unheard
+    ) -> np.ndarray:
         """Make the pool of the histories and replay them; shorter histories stop earlier."""
         if len(histories) != self.count:
             raise ValueError(f"{self.count} lanes take as many histories, got {len(histories)}")
@@ -152,8 +161,11 @@ class EnvPoolLanes:
             raise ValueError(f"lanes share a pool, so one renewal; got {sorted(renewals)}")
         self.episode[:] = [history.episode for history in histories]
         observations = self._anew(renewals.pop()).copy()
+        replaying(0)
         if self._football is not None:
-            histories = [self._skipped(observations, *entry) for entry in enumerate(histories)]
+            histories = [
+                self._skipped(observations, *entry, replaying) for entry in enumerate(histories)
+            ]
         lengths = np.array([len(history.actions) for history in histories])
         for row in range(int(lengths.max())):
             lanes = np.flatnonzero(lengths > row)
@@ -168,9 +180,12 @@ class EnvPoolLanes:
                     "that its seed does not set"
                 )
             observations[lanes] = steps.observations
+            replaying(len(lanes))
         return observations
 
-    def _skipped(self, observations: np.ndarray, lane: int, history: LaneHistory) -> LaneHistory:
+    def _skipped(
+        self, observations: np.ndarray, lane: int, history: LaneHistory, replaying: Replaying
+    ) -> LaneHistory:
         """Move to a lane's running episode by resets alone; return the actions left to replay.
 
         A football episode is a function of its pool's seed and its number (measured).
@@ -178,6 +193,7 @@ class EnvPoolLanes:
         ended = np.flatnonzero(history.ended)
         for _ in ended:
             observations[lane] = self._reset(self._all[lane : lane + 1])[0]
+            replaying(0)
         self.episode[lane] += len(ended)
         rest = slice(int(ended[-1]) + 1 if len(ended) else 0, None)
         return history._replace(actions=history.actions[rest], ended=history.ended[rest])

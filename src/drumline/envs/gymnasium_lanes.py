@@ -1,6 +1,6 @@
 """A list of Gymnasium environments as lanes: every episode starts from its own seed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,13 @@ from drumline.envs.lanes import (
     ActionForm,
     LaneHistory,
     NotReproducible,
+    Replaying,
     Steps,
     check_observations,
     episode_seed,
+    unheard,
 )
-from drumline.envs.make import make_environment
+from drumline.envs.make import MadeEnvironment, make_environment
 
 
 class GymnasiumLanes:
@@ -23,8 +25,19 @@ class GymnasiumLanes:
     needs_renewal = False
     scores: np.ndarray | None = None
 
-    def __init__(self, spec: EnvironmentSpec, root_seed: int, first: int, count: int):
-        self._made = [make_environment(spec) for _ in range(count)]
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        root_seed: int,
+        first: int,
+        count: int,
+        made: Callable[[], None] = lambda: None,
+    ):
+        """Call `made` after each environment that was made."""
+        self._made: list[MadeEnvironment] = []
+        for _ in range(count):
+            self._made.append(make_environment(spec))
+            made()
         self.count = count
         self.episode = np.zeros(count, np.int64)
         self._environments = [one.environment for one in self._made]
@@ -94,16 +107,22 @@ class GymnasiumLanes:
         """Raise RuntimeError: a Gymnasium episode restarts from its seed."""
         raise RuntimeError("Gymnasium lanes need no renewal (needs_renewal is False)")
 
-    def restore(self, histories: Sequence[LaneHistory]) -> np.ndarray:
+    def steps_to_replay(self, histories: Sequence[LaneHistory]) -> int:
+        """Return the number of steps of all running episodes."""
+        return sum(history.running for history in histories)
+
+    def restore(
+        self, histories: Sequence[LaneHistory], replaying: Replaying = unheard
+    ) -> np.ndarray:
         """Replay the newest episode of every lane."""
         if len(histories) != self.count:
             raise ValueError(f"{self.count} lanes take as many histories, got {len(histories)}")
         for lane, history in enumerate(histories):
-            ended = np.flatnonzero(history.ended)
-            newest = int(ended[-1]) + 1 if len(ended) else 0
-            self.episode[lane] = history.episode + len(ended)
+            newest = len(history.ended) - history.running
+            self.episode[lane] = history.episode + int(np.count_nonzero(history.ended))
             self._observations[lane] = self._start(lane)
-            self._replay(lane, history.actions[newest:])
+            replaying(0)
+            self._replay(lane, history.actions[newest:], replaying)
         return self._observations
 
     def close(self) -> None:
@@ -116,7 +135,7 @@ class GymnasiumLanes:
         seed = episode_seed(self._root_seed, self._first + lane, int(self.episode[lane]))
         return self._environments[lane].reset(seed=seed)[0]
 
-    def _replay(self, lane: int, actions: np.ndarray) -> None:
+    def _replay(self, lane: int, actions: np.ndarray, replaying: Replaying) -> None:
         formed = self._form(actions, len(actions))
         rows: Any = formed.tolist() if formed.ndim == 1 and formed.dtype.kind == "i" else formed
         for row in rows:
@@ -129,3 +148,4 @@ class GymnasiumLanes:
                     "and did not before: it has state that its seed does not set"
                 )
             self._observations[lane] = observation
+            replaying(1)

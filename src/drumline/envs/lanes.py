@@ -1,6 +1,6 @@
 """Lanes: many environments of one process as one transition stream, alike for every engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -36,6 +36,20 @@ class LaneHistory(NamedTuple):
     ended: np.ndarray
     """`[r]` bool: whether the episode ended at that step."""
 
+    @property
+    def running(self) -> int:
+        """Return the number of steps of the running episode."""
+        ended = np.flatnonzero(self.ended)
+        return len(self.ended) - (int(ended[-1]) + 1 if len(ended) else 0)
+
+
+Replaying = Callable[[int], None]
+"""Hears the number of env steps that were just replayed; 0 for an environment that was started."""
+
+
+def unheard(steps: int) -> None:
+    """Hear replayed steps and do nothing."""
+
 
 class Lanes(Protocol):
     """Environments `first … first + count - 1` as lanes `0 … count - 1`; no phantom steps."""
@@ -67,7 +81,13 @@ class Lanes(Protocol):
         """Cut the running episodes and make every environment anew with this renewal's seeds."""
         ...
 
-    def restore(self, histories: Sequence[LaneHistory]) -> np.ndarray:
+    def steps_to_replay(self, histories: Sequence[LaneHistory]) -> int:
+        """Return the number of env steps that `restore` makes."""
+        ...
+
+    def restore(
+        self, histories: Sequence[LaneHistory], replaying: Replaying = unheard
+    ) -> np.ndarray:
         """Bring every lane to the end of its history; return its observations there."""
         ...
 

@@ -1,5 +1,6 @@
 """Lanes of a config: built inside an executor, with the engine that the environment names."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
@@ -23,8 +24,11 @@ class LanesSpec:
     threads: int = 1
     """EnvPool's own threads, whose number changes no bit."""
 
-    def __call__(self) -> Lanes:
-        """Make the lanes; no environment is stepped before `begin` or `restore`."""
+    def __call__(self, made: Callable[[], None] = lambda: None) -> Lanes:
+        """Make the lanes; no environment is stepped before `begin` or `restore`.
+
+        `made` is called after each environment, where the engine makes them one by one.
+        """
         if self.count < 1:
             raise ValueError(f"lanes need at least one environment, got {self.count}")
         if self.environment.engine == "envpool":
@@ -40,7 +44,7 @@ class LanesSpec:
             )
         from drumline.envs.gymnasium_lanes import GymnasiumLanes
 
-        lanes = GymnasiumLanes(self.environment, self.root_seed, self.first, self.count)
+        lanes = GymnasiumLanes(self.environment, self.root_seed, self.first, self.count, made)
         if self.checkpoints:  # an id that Gymnasium lacks is refused as such, before the flag
             lanes.close()
             raise EnvironmentProblem(no_checkpoints(self.environment.id))

@@ -15,7 +15,7 @@ from drumline.runtime.crew_plan import CrewPlan
 from drumline.runtime.doorbell import BellWait, Doorbell
 from drumline.runtime.exchange import Bells, SharedExchange
 from drumline.runtime.published import PublishedSlots
-from drumline.runtime.roles import RoleRow, RoleRows, SharedRoleContext
+from drumline.runtime.roles import PHASE, WAITING, RoleRow, RoleRows, SharedRoleContext
 from drumline.runtime.shared_arrays import refuse_too_large
 from drumline.types import ProcessActivity, Span
 
@@ -23,8 +23,16 @@ from drumline.types import ProcessActivity, Span
 class InlineCrew:
     """A `Crew` whose roles live in the driver: nothing is pickled and no role dies alone."""
 
-    def __init__(self, plan: CrewPlan, *, probe_factory: Callable[[], Probe] | None = None):
+    def __init__(
+        self,
+        plan: CrewPlan,
+        *,
+        probe_factory: Callable[[], Probe] | None = None,
+        tick: Callable[[], None] = lambda: None,
+    ):
+        """Call `tick` after each env step that is replayed while the roles are built."""
         self._plan = plan
+        self._tick = tick
         self._probe: Probe = _no_probe if probe_factory is None else probe_factory()
         layout = plan.layout()
         refuse_too_large(layout)
@@ -55,11 +63,13 @@ class InlineCrew:
                 start,
                 self._probe,
                 self._leaving,
+                self._tick,
             )
             try:
                 role = self._plan.factory(name)(context)
             except (Exception, SystemExit) as error:
                 raise self._failure(name, index, error) from error
+            row.words[PHASE] = WAITING
             self._roles.append((name, index, role, row))
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
@@ -87,6 +97,10 @@ class InlineCrew:
 
     def look(self) -> None:
         """Do nothing: no role can die alone."""
+
+    def restoring(self) -> tuple[int, int]:
+        """Return the env steps replayed, and those to replay, of roles that are not yet built."""
+        return self._rows.restoring(len(self._plan.roles))
 
     def activity(self) -> list[ProcessActivity]:
         """Return one row per role."""

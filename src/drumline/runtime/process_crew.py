@@ -110,6 +110,10 @@ class ProcessCrew:
         """Handle deaths without waiting."""
         self._take_in(0.0)
 
+    def restoring(self) -> tuple[int, int]:
+        """Return the env steps replayed, and those to replay, of roles that are not yet built."""
+        return (0, 0) if self._final is not None else self._rows.restoring(len(self._plan.roles))
+
     def activity(self) -> list[ProcessActivity]:
         """Return one row per process that has worked in this crew; also after `close`."""
         if self._final is not None:
@@ -207,7 +211,8 @@ class ProcessCrew:
         limit = limits.get(status.phase, self._hang_seconds)
         # A waiting role looks up every few seconds: a process that was stopped does not. A busy
         # one must make progress.
-        mark = (status.phase, status.progress, status.phase == WAITING and status.beats)
+        beats = status.phase == WAITING and status.beats
+        mark = (status.phase, status.progress, status.signs, beats)
         still = process.stillness.seconds(mark, elapsed)
         if limit is not None and still >= limit:
             process.hung = True

@@ -1,8 +1,8 @@
 """Parts of every long-lived role, in any process: its status row and its loop."""
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,12 @@ from drumline.runtime.published import PublishedSlots
 from drumline.types import Span
 
 CREATING, WAITING, BUSY, LEAVING = range(4)
-PHASE, PROGRESS, BUSY_NS, STRETCHES, BEATS = range(5)
-"""The words of a row. Memory starts as zeros, so a role that has not begun is creating."""
+PHASE, PROGRESS, BUSY_NS, STRETCHES, SIGNS, REPLAYED, TO_REPLAY, BEATS = range(8)
+"""The words of a row. Memory starts as zeros, so a role that has not begun is creating.
+
+SIGNS counts work that is no progress of the run: environments made, steps replayed. BEATS counts
+how often it has looked for work, and grows while the role waits, too.
+"""
 
 _ROW_WORDS = 8  # one cache line per role
 STRETCHES_KEPT = 16_384
@@ -34,8 +38,11 @@ class RoleStatus(NamedTuple):
     phase: int
     progress: int
     busy_seconds: float
+    signs: int
+    replayed: int
+    """Env steps of the journal that were made again, of `to_replay`."""
+    to_replay: int
     beats: int
-    """Number of times that it has looked for work: it grows while the role waits, too."""
 
 
 class RoleRows:
@@ -51,8 +58,14 @@ class RoleRows:
 
     def status(self, place: int) -> RoleStatus:
         """Return the words that a role has written about itself."""
-        phase, progress, busy_ns, _, beats = self._status[place, : BEATS + 1].tolist()
-        return RoleStatus(phase, progress, busy_ns * 1e-9, beats)
+        phase, progress, busy_ns, _, *others = self._status[place, :_ROW_WORDS].tolist()
+        return RoleStatus(phase, progress, busy_ns * 1e-9, *others)
+
+    def restoring(self, places: int) -> tuple[int, int]:
+        """Return the env steps replayed, and those to replay, of all roles that still restore."""
+        rows = [self.status(place) for place in range(places)]
+        creating = [row for row in rows if row.phase == CREATING]
+        return sum(row.replayed for row in creating), sum(row.to_replay for row in creating)
 
     def reset(self, place: int) -> None:
         """Reset a dead role's row for the next role process."""
@@ -94,7 +107,9 @@ class SharedRoleContext:
         start: Any,
         probe: Probe,
         leaving: ExitStack,
+        tick: Callable[[], None] = lambda: None,
     ):
+        """Call `tick` after each replayed step, where no other process shows the progress."""
         self.index = index
         self.arrays = arrays
         self.exchange = exchange
@@ -102,6 +117,7 @@ class SharedRoleContext:
         self.probe = probe
         self.row = row
         self._leaving = leaving
+        self._tick = tick
         self.published = slots.read
         self.newest = slots.newest
         self.copy_of_newest = slots.copy_of_newest
@@ -109,6 +125,27 @@ class SharedRoleContext:
     def progress(self, amount: int) -> None:
         """Count progress, which shows that the role is alive."""
         self.row.words[PROGRESS] += amount
+
+    def alive(self) -> None:
+        """Count a sign of life that is no progress of the run."""
+        self.row.words[SIGNS] += 1
+
+    def replaying(self, replayed: int, total: int) -> None:
+        """Note how much of the journal was replayed: a sign of life that the display shows."""
+        words = self.row.words
+        words[REPLAYED], words[TO_REPLAY] = replayed, total
+        words[SIGNS] += 1
+        self._tick()
+
+    @contextmanager
+    def building(self) -> Generator[None]:
+        """Show the driver the phase CREATING, with its longer time limit."""
+        before = self.row.words[PHASE]
+        self.row.words[PHASE] = CREATING
+        try:
+            yield
+        finally:
+            self.row.words[PHASE] = before
 
     def on_leave(self, callback: Callable[[], None]) -> None:
         """Register `callback` for the end of the role."""

@@ -19,6 +19,7 @@ class AttendedCrew:
         self.publish = crew.publish
         self.published = crew.published
         self.look = crew.look
+        self.restoring = crew.restoring
         self.activity = crew.activity
         self.timeline = crew.timeline
         self.close = crew.close

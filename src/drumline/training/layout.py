@@ -16,6 +16,9 @@ class Layout:
     """Run tasks in worker processes, or in this one."""
     hang_seconds: float = 60.0
     """Seconds for which a worker's progress may stand still before it is killed and replaced."""
+    creation_seconds: float = 300.0
+    """Seconds for which the making of an environment, or one step of its restore, may take before
+    the worker is killed and replaced. A restore as a whole may last longer."""
     checkpoint_minutes: float = 2.0
     """Minutes between checkpoints; one is always written at the start and at the end."""
     tensorboard: bool = True
@@ -24,7 +27,7 @@ class Layout:
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise ValueError(f"--workers must be 1 or more (0: one per core), got {self.workers}")
-        for name in ("hang_seconds", "checkpoint_minutes"):
+        for name in ("hang_seconds", "creation_seconds", "checkpoint_minutes"):
             if not (value := getattr(self, name)) > 0:  # rejects NaN, too; infinity means never
                 raise ValueError(f"--{name.replace('_', '-')} must be above 0, got {value}")
 

@@ -21,6 +21,7 @@ from drumline.training.course import Course, published_copy
 from drumline.training.evaluations import EvaluationBeside
 from drumline.training.ledger import learned
 from drumline.training.replaced_pool import ReplacedPool
+from drumline.training.restore_note import RestoreNote
 from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunRequest
 from drumline.training.staff import Staff
@@ -66,6 +67,7 @@ class RotationRun:
         if request.resumed_from is not None:
             self._take_over(learned(request.resumed_from))
         self._crew: Crew | None = None
+        self._restoring = RestoreNote(request.display)
         self._updates: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._learned_seconds = 0.0
 
@@ -101,10 +103,13 @@ class RotationRun:
         staff = self._recipe.staff
         plan = staff.crew_plan(self._recipe.parts, self._learner, self._start_of, self._place_of)
         if staff.inline:
-            return InlineCrew(plan, probe_factory=self._request.probe_factory)
+            return InlineCrew(
+                plan, probe_factory=self._request.probe_factory, tick=self._show_restore
+            )
         return ProcessCrew(
             plan,
             hang_seconds=self._request.layout.hang_seconds,
+            creation_seconds=self._request.layout.creation_seconds,
             probe_factory=self._request.probe_factory,
             log=self._request.display.message,
         )
@@ -214,7 +219,13 @@ class RotationRun:
         if self._crew is not None:
             self._crew.look()
 
+    def _show_restore(self) -> None:
+        """Show how much of the journal the roles have replayed, while they restore."""
+        if self._crew is not None and self._restoring.due():
+            self._restoring.show(*self._crew.restoring())
+
     def _show(self, crew: Any) -> None:
+        self._show_restore()
         self._ledger.show_if_due(lambda: [*crew.activity(), self._learner_activity()])
 
     def _learner_activity(self) -> ProcessActivity:

@@ -134,6 +134,7 @@ class RunRequest:
             versions=versions,
             shared=shared,
             hang_seconds=self.layout.hang_seconds,
+            creation_seconds=self.layout.creation_seconds,
             one_task_leases=one_task_leases,
             probe_factory=probe_factory,
             role=role,

@@ -22,6 +22,7 @@ from drumline.training.evaluations import evaluate_now
 from drumline.training.ledger import learned
 from drumline.training.rehearsal import compare, repeating
 from drumline.training.replay_memory import replay_memory, segments_of
+from drumline.training.restore_note import RestoreNote
 from drumline.training.run_order import one_numpy_thread, run_in_order
 from drumline.training.run_request import RunConfig, RunRequest
 from drumline.training.stop_signals import StopSignals
@@ -241,7 +242,7 @@ class StreamRun:
         with segments_of(request.folder, request.resumed_from) as read:
             self._archive.load(state, read)
         self._learner.load(state)
-        self._stream.load(state)
+        self._stream.load(state, RestoreNote(request.display).counted)
 
 
 def _compare(again: TransitionStream, first: Transitions, env_id: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from drumline.buffers.rollout import RolloutShape, RolloutStorage
 from drumline.crew_protocols import RoleContext
-from drumline.envs.lanes import LaneHistory
+from drumline.envs.lanes import LaneHistory, Lanes
 from drumline.envs.lanes_spec import LanesSpec
 from drumline.policies.actions import ActionHead
 from drumline.policies.inference import Inference
@@ -68,6 +68,7 @@ class Executor:
         # do.
         every = spec.renew_intervals
         self._groups: list[LaneGroup] = []
+        made: list[tuple[np.ndarray, LanesSpec, Lanes, list[LaneHistory]]] = []
         for members in parted(first, last, halves):
             begin, count = int(members[0]), len(members)
             for environment in members.tolist():
@@ -75,14 +76,19 @@ class Executor:
                 if done:
                     storage.recount(interval, environment, done)
             lanes_spec = replace(spec.lanes, first=begin, count=count)
-            lanes = lanes_spec()
+            lanes = lanes_spec(context.alive)
             context.on_leave(lanes.close)
             histories = _of_one_renewal(start.histories[begin - first : begin - first + count])
+            made.append((members, lanes_spec, lanes, histories))
+        replaying = _Replayed(
+            context, sum(lanes.steps_to_replay(histories) for _, _, lanes, histories in made)
+        )
+        for members, lanes_spec, lanes, histories in made:
             self._groups.append(
                 LaneGroup(
                     lanes,
-                    begin,
-                    np.array(lanes.restore(histories), spec.shape.observation_dtype),
+                    int(members[0]),
+                    np.array(lanes.restore(histories, replaying), spec.shape.observation_dtype),
                     context,
                     storage,
                     NoiseBlocks(spec.seed, members, spec.head),
@@ -104,6 +110,19 @@ class Executor:
         """Return the seconds until the next resting environment is due; None if none rests."""
         due = [group.due_seconds() for group in self._groups]
         return min((seconds for seconds in due if seconds is not None), default=None)
+
+
+class _Replayed:
+    """Counts replayed env steps for the driver: a restore may last while it makes progress."""
+
+    def __init__(self, context: RoleContext, total: int):
+        self._context = context
+        self._total = total
+        self._replayed = 0
+
+    def __call__(self, steps: int) -> None:
+        self._replayed += steps
+        self._context.replaying(self._replayed, self._total)
 
 
 def parted(first: int, last: int, parts: int) -> list[np.ndarray]:

@@ -121,7 +121,8 @@ class LaneGroup:
                 continue  # one pool holds all of them, so they are renewed together
             if renewed:
                 self._renewal = interval // self._renew_intervals
-                self._carried[:] = self._lanes.renew(self._renewal)
+                with self._context.building():
+                    self._carried[:] = self._lanes.renew(self._renewal)
             self._context.probe("interval-begun")
             environments = self._environments[lanes]
             self._storage.begin(interval, environments, self._carried[lanes])

@@ -144,13 +144,19 @@ class TransitionStream:
         tensors = {_ACTIONS: actions, _RECENT: np.array(self._recent)}
         return State(tensors, {_EPISODE: self._episode, _RETURN: self._return})
 
-    def load(self, state: State) -> None:
-        """Load a state by repeating the running episode's actions; ValueError if it differs."""
+    def load(
+        self, state: State, replaying: Callable[[int, int], None] = lambda replayed, total: None
+    ) -> None:
+        """Load a state by repeating the running episode's actions; ValueError if it differs.
+
+        `replaying` hears the number of actions that were repeated, and of all.
+        """
         actions, made = state.tensor(_ACTIONS), state.counter(_RETURN)
         self._episode = int(state.counter(_EPISODE))
         self._recent = state.tensor(_RECENT).tolist()
         self._begun, self._return, self._actions = False, 0.0, []
-        for action in actions:
+        for repeated, action in enumerate(actions):
+            replaying(repeated, len(actions))
             self.apply(action)
         if self._return != made:
             raise ValueError(
