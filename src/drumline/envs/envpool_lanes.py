@@ -38,6 +38,7 @@ class EnvPoolLanes:
     """Steps all or some environments of a pool, in the order of their numbers."""
 
     needs_renewal = True
+    endless = False
 
     def __init__(
         self,

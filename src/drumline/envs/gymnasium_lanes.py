@@ -43,6 +43,7 @@ class GymnasiumLanes:
         self._environments = [one.environment for one in self._made]
         self._step = [environment.step for environment in self._environments]
         self._limit = self._made[0].limit
+        self.endless = not (self._limit or self._made[0].wrapped_limit)
         self.stack = self._made[0].stack
         self._elapsed = [0] * count
         self._id = spec.id

@@ -57,6 +57,8 @@ class Lanes(Protocol):
     count: int
     needs_renewal: bool
     """Whether exact restore needs `renew`: the engine cannot restart an episode from a seed."""
+    endless: bool
+    """Whether episodes have no time limit and a restore repeats them from their start."""
     observation_space: Any
     action_space: Any
     stack: int

@@ -12,6 +12,7 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.lanes_spec import LanesSpec
 from drumline.envs.make import resolve_engine
 from drumline.envs.packages import top_package
+from drumline.envs.renewals import intervals_between_renewals, longest_restore
 from drumline.envs.timing import parse_step_time
 from drumline.functional.losses import LossOfInterval
 from drumline.policies.actions import ActionHead, head_for
@@ -54,7 +55,10 @@ def with_inference_rows(config: Rollouts, acting_threads: int = 1) -> Rollouts:
     from drumline.policies.invariance import choose_rows
 
     torch.set_num_threads(acting_threads)
-    network = parts_of(config).network
+    parts = parts_of(config)
+    network = parts.network
+    if config.renew_intervals < 0:
+        config = dataclasses.replace(config, renew_intervals=parts.config.renew_intervals)
     rng = seeding.generator(0, "self-check")
     shape = (max(config.num_envs, 4), *network.observation_shape)
     if network.observation_dtype == "|u1":
@@ -86,11 +90,13 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
     probe = dataclasses.replace(lanes, count=1)()
     try:
         observations, actions = probe.observation_space, probe.action_space
-        renewed, stack = probe.needs_renewal, probe.stack
+        renewed, stack, endless = probe.needs_renewal, probe.stack, probe.endless
     finally:
         probe.close()
-    if config.renew_intervals and not renewed:
-        config = dataclasses.replace(config, renew_intervals=0)
+    sizes = config.env, config.num_envs, config.alpha
+    if config.renew_intervals < 0 or not renewed:
+        every = intervals_between_renewals(*sizes) if renewed else 0
+        config = dataclasses.replace(config, renew_intervals=every)
     head = head_for(actions)
     dtype = np.dtype(observations.dtype)
     network = NetworkSpec(
@@ -119,7 +125,12 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
     )
     starts = tuple(actions.start.tolist()) if head.kind == "multi-discrete" else ()
     policy_head = _policy_head(head, actions)
-    return ActorCriticParts(config, lanes, renewed, shape, network, policy_head, starts)
+    restore = None
+    if renewed:
+        restore = longest_restore(*sizes, config.renew_intervals, config.total_steps)
+    return ActorCriticParts(
+        config, lanes, renewed, shape, network, policy_head, starts, restore, endless
+    )
 
 
 def _policy_head(head: ActionHead, space: Space) -> Head | None:

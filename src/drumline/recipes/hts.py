@@ -131,8 +131,10 @@ class HTS:
     inference_rows: int = -1
     """Rows of every forward pass when acting, 0 for any number: a self-check finds (-1) how many
     keep a row's bits, and a run goes on only where it finds the same."""
-    renew_intervals: int = 0
-    """EnvPool only: intervals after which every environment is made anew."""
+    renew_intervals: int = -1
+    """EnvPool only: intervals after which every environment is made anew, which cuts running
+    episodes; 0: never; -1: by the environment's speed, so that a restore steps at most 1,000,000
+    env steps and takes about 45 seconds, with at least 1,000 steps of each environment."""
     truncations_per_interval: int = 0
     """Time limits that one environment may meet in one interval; 0: as many as fit in 16 MB, at
     least 4."""

@@ -104,7 +104,9 @@ def refuse_unusable_rollouts(config: ActorCritic) -> None:
     refuse_negative(config, "value_coefficient", "entropy_coefficient")
     if config.final_entropy_coefficient is not None:
         refuse_negative(config, "final_entropy_coefficient")
-    refuse_negative(config, "renew_intervals", "truncations_per_interval", "evaluate_every")
+    if config.renew_intervals != -1:  # the rule of the environment
+        refuse_negative(config, "renew_intervals")
+    refuse_negative(config, "truncations_per_interval", "evaluate_every")
     refuse_outside_unit(config, "discount", "gae_lambda")
     if any(size < 1 for size in config.hidden):
         raise ValueError(f"--hidden needs layers of 1 or more, got {config.hidden}")

@@ -5,6 +5,7 @@ from typing import Any
 
 from drumline.buffers.rollout import RolloutShape
 from drumline.envs.lanes_spec import LanesSpec
+from drumline.envs.renewals import Restore
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec
@@ -23,6 +24,10 @@ class ActorCriticParts:
     network: NetworkSpec
     policy_head: Head | None
     starts: tuple[int, ...]
+    restore: Restore | None = None
+    """Longest restore of EnvPool's environments."""
+    endless: bool = False
+    """Whether no time limit bounds the episodes of Gymnasium's environments."""
 
     def inference(self) -> InferenceSpec:
         """Return the settings of the forward pass of an executor, an actor or the driver."""

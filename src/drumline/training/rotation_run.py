@@ -8,6 +8,7 @@ from typing import Any
 
 from drumline.buffers.rollout import RolloutStorage
 from drumline.crew_protocols import Crew
+from drumline.display.glyphs import duration
 from drumline.envs.football_frames import is_football, never_freed
 from drumline.protocols import Learner, PublishedLayout, WorkerPool
 from drumline.runtime.inline_crew import InlineCrew
@@ -31,6 +32,7 @@ from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.executor import ExecutorStart
 
 _SPANS_KEPT = 50_000
+_LONG_RESTORE = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +168,8 @@ class RotationRun:
             return
         self._evaluation.begin_if_due(pool)  # a stop may have come between
         self._course.begin(crew, first)
+        if ledger.fresh:
+            self._say_restore()
         crew.start()
         storage = RolloutStorage(self._recipe.parts.shape, crew.arrays)
         for interval, more in self._course.updates(attended, storage, first):
@@ -174,6 +178,23 @@ class RotationRun:
             self._evaluation.begin_if_due(pool)
             if ledger.checkpoint_due:
                 self._checkpoint()
+
+    def _say_restore(self) -> None:
+        """Say how long a restore of the environments can take, where that is long."""
+        parts, say = self._recipe.parts, self._request.display.message
+        restore = parts.restore
+        seconds = 0.0 if restore is None else restore.seconds / max(1, self._recipe.staff.executors)
+        if restore is not None and seconds > _LONG_RESTORE:
+            say(
+                f"a resume, or a process that dies, steps up to {restore.env_steps:,} env steps "
+                f"again, about {duration(seconds)}; --renew-intervals is "
+                f"{parts.config.renew_intervals}"
+            )
+        elif parts.endless:
+            say(
+                f"{self._config.env} has no time limit that is known here: a resume steps every "
+                "running episode again from its start, however long it is"
+            )
 
     def _evaluate_last(self, crew: Any, evaluators: WorkerPool, signals: StopSignals) -> None:
         self._evaluation.end(AttendedPool(evaluators, signals, lambda _: self._show(crew)))
