@@ -11,10 +11,10 @@ import pytest
 from runs.runs_examples import example_evaluation, example_record, example_state, new_folder
 
 from drumline.runs.append_file import AppendFile
-from drumline.runs.checkpoint import checkpoint_numbers, read_checkpoint
+from drumline.runs.checkpoint import best_policy_file, checkpoint_numbers, read_checkpoint
 from drumline.runs.fingerprints import first_difference, read_chain
 from drumline.runs.folder import RunError, RunFolder
-from drumline.runs.policy_files import read_policy
+from drumline.runs.policy_files import put_back_best, read_policy
 from drumline.runs.recorder import BACKLOG, Recorder
 from drumline.runs.rewind import cut_files, rewind
 from drumline.types import UpdateRecord
@@ -338,3 +338,63 @@ def test_rewind_to_an_older_checkpoint_takes_the_newer_away(folder: RunFolder):
         rewind(folder, checkpoint)
         assert checkpoint_numbers(folder) == [2, 4]
     assert max(read_chain(folder.fingerprints_csv).rows) == 4
+
+
+def improved(recorder: Recorder, mean: float) -> None:
+    """A new best policy, as an evaluation with this mean leaves it."""
+    tensors, document = {"parameters": np.full(3, mean)}, {"format": 1, "evaluation_mean": mean}
+    recorder.policy("best", tensors, document)
+
+
+def best_files(folder: RunFolder) -> tuple[bytes, bytes]:
+    return folder.policy_tensors("best").read_bytes(), folder.policy_json("best").read_bytes()
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("torn", [False, True])
+def test_the_best_policy_after_a_resume_is_that_of_the_checkpoint(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, links: bool, torn: bool
+):
+    """Two improvements after the checkpoint; a kill, perhaps between a policy's two files."""
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError()))
+    recorder = Recorder(folder, tensorboard=False)
+    improved(recorder, 10.0)
+    recorder.checkpoint(1, example_state(1), {})
+    recorder.flush()
+    expected = best_files(folder)
+    for mean in (11.0, 12.0):
+        improved(recorder, mean)
+    recorder.close()
+    if torn:
+        folder.policy_json("best").write_bytes(expected[1])
+    put_back_best(folder, 1, 10.0)
+    assert best_files(folder) == expected
+    assert read_policy(folder, "best").tensors["parameters"][0] == 10.0
+
+
+def test_a_run_without_an_evaluation_at_its_checkpoint_has_no_best_policy_after_a_resume(
+    folder: RunFolder,
+):
+    recorder = Recorder(folder, tensorboard=False)
+    recorder.checkpoint(0, example_state(0), {})
+    improved(recorder, 10.0)
+    recorder.close()
+    folder.policy_json("best").unlink()  # a kill between the two files
+    put_back_best(folder, 0, -np.inf)
+    assert not folder.policy_tensors("best").exists()
+
+
+def test_folders_whose_checkpoints_hold_no_best_policy_go_back_to_the_one_before(folder: RunFolder):
+    recorder = Recorder(folder, tensorboard=False)
+    improved(recorder, 10.0)
+    recorder.flush()
+    expected = best_files(folder)
+    recorder.checkpoint(1, example_state(1), {})
+    improved(recorder, 11.0)
+    recorder.close()
+    best_policy_file(folder, 1).unlink()
+    folder.policy_tensors("before-best").write_bytes(expected[0])
+    folder.policy_json("before-best").write_bytes(expected[1])
+    put_back_best(folder, 1, 10.0)
+    assert best_files(folder) == expected

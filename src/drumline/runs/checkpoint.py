@@ -31,6 +31,8 @@ KEPT = 3
 STATE_FILE = "state.safetensors"
 COUNTERS_FILE = "counters.json"
 MANIFEST_FILE = "manifest.json"
+BEST_FILE = "policy-best.safetensors"
+"""The run's best policy at the checkpoint, if it had one; a policy file has a digest of its own."""
 
 
 class DamagedCheckpoint(RunError):
@@ -70,9 +72,13 @@ def write_checkpoint(
     extra: dict[str, Any],
     *,
     chained: str = "",
+    best: Path | None = None,
     probe: Callable[[str], None] = lambda point: None,
 ) -> str:
-    """Write checkpoints/<update>/ in one step, keep the last 3; return the state's fingerprint."""
+    """Write checkpoints/<update>/ in one step, keep the last 3; return the state's fingerprint.
+
+    `best` is the policy file that is the run's best; it is never written again, only replaced.
+    """
     folder.checkpoints.mkdir(exist_ok=True)
     clear_leftovers(folder)
     tensors = safetensors.numpy.save(storable(state.tensors))
@@ -84,6 +90,8 @@ def write_checkpoint(
         write_synced(aside / STATE_FILE, tensors)
         write_synced(aside / COUNTERS_FILE, render_counters(state.counters))
         probe("tensors-written")
+        if best is not None and best.exists():
+            _link_or_copy(best, aside / BEST_FILE)
         write_synced(aside / MANIFEST_FILE, render_manifest(manifest, tensors))
         sync_directory(aside)
         probe("before-rename")
@@ -95,6 +103,11 @@ def write_checkpoint(
     for number in checkpoint_numbers(folder)[:-KEPT]:
         remove_checkpoint(folder, number)
     return manifest.fingerprint
+
+
+def best_policy_file(folder: RunFolder, number: int) -> Path:
+    """Return the path of a checkpoint's best policy, which a run without evaluations lacks."""
+    return _place(folder, number) / BEST_FILE
 
 
 def read_checkpoint(folder: RunFolder, number: int | None = None) -> Checkpoint:
@@ -165,6 +178,13 @@ def _put_in_place(aside: Path, final: Path) -> None:
         shutil.rmtree(replaced)
 
 
+def _link_or_copy(file: Path, to: Path) -> None:
+    try:
+        to.hardlink_to(file)
+    except OSError:  # a file system without links
+        write_synced(to, file.read_bytes())
+
+
 def _place(folder: RunFolder, number: int) -> Path:
     path = folder.checkpoints / str(number)
     return path if path.is_dir() else folder.checkpoints / f".{number}.replaced"
@@ -210,6 +230,7 @@ def _bytes_of(path: Path) -> bytes:
 __all__ = [
     "Checkpoint",
     "DamagedCheckpoint",
+    "best_policy_file",
     "checkpoint_numbers",
     "clear_leftovers",
     "kept_lengths",

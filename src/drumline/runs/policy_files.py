@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +12,16 @@ import safetensors
 import safetensors.numpy
 
 from drumline.runs.atomic_files import replace_file
+from drumline.runs.checkpoint import best_policy_file
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.manifest import storable
 
 NAMES = ("best", "last")
 _BEFORE = "before-best"
-"""File of the previous best: a run's closing evaluation is no part of a longer run."""
+"""File of the previous best in folders of v0.1, whose checkpoints have no best policy."""
+
+
+_UNREADABLE = (OSError, safetensors.SafetensorError, KeyError, ValueError)
 
 
 class StoredPolicy(NamedTuple):
@@ -43,8 +48,6 @@ def write_policy(
     text = json.dumps({**document, "sha256": _digest(stored, document)}, indent=2)
     # One metadata entry: safetensors writes several in random order.
     data = safetensors.numpy.save(stored, metadata={"drumline": text})
-    if name == "best":
-        _copy(folder, "best", _BEFORE)
     replace_file(folder.policy_tensors(name), data)
     replace_file(folder.policy_json(name), (text + "\n").encode())
 
@@ -53,48 +56,53 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
     """Read policy `name` from its safetensors file alone."""
     path = folder.policy_tensors(name)
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            document = json.loads(metadata["drumline"])
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no dict
-        written = document.pop("sha256", None)  # files of the earliest versions have no digest
-        if written is not None and written != _digest(tensors, document):
-            raise ValueError("not the bytes that were written")
+        return _read(path)[0]
     except FileNotFoundError as error:
         raise RunError(
             f"{folder.path} has no policy {name!r} yet ({path.name}); give another --policy"
         ) from error
-    except (OSError, safetensors.SafetensorError, KeyError, ValueError) as error:
+    except _UNREADABLE as error:
         raise RunError(f"{path} is damaged ({error}); give another --policy") from error
-    return StoredPolicy(tensors, document)
 
 
-def put_back_best(folder: RunFolder, mean: float) -> None:
-    """Restore the best policy as of a checkpoint, given its mean, where a later one is on disk.
+def put_back_best(folder: RunFolder, checkpoint: int, mean: float) -> None:
+    """Make the best policy that of a checkpoint, given its mean; -inf: it had none.
 
-    Another later best policy stays: the resumed run makes it again.
+    A later best policy is of a branch that the resumed run leaves. A kill may have come between a
+    policy's two files, so the description is written again. Checkpoints of v0.1 hold no policy:
+    there the best policy stays, or the one before it is put back, whichever has the mean.
     """
-    if _mean(folder, "best") in (mean, None):
-        return
-    if _mean(folder, _BEFORE) == mean:
-        _copy(folder, _BEFORE, "best")
-    elif mean == -math.inf:
+    if mean == -math.inf:
         for path in (folder.policy_json("best"), folder.policy_tensors("best")):
             path.unlink(missing_ok=True)
+        return
+    own, before = folder.policy_tensors("best"), folder.policy_tensors(_BEFORE)
+    for path in (best_policy_file(folder, checkpoint), own, before):
+        try:
+            stored, text = _read(path)
+        except _UNREADABLE:
+            continue
+        if stored.document["evaluation_mean"] == mean:
+            _put_in_place(folder.policy_tensors("best"), path.read_bytes())
+            _put_in_place(folder.policy_json("best"), (text + "\n").encode())
+            return
 
 
-def _mean(folder: RunFolder, name: str) -> float | None:
-    """Return the evaluation mean that made the policy the best; None if it has none."""
-    try:
-        return json.loads(folder.policy_json(name).read_bytes())["evaluation_mean"]
-    except (OSError, ValueError, KeyError):
-        return None
+def _put_in_place(path: Path, data: bytes) -> None:
+    if not path.is_file() or path.read_bytes() != data:
+        replace_file(path, data)
 
 
-def _copy(folder: RunFolder, name: str, to: str) -> None:
-    if folder.policy_tensors(name).exists() and folder.policy_json(name).exists():
-        replace_file(folder.policy_tensors(to), folder.policy_tensors(name).read_bytes())
-        replace_file(folder.policy_json(to), folder.policy_json(name).read_bytes())
+def _read(path: Path) -> tuple[StoredPolicy, str]:
+    """Return a policy and its description as text; one of `_UNREADABLE` if that fails."""
+    with safetensors.safe_open(path, framework="numpy") as file:
+        text = (file.metadata() or {})["drumline"]
+        document = json.loads(text)
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no dict
+    written = document.pop("sha256", None)  # files of the earliest versions have no digest
+    if written is not None and written != _digest(tensors, document):
+        raise ValueError("not the bytes that were written")
+    return StoredPolicy(tensors, document), text
 
 
 def _digest(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]) -> str:

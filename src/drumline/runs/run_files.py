@@ -86,6 +86,7 @@ class RunFiles:
             self.lengths(),
             extra,
             chained=self.chained,
+            best=self._folder.policy_tensors("best"),
             probe=self._probe,
         )
         self.last_checkpoint = update

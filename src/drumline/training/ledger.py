@@ -104,7 +104,8 @@ class Ledger:
             self.folder, tensorboard=self._layout.tensorboard, resumed_from=self._resumed_from
         )
         if self._resumed_from is not None:
-            put_back_best(self.folder, float(self.counters["best_evaluation"]))
+            mean = float(self.counters["best_evaluation"])
+            put_back_best(self.folder, self._resumed_from.update, mean)
             rows = read_evaluations(self.folder.evaluations_csv)
             self.last_evaluation = rows[-1] if rows else None
 
