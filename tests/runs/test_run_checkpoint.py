@@ -72,6 +72,7 @@ def test_every_file_is_on_the_disk_before_a_checkpoint_gets_its_name(
         done.append(f"{path.name} -> {target.name}")
         return replace(path, target)
 
+    folder.checkpoints.mkdir()
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Path, "replace", renamed)
     write(folder, 4)

@@ -398,3 +398,31 @@ def test_folders_whose_checkpoints_hold_no_best_policy_go_back_to_the_one_before
     folder.policy_json("before-best").write_bytes(expected[1])
     put_back_best(folder, 1, 10.0)
     assert best_files(folder) == expected
+
+
+def test_a_manifest_counts_on_no_file_whose_name_a_power_cut_can_lose(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+):
+    """Every directory with a new name is synced before the checkpoint gets its own."""
+    synced: list[Path] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    before: list[set[Path]] = []
+    recorder = Recorder(
+        folder,
+        tensorboard=False,
+        probe=lambda point: before.append(set(synced)) if point == "before-rename" else None,
+    )
+    record(recorder, range(1, 3))
+    recorder.segment("replay/000000", b"one")
+    recorder.checkpoint(3, example_state(3), {}, ["replay/000000"])
+    recorder.close()
+    at_first, at_second = before
+    assert at_first >= {folder.path, folder.path.parent}
+    assert at_second >= {folder.path / "replay", folder.path / "replay" / "000000"}
+    assert synced.index(folder.path) < synced.index(folder.checkpoints)

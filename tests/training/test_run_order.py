@@ -158,6 +158,19 @@ def test_an_error_leaves_the_state_that_stands_if_it_is_whole_and_not_yet_writte
     assert run.calls == [*TRAINED, *left, "explain", *FREED]
 
 
+def test_an_error_between_two_waits_leaves_the_checkpoint_before():
+    """Parameters may be of the next update there, and rows and counters not yet."""
+    run = Recorded()
+
+    def out_of_memory(signals: StopSignals) -> None:
+        signals.state_whole = False
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        run.run(out_of_memory)
+    assert run.calls == [*TRAINED, "explain", *FREED]
+
+
 def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 

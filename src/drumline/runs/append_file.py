@@ -3,12 +3,16 @@
 import os
 from pathlib import Path
 
+from drumline.runs.atomic_files import sync_directory
+
 
 class AppendFile:
     """A file that only grows. Rows wait in memory until `flush`; `length` already counts them."""
 
     def __init__(self, path: Path):
         self.path = path
+        self._named = path.exists()
+        """Whether the directory's entry of the file is on the disk."""
         self._file = path.open("ab", buffering=0)
         self._waiting: list[bytes] = []
         self.length = path.stat().st_size
@@ -29,9 +33,15 @@ class AppendFile:
             raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def sync(self) -> None:
-        """Flush and wait for the disk: a manifest must not count rows that a power cut can lose."""
+        """Flush and wait for the disk: a manifest must not count rows that a power cut can lose.
+
+        The first time the directory is synced too, or the file's name could be lost.
+        """
         self.flush()
         os.fsync(self._file.fileno())
+        if not self._named:
+            sync_directory(self.path.parent)
+            self._named = True
 
     def close(self) -> None:
         """Close without flushing."""

@@ -28,6 +28,15 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_directory(path.parent)
 
 
+def make_synced_directory(path: Path) -> bool:
+    """Make a directory whose name survives a power cut; return whether it was not there."""
+    if path.is_dir():
+        return False
+    path.mkdir(exist_ok=True)
+    sync_directory(path.parent)
+    return True
+
+
 def sync_directory(path: Path) -> None:
     """Sync the directory, so that renames inside `path` survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)

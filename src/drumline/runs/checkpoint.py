@@ -9,7 +9,7 @@ from typing import Any
 import safetensors
 import safetensors.numpy
 
-from drumline.runs.atomic_files import sync_directory, write_synced
+from drumline.runs.atomic_files import make_synced_directory, sync_directory, write_synced
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.manifest import (
     Damage,
@@ -79,7 +79,8 @@ def write_checkpoint(
 
     `best` is the policy file that is the run's best; it is never written again, only replaced.
     """
-    folder.checkpoints.mkdir(exist_ok=True)
+    if make_synced_directory(folder.checkpoints):
+        sync_directory(folder.path.parent)  # the folder's first checkpoint: its own name, too
     clear_leftovers(folder)
     tensors = safetensors.numpy.save(storable(state.tensors))
     manifest = Manifest.of(update, state, lengths, extra, chained)

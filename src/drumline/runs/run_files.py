@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from drumline.runs.append_file import AppendFile
+from drumline.runs.atomic_files import make_synced_directory
 from drumline.runs.checkpoint import Checkpoint, write_checkpoint
 from drumline.runs.fingerprints import chain_columns, chain_header, chain_start, next_row, row_line
 from drumline.runs.folder import RunFolder
@@ -69,7 +70,7 @@ class RunFiles:
 
     def segment(self, name: str, data: bytes) -> None:
         """Append bytes to a segment of the replay."""
-        (self._folder.path / name).parent.mkdir(exist_ok=True)
+        make_synced_directory((self._folder.path / name).parent)
         self._open(name).append(data)
 
     def checkpoint(

@@ -30,6 +30,7 @@ class AttendedCrew:
             with _armed(self._signals):
                 reached = self._crew.wait(until, TICK_SECONDS if timeout is None else timeout)
             self._tick()
+            self._signals.state_whole = not (reached or timeout is not None)
             if reached or timeout is not None:
                 return reached
 

@@ -34,6 +34,7 @@ class AttendedPool:
             finally:
                 self._signals.disarm()
             self._tick(self._pool)
+            self._signals.state_whole = not (done or timeout is not None)
             if done or timeout is not None:
                 return done
 

@@ -38,9 +38,10 @@ def run_in_order(
     ledger, with the workers' activity; then what closes `afterwards`, and the display. Signals are
     kept back until all is closed: only a wait in `train` lets them in.
 
-    An error leaves a checkpoint of the latest state, if that is whole. Between two updates or
-    events all state changes together. Work in flight (an episode, an interval, a block, a job) is
-    pure and can be started again, so the checkpoint needs no more.
+    An error in a wait leaves a checkpoint of the latest state. Between two waits parameters, rows
+    and counters change one after another, so an error there leaves the last checkpoint. Work in
+    flight (an episode, an interval, a block, a job) is pure and can be started again, so a
+    checkpoint needs no more.
     """
     workers: list[WorkerPool | Crew] = []
 
@@ -69,7 +70,7 @@ def run_in_order(
             ledger.save_policy("last", ledger.last_evaluation, policy())
             return ledger.last_evaluation
         except BaseException as error:
-            if leaves_whole_state(error):
+            if signals.state_whole and leaves_whole_state(error):
                 if not ledger.finishing:
                     checkpoint()
                 ledger.save_stopped(error, policy())

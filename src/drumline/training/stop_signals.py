@@ -21,6 +21,8 @@ class StopSignals:
     """
 
     def __init__(self) -> None:
+        self.state_whole = True
+        """Whether learned state, rows and counters are of one update: where the run waits."""
         self._armed = False
         self._pending: int | None = None
         self._asked = 0.0
@@ -41,7 +43,8 @@ class StopSignals:
             signal.raise_signal(self._pending)
 
     def arm(self) -> None:
-        """Let signals raise from here on."""
+        """Let signals raise from here on, where the run waits and its state is whole."""
+        self.state_whole = True
         self._armed = True
         if self._pending is not None:
             self.disarm()

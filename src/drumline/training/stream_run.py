@@ -121,11 +121,14 @@ class StreamRun:
             first=ledger.update,
             between=lambda: self._pause(pool, signals),
         )
+        signals.state_whole = True
         for block in blocks:
+            signals.state_whole = False
             self._record(block)
             if block.update == 1 and config.promise:
                 self._rehearse()
             self._evaluate_if_due(pool)
+            signals.state_whole = True  # the copy: an env step may fail outside of a wait
             if ledger.checkpoint_due:
                 self._checkpoint()
 
