@@ -1,5 +1,6 @@
 """Environments that misbehave in named ways, importable by worker processes."""
 
+import ctypes
 import os
 import sys
 import time
@@ -263,3 +264,21 @@ class EndlessAndSlow(Counting):
         time.sleep(float(os.environ.get("STEP_SECONDS", "0")))
         observation, reward, _, truncated, info = super().step(action)
         return observation, reward, False, truncated, info
+
+
+class EndsItsProcess(Counting):
+    """At its step ENDS_AT in any one process, it does as ENDS_BY says."""
+
+    made = 0
+
+    def step(self, action):
+        EndsItsProcess.made += 1
+        if EndsItsProcess.made == int(os.environ.get("ENDS_AT", "0")):
+            match os.environ["ENDS_BY"]:
+                case "exit":
+                    os._exit(0)
+                case "hang":
+                    time.sleep(600.0)
+                case "crash":
+                    ctypes.string_at(0)
+        return super().step(action)

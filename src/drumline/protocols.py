@@ -298,3 +298,38 @@ class PublishedLayout:
     def of(arrays: Mapping[str, np.ndarray]) -> "PublishedLayout":
         """Return the layout of `arrays`."""
         return PublishedLayout({name: (a.shape, a.dtype.str) for name, a in arrays.items()})
+
+
+class Whereabouts(Protocol):
+    """Note of the environment that the driver itself steps, for when it ends without a word."""
+
+    step: Any
+    """`step[0]`: a number that grows with every step; one store a step."""
+
+    def enter(self, where: str) -> None:
+        """Note the environment that is stepped from here on, before its first step."""
+        ...
+
+    def leave(self) -> None:
+        """Note that no environment is stepped from here on."""
+        ...
+
+    def again(self) -> None:
+        """Note that the environment of the latest `enter` is stepped again."""
+        ...
+
+
+class Unwatched:
+    """Whereabouts that are not noted."""
+
+    def __init__(self):
+        self.step: Any = [0]
+
+    def enter(self, where: str) -> None:
+        """Do nothing."""
+
+    def leave(self) -> None:
+        """Do nothing."""
+
+    def again(self) -> None:
+        """Do nothing."""

@@ -16,6 +16,10 @@ from drumline.policies.spec import spec_from
 from drumline.protocols import Policy
 from drumline.runs.folder import RunError
 from drumline.runs.policy_files import StoredPolicy
+from drumline.runtime.guard import Guard
+from drumline.training.layout import Layout
+
+HANG_SECONDS = Layout.hang_seconds
 
 
 @dataclass(frozen=True)
@@ -84,16 +88,20 @@ def evaluate_policy(
     spec = environment_of(stored)
     made = make_environment(spec)
     loop = EpisodeLoop(made.environment, policy, spec.id)
+    guard = Guard(HANG_SECONDS)
     returns, lengths = [], []
     try:
         for number, episode_seed in enumerate(episode_seeds(seed, episodes)):
             begin_episode(policy, seed, number, episode_seed)
+            guard.enter(f"{spec.id}, episode {number}, seed {episode_seed}")
             episode = loop.run(
-                episode_seed, made.limit, progress=lambda amount: None, withdrawn=lambda: False
+                episode_seed, made.limit, progress=guard.progress, withdrawn=lambda: False
             )
+            guard.leave()
             returns.append(episode.episode_return)
             lengths.append(episode.length)
     finally:
+        guard.close()
         made.close()
     words = policy.words if isinstance(policy, SampledPolicy) else "deterministic"
     return EvaluationResult(tuple(returns), tuple(lengths), words)

@@ -23,6 +23,7 @@ from drumline.runs.horizons import after_resume, horizons_of
 from drumline.runs.machine import differences
 from drumline.runs.next_commands import as_typed
 from drumline.runs.policy_files import read_policy
+from drumline.runtime.guard import Guard
 from drumline.tasks import Evaluation
 from drumline.training.layout import Layout
 from drumline.training.run_request import Recipe, RunRequest
@@ -214,7 +215,8 @@ def _refuse_less_than_done(total_steps: int, saved: Checkpoint) -> None:
 def _carry_out(recipe: Recipe, request: RunRequest) -> Run:
     folder = request.folder
     try:
-        recipe.opened(request).run()
+        with Guard(request.layout.hang_seconds) as guard:
+            recipe.opened(replace(request, whereabouts=guard)).run()
     except Stopped as stop:
         stop.run = folder.path
         raise

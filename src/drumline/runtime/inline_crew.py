@@ -10,12 +10,12 @@ import numpy as np
 
 from drumline.crew_protocols import Role
 from drumline.errors import WorkerError
-from drumline.protocols import Probe
+from drumline.protocols import Probe, Unwatched, Whereabouts
 from drumline.runtime.crew_plan import CrewPlan
 from drumline.runtime.doorbell import BellWait, Doorbell
 from drumline.runtime.exchange import Bells, SharedExchange
 from drumline.runtime.published import PublishedSlots
-from drumline.runtime.roles import PHASE, WAITING, RoleRow, RoleRows, SharedRoleContext
+from drumline.runtime.roles import PHASE, PROGRESS, WAITING, RoleRow, RoleRows, SharedRoleContext
 from drumline.runtime.shared_arrays import refuse_too_large
 from drumline.types import ProcessActivity, Span
 
@@ -29,10 +29,14 @@ class InlineCrew:
         *,
         probe_factory: Callable[[], Probe] | None = None,
         tick: Callable[[], None] = lambda: None,
+        whereabouts: Whereabouts | None = None,
     ):
         """Call `tick` after each env step that is replayed while the roles are built."""
         self._plan = plan
         self._tick = tick
+        self._whereabouts = whereabouts or Unwatched()
+        self._counted = self._whereabouts.step
+        self._next_note = 0.0
         self._probe: Probe = _no_probe if probe_factory is None else probe_factory()
         layout = plan.layout()
         refuse_too_large(layout)
@@ -83,6 +87,23 @@ class InlineCrew:
     def wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
         """Let the roles work in turn until `until()` holds; False after `timeout` seconds."""
         deadline = None if timeout is None else time.perf_counter() + timeout
+        self._note()
+        try:
+            return self._work(until, deadline)
+        finally:
+            self._whereabouts.leave()
+
+    def _note(self) -> None:
+        """Note where the roles are: in words at most each second, because words take time."""
+        now = time.perf_counter()
+        if now < self._next_note or not self._roles:
+            self._whereabouts.again()
+            return
+        self._next_note = now + 1.0
+        name, index, *_ = self._roles[0]
+        self._whereabouts.enter(f"{name} {index}, {self._plan.place_of(name, index)} or later")
+
+    def _work(self, until: Callable[[], bool], deadline: float | None) -> bool:
         waiter = BellWait(self._bells.driver)
         while not until():
             if deadline is not None and time.perf_counter() >= deadline:
@@ -137,6 +158,7 @@ class InlineCrew:
         except (Exception, SystemExit) as error:
             raise self._failure(name, index, error) from error
         if worked:
+            self._counted[0] = row.words[PROGRESS]
             row.worked(begin, time.perf_counter())
         return worked
 

@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from drumline.errors import WorkerError
-from drumline.protocols import Completed, Probe, PublishedLayout, Worker, WorkerFactory
+from drumline.protocols import (
+    Completed,
+    Probe,
+    PublishedLayout,
+    Unwatched,
+    Whereabouts,
+    Worker,
+    WorkerFactory,
+)
 from drumline.runtime.published import SLOTS, PublishedSlots, slots_layout
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
@@ -30,6 +38,7 @@ class InlineContext:
         self.probe = probe
         self.leaving = ExitStack()
         self.progressed = 0
+        self.counted: Any = [0]
         self.reached = 0
         """Progress of the running task."""
         self._slots = slots
@@ -42,6 +51,7 @@ class InlineContext:
         """Count progress; no hang is detected here."""
         self.progressed += int(amount)
         self.reached += int(amount)
+        self.counted[0] = self.reached
 
     def building(self) -> AbstractContextManager[None]:
         """Do nothing: no process watches this worker."""
@@ -70,7 +80,12 @@ class InlinePool:
         shared: SharedArrays | None = None,
         probe_factory: Callable[[], Probe] | None = None,
         role: str = "worker",
+        whereabouts: Whereabouts | None = None,
+        where: str = "",
     ):
+        """`where` names the environment in the note of the `whereabouts`."""
+        self._whereabouts = whereabouts or Unwatched()
+        self._where = where
         memory = {
             name: np.zeros(shape, dtype)
             for name, (shape, dtype) in slots_layout(published, versions).arrays.items()
@@ -79,6 +94,7 @@ class InlinePool:
         self._slots.clear()
         probe = _no_probe if probe_factory is None else probe_factory()
         self._context = InlineContext(self._slots, {} if shared is None else shared.arrays, probe)
+        self._context.counted = self._whereabouts.step
         self._factory = factory
         self._worker: Worker | None = None
         self._role = role
@@ -179,6 +195,7 @@ class InlinePool:
             while self._queue and end - start < _BATCH_SECONDS:
                 task, began = self._queue[0], end
                 self._context.reached = 0
+                self._whereabouts.enter(f"{self._where}, {task!r}")
                 probe("before-task")
                 result = worker(task)
                 end = time.perf_counter()
@@ -194,6 +211,7 @@ class InlinePool:
             self._error = WorkerError(blamed, name, text, error)
             end = time.perf_counter()
         finally:
+            self._whereabouts.leave()
             self._highest = max(self._highest, self._context.reached)
         self._tasks += len(finished)
         self._busy_seconds += end - start

@@ -8,6 +8,7 @@ import numpy as np
 from drumline.buffers.rollout import RolloutStorage
 from drumline.crew_protocols import Crew
 from drumline.envs.lanes import LaneHistory
+from drumline.protocols import Whereabouts
 from drumline.schedules.intervals import Interval
 from drumline.training.episode_tally import EpisodeTally
 from drumline.types import Metrics, Rollout, State
@@ -29,7 +30,7 @@ class Course(Protocol):
         """Yield each update from `first + 1` on, with metrics of the schedule's own."""
         ...
 
-    def rehearse(self) -> None:
+    def rehearse(self, whereabouts: Whereabouts) -> None:
         """Check that the environment repeats itself, after the first update under a promise."""
         ...
 

@@ -10,7 +10,7 @@ from drumline.crew_protocols import Crew
 from drumline.envs.journal import Journal
 from drumline.envs.lanes import LaneHistory
 from drumline.functional.reward_scaling import RewardScaling, fold, initial_scaling, scaled
-from drumline.protocols import Learner
+from drumline.protocols import Learner, Whereabouts
 from drumline.schedules.free_running import free_running
 from drumline.schedules.intervals import Interval
 from drumline.training.actor_critic_parts import ActorCriticParts
@@ -61,7 +61,7 @@ class FreeCourse:
             more = {"policy_lag": lag, "policy_lag_max": float(queue.lags.max())}
             yield interval, {**more, "gradient_step_lag": lag, "unrolls_waiting": queue.waiting()}
 
-    def rehearse(self) -> None:
+    def rehearse(self, whereabouts: Whereabouts) -> None:
         """Check nothing: this course has no promise."""
 
     def history(self, environment: int, steps: int, read: Callable[[int], Rollout]) -> LaneHistory:

@@ -8,7 +8,7 @@ from drumline.buffers.rollout import STORAGES, RolloutStorage
 from drumline.crew_protocols import Crew
 from drumline.envs.journal import Journal
 from drumline.envs.lanes import LaneHistory
-from drumline.protocols import Learner
+from drumline.protocols import Learner, Whereabouts
 from drumline.schedules.intervals import Interval, RotationPlan
 from drumline.schedules.lockstep import lockstep
 from drumline.schedules.overlapped import overlapped
@@ -87,10 +87,10 @@ class IntervalCourse:
                 self._previous = published_copy(crew.published(interval.version - 1))
             yield interval, self._lag
 
-    def rehearse(self) -> None:
+    def rehearse(self, whereabouts: Whereabouts) -> None:
         """Step environment 0 through the first interval again, if that was the latest."""
         if self._first is not None:
-            rehearse(self._parts.lanes, self._first, self._parts.config.env)
+            rehearse(self._parts.lanes, self._first, self._parts.config.env, whereabouts)
             self._first = None
 
     def history(self, environment: int, steps: int, read: Callable[[int], Rollout]) -> LaneHistory:

@@ -14,6 +14,7 @@ from drumline.envs.make import make_environment
 from drumline.errors import ImpureEnvironment, WorkerError
 from drumline.functional.frame_stacks import whole
 from drumline.policies.heads import Head, stored_action_function
+from drumline.protocols import Unwatched, Whereabouts
 from drumline.tasks import Explore, Live, Lived
 from drumline.types import Rollout, StackedFrames
 
@@ -42,10 +43,14 @@ def alone(rollout: Rollout) -> Rollout:
     return rollout._replace(observations=whole(one)[:, :1].copy(), **copies)
 
 
-def rehearse(lanes: LanesSpec, first: Rollout, env_id: str) -> None:
+def rehearse(
+    lanes: LanesSpec, first: Rollout, env_id: str, whereabouts: Whereabouts | None = None
+) -> None:
     """Step environment 0 through the first interval again; raises if any bit differs."""
     again, observations = dataclasses.replace(lanes, count=1)(), whole(first.observations)
     where = f"environment 0 of {env_id}"
+    noted = whereabouts or Unwatched()
+    noted.enter(f"the rehearsal of {where}, --seed {lanes.root_seed}")
     try:
         with repeating(where):
             for _ in range(_ROUNDS):
@@ -53,6 +58,7 @@ def rehearse(lanes: LanesSpec, first: Rollout, env_id: str) -> None:
                 for t in range(len(first.rewards)):
                     compare(observations[t, 0], observation[0], "observation", t, where)
                     steps = again.step(None, first.actions[t, :1])
+                    noted.step[0] = t + 1
                     compare(first.rewards[t, 0], steps.rewards[0], "reward", t, where)
                     ended = (first.terminated[t, 0], first.truncated[t, 0])
                     compare(ended, (steps.terminated[0], steps.truncated[0]), "end", t, where)
@@ -60,14 +66,23 @@ def rehearse(lanes: LanesSpec, first: Rollout, env_id: str) -> None:
                 last = len(first.rewards)
                 compare(observations[-1, 0], observation[0], "observation", last, where)
     finally:
+        noted.leave()
         again.close()
 
 
-def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live | Explore, lived: Lived) -> None:
+def rehearse_episode(
+    spec: EnvironmentSpec,
+    head: Head,
+    task: Live | Explore,
+    lived: Lived,
+    whereabouts: Whereabouts | None = None,
+) -> None:
     """Make an episode's steps again in another environment; raises if any bit differs."""
     made = make_environment(spec)
     environment = made.environment
     to_environment = stored_action_function(head)
+    noted = whereabouts or Unwatched()
+    noted.enter(f"the rehearsal of {spec.id}, seed {task.seed}")
     try:
         with seeding.kept_globals(), repeating(spec.id):
             for _ in range(_ROUNDS):
@@ -78,10 +93,12 @@ def rehearse_episode(spec: EnvironmentSpec, head: Head, task: Live | Explore, li
                     zip(lived.actions, lived.rewards, strict=True)
                 ):
                     observation, now, _, _, _ = environment.step(to_environment(stored))
+                    noted.step[0] = t + 1
                     compare(reward, np.float32(now), "reward", t, spec.id)
                     after = _flat(observation)
                     compare(lived.observations[t + 1], after, "observation", t + 1, spec.id)
     finally:
+        noted.leave()
         made.close()
 
 

@@ -106,7 +106,10 @@ class RotationRun:
         plan = staff.crew_plan(self._recipe.parts, self._learner, self._start_of, self._place_of)
         if staff.inline:
             return InlineCrew(
-                plan, probe_factory=self._request.probe_factory, tick=self._show_restore
+                plan,
+                probe_factory=self._request.probe_factory,
+                tick=self._show_restore,
+                whereabouts=self._request.whereabouts,
             )
         return ProcessCrew(
             plan,
@@ -174,7 +177,9 @@ class RotationRun:
         storage = RolloutStorage(self._recipe.parts.shape, crew.arrays)
         for interval, more in self._course.updates(attended, storage, first):
             self._record(interval, more)
-            self._course.rehearse()  # before any checkpoint, or a resume could pass it by
+            self._course.rehearse(
+                self._request.whereabouts
+            )  # before any checkpoint, or a resume could pass it by
             self._evaluation.begin_if_due(pool)
             if ledger.checkpoint_due:
                 self._checkpoint()

@@ -7,7 +7,14 @@ from typing import Any, Protocol
 
 from drumline.display.dashboard import Display
 from drumline.envs.environment import EnvironmentSpec
-from drumline.protocols import Probe, PublishedLayout, WorkerFactory, WorkerPool
+from drumline.protocols import (
+    Probe,
+    PublishedLayout,
+    Unwatched,
+    Whereabouts,
+    WorkerFactory,
+    WorkerPool,
+)
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runtime.inline_pool import InlinePool
@@ -78,6 +85,8 @@ class RunRequest:
     display: Display
     resumed_from: Checkpoint | None = None
     probe_factory: Callable[[], Probe] | None = None
+    whereabouts: Whereabouts = dataclasses.field(default_factory=Unwatched)
+    """Note of the environment that the driver itself steps."""
     last_update: int | None = None
     """Update after which the run ends early; earlier updates do not change."""
 
@@ -126,6 +135,8 @@ class RunRequest:
                 shared=shared,
                 probe_factory=probe_factory,
                 role=role,
+                whereabouts=self.whereabouts,
+                where=self.folder.document["config"]["env"],
             )
         return ProcessPool(
             worker,

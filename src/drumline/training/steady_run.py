@@ -175,7 +175,11 @@ class SteadyRun:
             self._record(event, schedule)
             if event.index == 0 and self._config.promise:
                 rehearse_episode(
-                    self._recipe.environment, self._recipe.policy.head, event.task, event.result
+                    self._recipe.environment,
+                    self._recipe.policy.head,
+                    event.task,
+                    event.result,
+                    self._request.whereabouts,
                 )
             evaluation.begin_if_due(beside)
             if ledger.checkpoint_due:

@@ -72,7 +72,11 @@ class StreamRun:
         self._archive = ReplayArchive(self._writer)
         self._learner = recipe.learner(replay)
         self._stream = TransitionStream(
-            recipe.environment, recipe.policy, config.seed, recipe.exploration
+            recipe.environment,
+            recipe.policy,
+            config.seed,
+            recipe.exploration,
+            request.whereabouts,
         )
         self._evaluated = 0
         """The last update whose scheduled evaluation is recorded."""
@@ -110,6 +114,12 @@ class StreamRun:
         self._ledger.close(spans, [*activity, self._activity()])
 
     def _train(self, evaluators: WorkerPool, signals: StopSignals) -> None:
+        try:
+            self._train_noted(evaluators, signals)
+        finally:
+            self._request.whereabouts.leave()
+
+    def _train_noted(self, evaluators: WorkerPool, signals: StopSignals) -> None:
         ledger, plan, config = self._ledger, self._recipe.plan, self._config
         pool = AttendedPool(evaluators, signals, self._show)
         self._evaluate_if_due(pool)  # a stop may have come between a block and its evaluation
@@ -122,7 +132,9 @@ class StreamRun:
             between=lambda: self._pause(pool, signals),
         )
         signals.state_whole = True
+        self._stream.note()
         for block in blocks:
+            self._request.whereabouts.leave()
             signals.state_whole = False
             self._record(block)
             if block.update == 1 and config.promise:
@@ -131,6 +143,7 @@ class StreamRun:
             signals.state_whole = True  # the copy: an env step may fail outside of a wait
             if ledger.checkpoint_due:
                 self._checkpoint()
+            self._stream.note()  # an evaluation or a rehearsal may have come between
 
     def _evaluate_last(self, evaluators: WorkerPool, signals: StopSignals) -> None:
         if self._evaluated != self._ledger.update:
@@ -196,7 +209,8 @@ class StreamRun:
         """Make the first block's steps again, twice, in one other environment."""
         recipe = self._recipe
         first = self._writer.last(recipe.plan.block)
-        again = TransitionStream(recipe.environment, recipe.policy, self._config.seed, 0.0)
+        seed, noted = self._config.seed, self._request.whereabouts
+        again = TransitionStream(recipe.environment, recipe.policy, seed, 0.0, noted)
         start = again.state()
         try:
             with seeding.kept_globals(), repeating(self._config.env):
@@ -246,6 +260,7 @@ class StreamRun:
             self._archive.load(state, read)
         self._learner.load(state)
         self._stream.load(state, RestoreNote(request.display).counted)
+        request.whereabouts.leave()
 
 
 def _compare(again: TransitionStream, first: Transitions, env_id: str) -> None:

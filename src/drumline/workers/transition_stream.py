@@ -20,6 +20,7 @@ from drumline.errors import WorkerError
 from drumline.policies.build import build_policy
 from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec
+from drumline.protocols import Unwatched, Whereabouts
 from drumline.types import EpisodeRow, State
 
 RECENT = 100
@@ -49,9 +50,16 @@ class TransitionStream:
     """Steps of one episode after another, with the parameters of the latest `follow`."""
 
     def __init__(
-        self, environment: EnvironmentSpec, policy: PolicySpec, seed: int, exploration: float
+        self,
+        environment: EnvironmentSpec,
+        policy: PolicySpec,
+        seed: int,
+        exploration: float,
+        whereabouts: Whereabouts | None = None,
     ):
         """`exploration`: std of the noise in units of `Head.noise_scale`; ε if discrete."""
+        self._whereabouts = whereabouts or Unwatched()
+        self._counted = self._whereabouts.step
         self._made = make_environment(environment)
         self._environment, self._limit = self._made.environment, self._made.limit
         self._where = environment.id
@@ -73,6 +81,7 @@ class TransitionStream:
         self._observation = np.zeros(policy.observation_size, np.float32)
         self._raw: np.ndarray = self._observation
         self._begun = False
+        self._place_and_seed = ""
 
     @property
     def recent_return(self) -> float:
@@ -122,6 +131,7 @@ class TransitionStream:
             )
         self._observation = after
         self._actions.append(action)
+        self._counted[0] = length
         self._return += float(reward)
         kind = GOES_ON
         if terminated:
@@ -163,6 +173,12 @@ class TransitionStream:
                 f"{self._place()} does not repeat: its return is {self._return!r}, and was {made!r}"
             )
 
+    def note(self) -> None:
+        """Note the running episode, which is stepped from here on."""
+        if self._begun:
+            self._whereabouts.enter(self._place_and_seed)
+            self._counted[0] = len(self._actions)
+
     def close(self) -> None:
         """Close the environment."""
         self._made.close()
@@ -171,6 +187,8 @@ class TransitionStream:
         if self._begun:
             return
         seed = seeding.seeds(self._seed, 1, "episode", self._episode)[0]
+        self._place_and_seed = f"{self._where}, training episode {self._episode}, seed {seed}"
+        self._whereabouts.enter(self._place_and_seed)
         seeding.seed_globals(seed)
         self._raw, _ = self._called(partial(self._environment.reset, seed=seed))
         self._observation = _flat(self._raw)

@@ -1,0 +1,81 @@
+"""A process that watches a driver while the driver steps environments, and says how it ended.
+
+    python guardian.py PID MEMORY_FD PIPE_FD HANG_SECONDS
+
+The driver closes its end of the pipe when it ends, however that comes about. It notes in the memory
+where it is; a step costs it one store. This file is run by its path and imports no package, so that
+the process is small and ready soon.
+"""
+
+import mmap
+import os
+import select
+import signal
+import sys
+import time
+
+OUTSIDE, STEPPING, DEBUGGED = range(3)
+"""States: in a debugger an environment may stand still for as long as its user likes."""
+
+STATE, STEP, LENGTH = range(3)
+"""The words of the memory; LENGTH is the number of bytes of the text behind them."""
+
+TEXT = 64
+SIZE = 4096
+_ABORT_SECONDS = 5.0
+
+
+def main() -> None:
+    """Watch until the driver closes its end of the pipe."""
+    pid, memory_fd, pipe, limit = (*map(int, sys.argv[1:4]), float(sys.argv[4]))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the driver's to handle; its end ends this process
+    memory = mmap.mmap(memory_fd, SIZE)
+    words = memoryview(memory)[:TEXT].cast("q")
+    tick = min(1.0, limit / 4)
+    seen, still, before = None, 0.0, time.monotonic()
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN | select.POLLHUP)
+    while not poll.poll(tick * 1000.0):
+        now = time.monotonic()
+        elapsed, before = min(now - before, 2 * tick), now  # a sleeping machine is no hang
+        mark = (words[STATE], words[STEP], words[LENGTH], bytes(memory[TEXT : TEXT + 64]))
+        watched = words[STATE] == STEPPING and not _stopped(pid)
+        still = still + elapsed if watched and mark == seen else 0.0
+        seen = mark
+        if still >= limit:
+            _say(f"{place(memory, words)} has hung for {still:.0f} s (--hang-seconds {limit:g})")
+            words[STATE] = OUTSIDE
+            _end(pid, poll)
+            return
+    if words[STATE] != OUTSIDE:
+        _say(f"{place(memory, words)} has ended the process, by a crash or by an exit of its own")
+
+
+def place(memory: "mmap.mmap", words: "memoryview[int]") -> str:
+    """Return where the driver is, in words."""
+    text = bytes(memory[TEXT : TEXT + words[LENGTH]]).decode(errors="replace")
+    return f"{text}, after step {words[STEP]},"
+
+
+def _say(text: str) -> None:
+    os.write(2, f"drumline: {text}; the run can go on from its last checkpoint\n".encode())
+
+
+def _end(pid: int, poll: "select.poll") -> None:
+    os.kill(pid, signal.SIGABRT)  # faulthandler prints the driver's stack
+    if not poll.poll(_ABORT_SECONDS * 1000.0):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _stopped(pid: int) -> bool:
+    """Return whether the driver is suspended, as by Ctrl-Z or a debugger."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    main()

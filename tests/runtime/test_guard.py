@@ -1,0 +1,115 @@
+"""An environment that the driver steps never ends the driver without a word."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from campaigns import cases
+from typed_commands import environ
+
+from drumline.runtime.guard import Guard
+
+ENDINGS = {
+    "exit": (3, r"after step \d+, has called os._exit\(0\)"),
+    "crash": (-11, r"after step \d+, has ended the process"),
+    "hang": (-6, r"after step \d+, has hung for \d+ s \(--hang-seconds 1\)"),
+}
+SMALL = ["--hidden", "4", "--evaluate-every=0", "--evaluate-episodes=2", "--quiet", "--seed=7"]
+STREAM = ["--steps-per-update=20", "--random-steps=20", "--batch-size=4", "--total-steps=80"]
+NO = "--no-promise"  # so that no rehearsal comes first
+RUNS = {
+    "td3": (
+        ["td3", *STREAM, NO],
+        33,
+        r"EndsItsProcess, training episode 6, seed \d+, after step 2,",
+    ),
+    "rehearsal": (["td3", *STREAM], 24, r"EndsItsProcess, training episode 0, seed \d+, after st"),
+    "pool": (
+        ["es", "--pool=inline", "--population-size=4", NO, "--total-steps=200"],
+        33,
+        r"EndsItsProcess, Evaluate\(.*seed=\d+.*, after step 2,",
+    ),
+    "crew": (
+        ["ppo", NO, "--num-envs=2", "--alpha=8", "--minibatches=1", "--total-steps=160"],
+        33,
+        r"environment \d of impure_environment:EndsItsProcess, .*--seed 7 or later, after step \d+",
+    ),
+}
+
+
+def typed(words: list[str], tmp_path: Path, **more: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "drumline", *words],
+        cwd=tmp_path,
+        env={**environ(), **more},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "ending"),
+    cases(
+        [
+            ("td3", "exit"),
+            ("td3", "crash"),
+            ("td3", "hang"),
+            ("rehearsal", "exit"),
+            ("pool", "exit"),
+            ("crew", "crash"),
+        ],
+        quick=[("td3", "exit"), ("crew", "crash")],
+    ),
+)
+def test_an_environment_that_ends_the_driver_is_named_with_seed_and_step(
+    tmp_path: Path, run: str, ending: str
+):
+    (method, *flags), at, where = RUNS[run]
+    code, words = ENDINGS[ending]
+    train = ["train", method, "impure_environment:EndsItsProcess", *flags, *SMALL, "--out=run"]
+    limit = ["--hang-seconds=1"] if ending == "hang" else []
+    ended = typed([*train, *limit], tmp_path, ENDS_AT=str(at), ENDS_BY=ending)
+    assert ended.returncode == code, ended.stderr
+    assert re.search(where, ended.stderr), ended.stderr
+    assert re.search(words, ended.stderr), ended.stderr
+
+
+def test_a_run_that_ends_well_says_nothing_and_leaves_no_process(tmp_path: Path):
+    (method, *flags), _, _ = RUNS["td3"]
+    train = ["train", method, "impure_environment:EndsItsProcess", *flags, *SMALL, "--out=run"]
+    ended = typed(train, tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    evaluated = typed(
+        ["evaluate", "run", "--trust-code", "--episodes=4"], tmp_path, ENDS_AT="7", ENDS_BY="exit"
+    )
+    assert evaluated.returncode == 3
+    assert re.search(r"EndsItsProcess, episode 1, seed \d+, after step 1, has", evaluated.stderr)
+
+
+def test_a_step_costs_a_store_and_closing_ends_the_guardian():
+    real = os._exit
+    guard: Any = Guard(60.0)
+    guard.enter("somewhere")
+    begin = time.perf_counter()
+    for step in range(10_000):
+        guard.step[0] = step
+    assert (time.perf_counter() - begin) / 10_000 < 5e-6
+    guard.close()
+    assert guard._process.returncode == 0
+    assert os._exit is real
+
+
+def test_a_breakpoint_is_no_hang(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "breakpointhook", lambda: time.sleep(1.5))
+    with Guard(0.4) as guard:
+        guard.enter("somewhere")
+        breakpoint()  # noqa: T100 - what a user does in an environment
+        guard.again()
+        assert guard._process.poll() is None
