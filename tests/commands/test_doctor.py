@@ -1,11 +1,14 @@
 """What doctor says about a machine and a method, and what it refuses."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
-from typed_commands import Terminal
+from typed_commands import TINY, Terminal
 
 from drumline.commands import timings
+from drumline.runtime.machine_limits import MachineLimits
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +24,34 @@ def test_without_an_environment_the_machine_alone_is_described(terminal: Termina
     assert answer["measured"] is None
     assert answer["machine"]["cores_available"] >= 1
     assert answer["machine"]["packages"]["torch"]
+
+
+def in_a_container_of_two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = MachineLimits(1.5, "/groups/cpu.max", 2**30, "/groups/memory.max", 2**29, 2**40)
+    for room in ("runtime.cores", "runtime.shared_arrays", "commands.machine_facts"):
+        monkeypatch.setattr(f"drumline.{room}.machine_limits", lambda root: limits)
+    monkeypatch.setattr(os, "cpu_count", lambda: 96)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(96)), raising=False)
+
+
+def test_the_bounds_of_a_container_are_named(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
+    in_a_container_of_two_cores(monkeypatch)
+    ended = terminal("doctor")
+    assert "2 of 96 available, by the CPU quota of 1.5 in /groups/cpu.max" in ended.out
+    assert "memory      0.5 of " in ended.out
+    assert "by the limit of 1.0 in /groups/memory.max" in ended.out
+
+
+def test_a_training_in_a_container_starts_a_worker_per_granted_core_and_says_so(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    in_a_container_of_two_cores(monkeypatch)
+    ended = terminal("train", "es", "CartPole-v1", *TINY, "--pool=process", "--out=run")
+    bound = "2 of 96, by the CPU quota of 1.5 in /groups/cpu.max"
+    assert f"seed 0, 2 workers; cores: {bound}" in ended.out.splitlines()[0]
+    assert json.loads(Path("run/config.json").read_text())["layout"]["cores"] == bound
+    assert len(Path("run/processes.csv").read_text().splitlines()) == 1 + 2
+    assert f"| cores | {bound} |" in Path("run/card.md").read_text()
 
 
 @pytest.mark.parametrize("method", ["hts", "a2c", "impala", "es", "ars"])

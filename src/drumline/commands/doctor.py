@@ -118,9 +118,10 @@ def _page(answer: dict[str, Any]) -> list[str]:
     there = [f"{name} {number}" for name, number in facts["packages"].items() if number]
     lines = [
         f"processor   {facts['processor']} ({' '.join(features) or 'no vector features known'})",
-        f"cores       {facts['cores_available']} of {facts['cores']} available",
-        f"memory      {facts['memory_gib']} GiB; free: /dev/shm {facts['shared_memory_free_gib']}, "
-        f"disk {facts['disk_free_gib']}",
+        f"cores       {_cores(facts)}",
+        f"memory      {_memory(facts)}",
+        f"free        /dev/shm {facts['shared_memory_free_gib']} GiB, "
+        f"disk {facts['disk_free_gib']} GiB",
         f"torch       {facts['torch_threads']} threads, {facts['torch_capability']}, "
         f"BLAS {facts['torch_blas']}",
         f"packages    {', '.join(there)}",
@@ -131,6 +132,20 @@ def _page(answer: dict[str, Any]) -> list[str]:
     if measured is None:
         return [*lines, "next: drumline doctor CartPole-v1"]
     return [*lines, "", *_measured_lines(measured)]
+
+
+def _cores(facts: dict[str, Any]) -> str:
+    bound = f", by {facts['cores_bound']}" if facts["cores_bound"] else ""
+    return f"{facts['cores_available']} of {facts['cores']} available{bound}"
+
+
+def _memory(facts: dict[str, Any]) -> str:
+    words = f"{facts['memory_gib']} GiB"
+    if facts["memory_available_gib"] is not None:
+        words = f"{facts['memory_available_gib']} of {words} available"
+    if facts["memory_limit_gib"] is not None:
+        words += f", by the limit of {facts['memory_limit_gib']} in {facts['memory_limit_file']}"
+    return words
 
 
 def _measured_lines(measured: dict[str, Any]) -> list[str]:

@@ -7,7 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from drumline.runtime.cores import available_cores
+from drumline.runtime.cores import usable_cores
+from drumline.runtime.machine_limits import machine_limits
+from drumline.runtime.shared_arrays import available_bytes
 
 PACKAGES = (
     "numpy",
@@ -22,19 +24,29 @@ PACKAGES = (
 """Engines and extras whose presence doctor reports."""
 
 
-def machine_facts() -> dict[str, Any]:
-    """Return cores, memory, processor features, libraries and packages; imports torch."""
+def machine_facts(root: Path = Path("/")) -> dict[str, Any]:
+    """Return cores, memory, processor features, libraries and packages; imports torch.
+
+    `root` is the top of the file system that has the limits of the control groups.
+    """
     import torch
+
+    cores, limits = usable_cores(root), machine_limits(root)
+    available = available_bytes(root)
 
     flags = processor_flags(_text("/proc/cpuinfo"))
     return {
         "processor": _processor(),
-        "cores": os.cpu_count(),
-        "cores_available": available_cores(),
-        "cgroup_cores": cgroup_cores(_text("/sys/fs/cgroup/cpu.max")),
+        "cores": cores.machine,
+        "cores_available": cores.usable,
+        "cores_bound": cores.bound,
+        "cgroup_cores": limits.cores,
         "features": {name: name in flags for name in ("avx2", "avx512f")},
         "bf16_native": bool(flags & {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}),
         "memory_gib": _gib(_memory_bytes()),
+        "memory_limit_gib": None if limits.memory is None else _gib(limits.memory),
+        "memory_limit_file": limits.memory_file,
+        "memory_available_gib": None if available is None else _gib(available),
         "shared_memory_free_gib": _free("/dev/shm"),
         "disk_free_gib": _free("."),
         "display": os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or "",
@@ -49,11 +61,6 @@ def machine_facts() -> dict[str, Any]:
 def warnings(facts: dict[str, Any]) -> list[str]:
     """Return one sentence for each fact that makes runs slow or impossible here."""
     said: list[str] = []
-    quota = facts["cgroup_cores"]
-    if quota is not None and quota < facts["cores_available"]:
-        said.append(
-            f"the container may use {quota:g} of {facts['cores_available']} cores: give --workers"
-        )
     if not facts["bf16_native"]:
         said.append("this processor has no bf16 instructions: --precision bf16 may be slow")
     if facts["disk_free_gib"] is not None and facts["disk_free_gib"] < 2:
@@ -74,18 +81,6 @@ def processor_flags(text: str) -> set[str]:
         if name.strip() in ("flags", "Features"):
             return set(words.split())
     return set()
-
-
-def cgroup_cores(text: str) -> float | None:
-    """Return the number of cores that cpu.max grants; None without a limit.
-
-    >>> cgroup_cores("150000 100000"), cgroup_cores("max 100000"), cgroup_cores("")
-    (1.5, None, None)
-    """
-    words = text.split()
-    if len(words) != 2 or words[0] == "max":
-        return None
-    return int(words[0]) / int(words[1])
 
 
 def _text(path: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from drumline.recipes.methods import method_of
 from drumline.runs.machine import ALWAYS, machine, versions
+from drumline.runtime.cores import usable_cores
 from drumline.training.layout import Layout
 
 PROMISE = (
@@ -21,7 +22,7 @@ def run_document(config: Any, layout: Layout, promise: str) -> dict[str, Any]:
     computed_by = dict.fromkeys((*ALWAYS, *method_of(config).packages(config)))
     return {
         "config": dataclasses.asdict(config),
-        "layout": dataclasses.asdict(layout),
+        "layout": {**dataclasses.asdict(layout), "cores": str(usable_cores())},
         "promise": promise,
         "versions": versions((*computed_by, "mujoco", "torch", "envpool")),
         "computed_by": list(computed_by),

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from drumline.protocols import PublishedLayout
+from drumline.runtime.machine_limits import machine_limits
 
 _ALIGNMENT = 64  # a cache line, so that two arrays of different writers never share one
 
@@ -89,32 +90,11 @@ def anonymous_file(label: str) -> int:
     return fd
 
 
-def available_bytes() -> int | None:
+def available_bytes(root: Path = Path("/")) -> int | None:
     """Return the usable memory in bytes, container limits included; None if unknown."""
-    known = [value for value in (_machine_available(), _container_available()) if value is not None]
+    limits = machine_limits(root)
+    known = [value for value in (limits.memory_free, limits.memory_left) if value is not None]
     return min(known, default=None)
-
-
-def _machine_available() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    fields = dict(line.split(":", 1) for line in lines)
-    return int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else None
-
-
-def _container_available() -> int | None:
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-        statistics = Path("/sys/fs/cgroup/memory.stat").read_text().splitlines()
-    except OSError:
-        return None
-    if limit == "max":
-        return None
-    reclaimable = sum(int(row.split()[1]) for row in statistics if row.startswith("inactive_file "))
-    return max(0, int(limit) - used + reclaimable)
 
 
 def _offsets(layout: PublishedLayout) -> tuple[dict[str, int], int]:

@@ -17,6 +17,7 @@ from drumline.protocols import (
 )
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
+from drumline.runtime.cores import usable_cores
 from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.published import SLOTS
@@ -100,8 +101,11 @@ class RunRequest:
     ) -> Ledger:
         """Return the run's ledger; `words` name the processes of a layout that is not inline.
 
+        Where fewer cores than the machine's may be used, the title says by which bound.
         `environment` and `policy` are dataclasses that the policy files hold field by field.
         """
+        cores = usable_cores()
+        processes = "inline" if self.inline else words
         identity = RunIdentity(
             method=self.folder.document["method"],
             env_id=config.env,
@@ -109,7 +113,7 @@ class RunRequest:
             total_steps=config.total_steps,
             environment=dataclasses.asdict(environment),
             policy=dataclasses.asdict(policy),
-            layout_words="inline" if self.inline else words,
+            layout_words=f"{processes}; cores: {cores}" if cores.bound else processes,
         )
         return Ledger(identity, self.folder, self.layout, self.display, self.resumed_from)
 
