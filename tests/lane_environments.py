@@ -161,12 +161,14 @@ def forgetful():
 class Counting(gymnasium.Env):
     """Observation = (step, fold of the actions, noise); episodes of drawn lengths end either way.
 
-    `raises_at` and `hangs_at` are steps of an episode at which it does that.
+    `raises_at` and `hangs_at` are steps of an episode at which it does that. The first step of each
+    environment takes `compiles_seconds`, as one that compiles.
     """
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 
-    def __init__(self, continuous=False, longest=20, raises_at=0, hangs_at=0):
+    def __init__(self, continuous=False, longest=20, raises_at=0, hangs_at=0, compiles_seconds=0.0):
+        self.compiles_seconds = compiles_seconds
         box = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = box if continuous else gymnasium.spaces.Discrete(3)
         self.longest, self.raises_at, self.hangs_at = longest, raises_at, hangs_at
@@ -182,6 +184,8 @@ class Counting(gymnasium.Env):
         self.steps += 1
         if self.steps == self.raises_at:
             raise ArithmeticError(f"cannot make step {self.steps}")
+        time.sleep(self.compiles_seconds)
+        self.compiles_seconds = 0.0
         while self.steps == self.hangs_at:
             time.sleep(3600.0)
         self.total = 0.5 * self.total + float(np.sum(action))

@@ -18,11 +18,32 @@ class WorkerError(RuntimeError):
         self.cause = cause
 
 
+HANG = "a hang of"
+"""Beginning of the cause of a death for which progress stood still too long."""
+
+
+def about_hangs(causes: Sequence[str]) -> str:
+    """Return the flag that sets the time after which a process counts as hung, if one was.
+
+    >>> about_hangs(["SIGKILL"])
+    ''
+    """
+    if not any(cause.startswith(HANG) for cause in causes):
+        return ""
+    return (
+        "; --hang-seconds sets for how long progress may stand still (300 s or more while an "
+        "environment is made, reset or stepped for the first time)"
+    )
+
+
 class TaskKilledWorkers(RuntimeError):
     """The same task ended (or hung) its worker three times."""
 
     def __init__(self, task: Any, causes: Sequence[str]):
-        super().__init__(f"{task!r} ended its worker {len(causes)} times ({', '.join(causes)})")
+        super().__init__(
+            f"{task!r} ended its worker {len(causes)} times ({', '.join(causes)})"
+            f"{about_hangs(causes)}"
+        )
         self.task = task
         self.causes = tuple(causes)
 
@@ -33,7 +54,7 @@ class RoleKilled(RuntimeError):
     def __init__(self, role: str, index: int, causes: Sequence[str], place: str):
         super().__init__(
             f"{role} {index} ended {len(causes)} times ({', '.join(causes)}) at the same place: "
-            f"{place}"
+            f"{place}{about_hangs(causes)}"
         )
         self.role = role
         self.index = index

@@ -82,7 +82,7 @@ def test_a_hung_worker_is_found_and_its_tasks_issued_again(
         doubles.wait_until(lambda: not pool.completed(0.0) and bool(lines))
     finally:
         pool.close()
-    assert any("ended by hung" in line for line in lines)
+    assert any("ended by a hang of" in line and "--hang-seconds" in line for line in lines)
 
 
 @pytest.mark.parametrize("seed", cases(range(3), quick=[0]))

@@ -166,7 +166,8 @@ def test_an_environment_that_hangs_once_costs_a_worker_and_no_bit(shell: Shell):
     ended = shell.drumline(*train("Hanging", 300), "--hang-seconds=2", **once)
     assert ended.code == 0, ended.errors
     assert (shell.place / "hung").exists()
-    (line,) = [line for line in ended.out.splitlines() if "ended by hung" in line]
+    (line,) = [line for line in ended.out.splitlines() if "ended by a hang of 2 s" in line]
+    assert "--hang-seconds" in line
     assert "member=5" in line
     assert "issued again; replaced by pid" in line
     assert shell.survivors() == []
@@ -178,7 +179,8 @@ def test_an_episode_that_hangs_three_times_fails_the_run_and_can_be_run_alone(sh
     hang = {"HANG_SEED": hanging_seed(2, 5)}
     ended = shell.drumline(*train("Hanging", 300), "--hang-seconds=1", **hang)
     assert ended.code == 3, ended.errors
-    assert "ended its worker 3 times (hung, hung, hung)" in ended.errors
+    causes = ", ".join(3 * ["a hang of 1 s"])
+    assert f"ended its worker 3 times ({causes}); --hang-seconds sets" in ended.errors
     assert f"member 5 of generation 2 (update 3), episode seed {hang['HANG_SEED']}" in ended.errors
     assert "Traceback" not in ended.errors
     assert shell.survivors() == []

@@ -277,11 +277,21 @@ def test_an_environment_that_raises_fails_the_run_with_its_executor_and_step(cre
 def test_an_environment_that_hangs_fails_the_run_with_its_executor_and_step():
     lines: list[str] = []
     make = in_processes(hang_seconds=0.4, log=lines.append)
-    with pytest.raises(RoleKilled, match=r"\(hung, hung, hung\).*environments 0… at steps") as dead:
+    with pytest.raises(
+        RoleKilled, match=r"\((a hang of 0.4 s.*){3}\).*environments 0… at steps"
+    ) as dead:
         collect(misbehaving(hangs_at=4), Layout(1, 0), make)
     assert (dead.value.role, dead.value.index) == ("executor", 0)
     assert "3" in re.findall(r"\d+", dead.value.place.partition("steps")[2])
     assert len(lines) >= 2
+
+
+def test_a_first_step_that_compiles_is_no_hang():
+    lines: list[str] = []
+    make = in_processes(hang_seconds=0.4, log=lines.append)
+    collected = collect(misbehaving(compiles_seconds=0.8), Layout(2, 0), make)
+    assert not differences(collected, once(misbehaving()))
+    assert not lines
 
 
 def test_more_truncations_than_there_is_room_for_name_the_flag():

@@ -1,23 +1,31 @@
 """What an evaluator acts with is what the strategy's own loop would be given."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import doubles
 import numpy as np
 import pytest
+from campaigns import FAULTS
 
 from drumline.algorithms.mirrored import MirroredSampler
 from drumline.algorithms.openai_es import OpenAIES
 from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.search_state import constant_std
 from drumline.envs.environment import EnvironmentSpec
+from drumline.errors import TaskKilledWorkers
 from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
+from drumline.policies.build import build_policy
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec
+from drumline.protocols import PublishedLayout
+from drumline.runtime.process_pool import ProcessPool
 from drumline.training.evaluations import evaluation_tasks
 from drumline.workers.evaluator import Evaluator, EvaluatorSpec
 
 POLICY = PolicySpec(4, Head("discrete", choices=2), hidden=(8,), normalize=False)
+POLICY_OF_COUNTING = PolicySpec(3, Head("discrete", choices=3), hidden=(4,), normalize=False)
 SIZE = 58
 START = np.random.default_rng(5).standard_normal(SIZE).astype(np.float32)
 TABLE = np.zeros(4096, np.float32)
@@ -41,9 +49,45 @@ def evaluator_on(published: dict[str, np.ndarray], **spec: Any) -> Evaluator:
         published=lambda version: published,
         progress=lambda amount: None,
         withdrawn=lambda: False,
+        building=nullcontext,
         on_leave=lambda callback: None,
     )
     return EvaluatorSpec(EnvironmentSpec("CartPole-v1"), POLICY, **spec)(context)
+
+
+def finished_by_a_pool(lines: list[str], limits: dict[str, float], **options: float) -> int:
+    """Return how many episodes end on one worker with these limits."""
+    published = {"parameters": np.zeros(build_policy(POLICY_OF_COUNTING).parameter_count, "f4")}
+    environment = EnvironmentSpec("lane_environments:counting", options=options)
+    pool = ProcessPool(
+        EvaluatorSpec(environment, POLICY_OF_COUNTING, noise_seed=0),
+        size=1,
+        published=PublishedLayout.of(published),
+        log=lines.append,
+        **limits,
+    )
+    try:
+        pool.publish(0, published)
+        tasks = evaluation_tasks(3, 0, 3)
+        pool.submit(tasks)
+        return len(doubles.collect(pool, len(tasks)))
+    finally:
+        pool.close()
+
+
+def test_a_first_step_that_compiles_is_no_hang():
+    lines: list[str] = []
+    assert finished_by_a_pool(lines, {"hang_seconds": 0.4}, compiles_seconds=1.5) == 3
+    assert not lines
+
+
+@FAULTS
+def test_a_first_step_that_never_ends_is_blamed_on_its_episode_by_the_creations_limit():
+    lines: list[str] = []
+    limits = {"hang_seconds": 0.4, "creation_seconds": 4.0}
+    with pytest.raises(TaskKilledWorkers, match=r"3 times \(a hang of 4 s, .*--hang-seconds sets"):
+        finished_by_a_pool(lines, limits, hangs_at=1)
+    assert all("by a hang of 4 s while running Evaluate(" in line for line in lines)
 
 
 def acted_with(evaluator: Evaluator, task: Any) -> np.ndarray:

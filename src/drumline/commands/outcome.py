@@ -99,6 +99,7 @@ def _judged(error: Exception) -> tuple[int, str]:
         TaskKilledWorkers,
         WorkerError,
         WorkersLost,
+        about_hangs,
     )
     from drumline.runs.folder import RunError
     from drumline.runs.recorder import RecordingFailed
@@ -113,7 +114,7 @@ def _judged(error: Exception) -> tuple[int, str]:
     if isinstance(error, TaskKilledWorkers):
         how = ", ".join(error.causes)
         times = f"a task ended its worker {len(error.causes)} times"
-        return 3, f"{times} ({how}){_notes(error)}"
+        return 3, f"{times} ({how}){about_hangs(error.causes)}{_notes(error)}"
     if isinstance(error, (*failed, FloatingPointError)):
         return 3, f"{error}{_notes(error)}"
     if isinstance(error, (RunError, VideoError, ValueError)):

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -42,10 +43,41 @@ class Episode(NamedTuple):
     digest: bytes
 
 
+class Opening:
+    """First reset and first step of an environment, which may compile or load for minutes.
+
+    They are made inside `building`, which allows more time before they count as a hang.
+    """
+
+    def __init__(self, building: Callable[[], AbstractContextManager[object]] = nullcontext):
+        self._building = building
+        self._entered = ExitStack()
+        self._ahead = True
+
+    def begin(self) -> None:
+        """Enter `building` if no step has been made yet; an error before may have left it open."""
+        if self._ahead:
+            self._entered.close()
+            self._entered.enter_context(self._building())
+
+    def end(self) -> None:
+        """Leave `building` for good, after a step; later calls do nothing."""
+        if self._ahead:
+            self._ahead = False
+            self._entered.close()
+
+
 class EpisodeLoop:
     """Runs episodes of one environment with one policy; its buffers are made once."""
 
-    def __init__(self, environment: Environment, policy: Policy, where: str):
+    def __init__(
+        self,
+        environment: Environment,
+        policy: Policy,
+        where: str,
+        building: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ):
+        self.opening = Opening(building)
         self._environment = environment
         self._output = policy.output
         self._to_action = policy.to_action
@@ -70,6 +102,7 @@ class EpisodeLoop:
         `noise` draws a block `[128, A]` of action noise, one row per step.
         """
         step, output, to_action = self._environment.step, self._output, self._to_action
+        self.opening.begin()
         observation, _ = self._environment.reset(seed=seed)
         hasher = hashlib.sha256() if digest else None
         block = np.empty((0, 0))
@@ -88,6 +121,8 @@ class EpisodeLoop:
             else:
                 action = to_action(out, None)
             observation, reward, terminated, truncated, _ = step(action)
+            if not length:
+                self.opening.end()
             total += reward
             if not -_INFINITY < total < _INFINITY:
                 place = f"{self._where}, episode seed {seed}, step {length}"

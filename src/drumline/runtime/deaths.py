@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any, NamedTuple
 
-from drumline.errors import TaskKilledWorkers, WorkersLost
+from drumline.errors import TaskKilledWorkers, WorkersLost, about_hangs
 from drumline.runtime.board import ANSWERING, CREATING, RUNNING, Status
 from drumline.runtime.worker_process import WorkerProcess
 
@@ -46,23 +46,25 @@ class Deaths:
         }
         condemned: TaskKilledWorkers | None = None
         hopeless: WorkersLost | None = None
-        doing = "building its worker" if status.phase == CREATING else "waiting"
-        if status.phase in (RUNNING, ANSWERING) and status.serial in unfinished:
+        # A worker has leases once it is built: then a task builds, or opens an environment.
+        created = status.phase == CREATING and not worker.leases
+        busy = status.phase in (RUNNING, ANSWERING) or (status.phase == CREATING and not created)
+        doing = "building its worker" if created else "waiting"
+        if busy and status.serial in unfinished:
             task = unfinished[status.serial]
             doing = f"running {_short(task)}"
             causes = self._causes.setdefault(status.serial, [])
             causes.append(cause)
             if len(causes) == STRIKES:
                 condemned = TaskKilledWorkers(unfinished.pop(status.serial), causes)
-        busy = status.phase in (RUNNING, ANSWERING)
         # A worker that dies idle has failed at no task.
-        if status.phase == CREATING or (unfinished and not busy):
+        if created or (unfinished and not busy):
             self._in_vain[worker.index] += 1
             if self._in_vain[worker.index] == STRIKES:
                 hopeless = WorkersLost(
                     f"{self._role} {worker.index} ended {STRIKES} times in a row without "
                     f"finishing a task, the last time by {cause} while {doing}; "
-                    "its standard error output may say why"
+                    f"its standard error output may say why{about_hangs([cause])}"
                 )
         line = (
             f"{self._role} {worker.index} (pid {worker.pid}) ended by {cause} while {doing}; "

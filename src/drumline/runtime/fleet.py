@@ -11,6 +11,7 @@ import sys
 import time
 from functools import partial
 
+from drumline.errors import HANG
 from drumline.protocols import PublishedLayout
 from drumline.runtime.board import CREATING, IDLE, LEAVING, Board, Status
 from drumline.runtime.messages import ChildSpec, Lease
@@ -40,7 +41,7 @@ class Fleet:
         self.workers: list[WorkerProcess] = []
         self.tick = min(_LONGEST_TICK, hang_seconds / 4, creation_seconds / 4)
         self._hang_seconds = hang_seconds
-        self._creation_seconds = creation_seconds
+        self._creation_seconds = max(creation_seconds, hang_seconds)
         self._owner = os.getpid()
         self._last_watch = time.perf_counter()
         self._final: list[Status] | None = None
@@ -171,7 +172,8 @@ class Fleet:
         else:
             limit = float("inf")
         mark = (status.phase, status.serial, status.progress, worker.results.received_bytes)
-        worker.hung = worker.stillness.seconds(mark, elapsed) >= limit
-        if worker.hung:
-            worker.kill()
-        return worker.hung
+        if worker.stillness.seconds(mark, elapsed) < limit:
+            return False
+        worker.hung = f"{HANG} {limit:g} s"
+        worker.kill()
+        return True

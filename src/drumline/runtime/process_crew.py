@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from drumline.errors import RoleKilled
+from drumline.errors import HANG, RoleKilled, about_hangs
 from drumline.protocols import Probe
 from drumline.runtime.crew_plan import CrewPlan, Strikes
 from drumline.runtime.doorbell import Doorbell
@@ -52,7 +52,7 @@ class ProcessCrew:
         self._plan = plan
         self._log = log
         self._hang_seconds = hang_seconds
-        self._creation_seconds = creation_seconds
+        self._creation_seconds = max(creation_seconds, hang_seconds)
         self._tick = min(_LONGEST_TICK, hang_seconds / 4, creation_seconds / 4)
         self._factories = {
             role: by_reference(plan.factory(role), f"the {role}'s factory")
@@ -215,7 +215,7 @@ class ProcessCrew:
         mark = (status.phase, status.progress, status.signs, beats)
         still = process.stillness.seconds(mark, elapsed)
         if limit is not None and still >= limit:
-            process.hung = True
+            process.hung = f"{HANG} {limit:g} s"
             process.kill()
 
     def _bury(self, process: RoleProcess) -> None:
@@ -237,7 +237,7 @@ class ProcessCrew:
             bell.ring()  # an actor may have died between its answer and the bell
         self._log(
             f"{process.name} (pid {process.pid}) ended by {cause}, {where}; "
-            f"replaced by pid {successor.pid}"
+            f"replaced by pid {successor.pid}{about_hangs([cause])}"
         )
 
     def _leaving(self, place: int) -> bool:

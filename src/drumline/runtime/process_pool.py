@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.errors import TaskKilledWorkers, WorkerError
+from drumline.errors import TaskKilledWorkers, WorkerError, about_hangs
 from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
 from drumline.runtime.cores import available_cores
 from drumline.runtime.deaths import Deaths
@@ -310,11 +310,11 @@ class ProcessPool:
         self._broken = self._broken or loss.hopeless
         if self._broken is not None:
             self._fleet.retire(worker)
-            self._log(loss.line)
+            self._log(loss.line + about_hangs([cause]))
         else:
             self._ended.append(self._activity(worker))
             successor = self._fleet.replace(worker)
-            self._log(f"{loss.line}; replaced by pid {successor.pid}")
+            self._log(f"{loss.line}; replaced by pid {successor.pid}{about_hangs([cause])}")
 
     def _activity(self, worker: WorkerProcess) -> ProcessActivity:
         status = self._fleet.status(worker.index)

@@ -20,7 +20,8 @@ class RoleProcess:
         self.role, self.index, self.place = spec.role, spec.index, spec.place
         self.restarts = restarts
         self.ready = False
-        self.hung = False
+        self.hung = ""
+        """Cause of its death, if it was killed because its progress stood still."""
         self.stillness = Stillness()
         control_read, self._control = os.pipe()
         result_read, result_write = os.pipe()
@@ -67,7 +68,7 @@ class RoleProcess:
         """Reap the process, after a kill if it takes too long; return the cause of its death."""
         if self.hung:
             self._process.end(0.0)
-            return "hung"
+            return self.hung
         return self._process.end(grace_seconds, leaving)
 
     def close(self) -> None:

@@ -23,7 +23,8 @@ class WorkerProcess:
         self.pace = Pace()
         self.ready_seconds: float | None = None
         """CPU seconds that the child took to build its worker; None before."""
-        self.hung = False
+        self.hung = ""
+        """Cause of its death, if it was killed because its progress stood still."""
         self.pid = 0
         self._process: ChildProcess | None = None
         self.stillness = Stillness()
@@ -67,7 +68,7 @@ class WorkerProcess:
             return "exit code 0"
         if self.hung:
             self._process.end(0.0)
-            return "hung"
+            return self.hung
         return self._process.end(grace_seconds, leaving)
 
     def hang_up(self) -> None:

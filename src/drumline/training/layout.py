@@ -17,8 +17,9 @@ class Layout:
     hang_seconds: float = 60.0
     """Seconds for which a worker's progress may stand still before it is killed and replaced."""
     creation_seconds: float = 300.0
-    """Seconds for which the making of an environment, or one step of its restore, may take before
-    the worker is killed and replaced. A restore as a whole may last longer."""
+    """Seconds for which the making of an environment, its first reset and step, or one step of its
+    restore may take before the worker is killed and replaced; at least --hang-seconds. A restore as
+    a whole may last longer."""
     checkpoint_minutes: float = 2.0
     """Minutes between checkpoints; one is always written at the start and at the end."""
     tensorboard: bool = True

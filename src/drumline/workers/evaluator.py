@@ -50,7 +50,9 @@ class Evaluator:
         context.on_leave(made.close)
         self._limit = made.limit
         self._policy = build_policy(spec.policy)
-        self._loop = EpisodeLoop(made.environment, self._policy, spec.environment.id)
+        self._loop = EpisodeLoop(
+            made.environment, self._policy, spec.environment.id, context.building
+        )
         if spec.noise_seed is None:
             self._read = perturbation.table_reader(context.shared["noise"])
         else:

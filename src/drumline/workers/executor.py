@@ -98,6 +98,7 @@ class Executor:
                     renewal=histories[0].renewal,
                     renew_intervals=every,
                     together=spec.newest and (spec.lanes.step_time is None or every > 0),
+                    stepped=all(len(one.ended) and not one.ended[-1] for one in histories),
                 )
             )
 

@@ -46,8 +46,13 @@ class LaneGroup:
         renewal: int,
         renew_intervals: int,
         together: bool = False,
+        stepped: bool = False,
     ):
-        """With `together`, begin each interval with all lanes, even if released one by one."""
+        """With `together`, begin each interval with all lanes, even if released one by one.
+
+        `stepped`: these environments have been stepped in this process, to restore them. The first
+        step of others may compile, and has the time limit of their creation.
+        """
         count = lanes.count
         self._lanes = lanes
         self._context = context
@@ -60,6 +65,8 @@ class LaneGroup:
         self._renewal = renewal
         self._renew_intervals = renew_intervals
         self._together = together
+        self._stepped = np.full(count, stepped)
+        self._all_stepped = stepped
         self._alpha = storage.shape.alpha
         self._all_lanes = np.arange(count)
         self._environments = first + self._all_lanes
@@ -164,7 +171,13 @@ class LaneGroup:
         storage = self._storage
         self._context.probe("before-step")
         whole = len(lanes) == len(self._all_lanes)
-        steps = self._lanes.step(None if whole else lanes, storage.actions[at])
+        if self._all_stepped:
+            steps = self._lanes.step(None if whole else lanes, storage.actions[at])
+        else:
+            with self._context.building():
+                steps = self._lanes.step(None if whole else lanes, storage.actions[at])
+            self._stepped[lanes] = True
+            self._all_stepped = bool(self._stepped.all())
         storage.rewards[at] = steps.rewards
         if storage.scores is not None and self._lanes.scores is not None:
             storage.scores[at] = self._lanes.scores[lanes]

@@ -104,7 +104,9 @@ class Refiner:
         self._head = spec.policy.head
         self._discrete = self._head.kind == "discrete"
         self._to_environment = stored_action_function(self._head)
-        self._loop = EpisodeLoop(made.environment, self._policy, spec.environment.id)
+        self._loop = EpisodeLoop(
+            made.environment, self._policy, spec.environment.id, context.building
+        )
         self._made_jobs: Jobs | None = None
         self._rows = np.empty((257, spec.policy.observation_size), np.float32)
         self._actions = np.empty((256, self._head.action_size), np.float32)
@@ -200,6 +202,7 @@ class Refiner:
         """Run an episode from `reset(seed)` to its end, keeping every transition."""
         environment, progress = self._environment, self._context.progress
         seeding.seed_globals(task.seed)
+        self._loop.opening.begin()
         observation, _ = environment.reset(seed=task.seed)
         rewards: list[float] = []
         total, length = 0.0, 0
@@ -218,6 +221,8 @@ class Refiner:
                 action = self._to_environment(stored)
             self._actions[length] = np.asarray(stored, np.float32).reshape(-1)
             observation, reward, terminated, truncated, _ = environment.step(action)
+            if not length:
+                self._loop.opening.end()
             length += 1
             self._rows[length] = self._finite(observation, task, length)
             if not storable(reward):
