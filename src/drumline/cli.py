@@ -34,8 +34,8 @@ USAGE = """usage: drumline COMMAND …
   episode RUN [flags]          run one episode of es, ars or cem alone, to find a fault
 
 RUN is a path, a name under runs/, or `last`. `drumline COMMAND --help` lists the flags.
-Exit codes: 0, 1 differs, 2 wrong use, 3 failed run; 130 Ctrl-C, 143 SIGTERM, 141 closed
-output pipe (a run can be resumed after these three).
+Exit codes: 0, 1 differs, 2 wrong use, 3 failed run; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP
+(a closed terminal), 141 closed output pipe (a run can be resumed after these four).
 """
 
 

@@ -1,6 +1,7 @@
 """How commands end: signals, exit codes, and messages that work as typed."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -16,12 +17,22 @@ from drumline.commands.outcome import ended
 from drumline.errors import WorkerError
 from drumline.training.stopped import Stopped
 
+IN_A_TERMINAL = """
+import fcntl, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from drumline.cli import main
+main()
+"""
+"""Runs a command in the terminal that is its standard input."""
+
 
 def line(command: str) -> CommandLine:
     return CommandLine(command, ["last"], lambda parts, words, program: parts)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_signal_anywhere_in_a_command_is_an_exit_code_and_no_traceback(
     capfd: pytest.CaptureFixture[str], number: signal.Signals, code: int
 ):
@@ -131,6 +142,31 @@ def test_a_training_run_that_is_stopped_prints_the_command_that_goes_on(
     assert again.code == 0, again.err
     assert metrics.read_text().splitlines()[1 : len(rows) + 1] == rows
     assert len(metrics.read_text().splitlines()) > len(rows) + 1
+
+
+def test_a_training_run_whose_terminal_closes_is_saved_and_goes_on(
+    terminal: Terminal, tmp_path: Path
+):
+    words = ["train", "es", "CartPole-v1", *TINY, "--total-steps=10000000", "--out=run"]
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL, *words],
+        cwd=tmp_path,
+        env=environ(),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    drawn = b""
+    while b"env steps" not in drawn:  # the dashboard is drawn there
+        drawn += os.read(master, 1024)
+    os.close(master)
+    assert process.wait(timeout=60) == 129
+    done = int(float((tmp_path / "run/metrics.csv").read_text().splitlines()[-1].split(",")[1]))
+    again = terminal("resume", "run", f"--total-steps={done + 40}", "--pool=inline")
+    assert again.code == 0, again.err
 
 
 def test_a_stopped_repetition_names_no_run_that_is_gone(

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from drumline.commands.command_line import CommandLine, WrongUse
+from drumline.training.stop_signals import STOPPING, leave_closed_terminals
 from drumline.training.stopped import Stopped
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
@@ -59,11 +60,12 @@ def complain(text: str, code: int) -> int:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM raise Stopped in a command; a run's loop has its own handler."""
+    """Let Ctrl-C, SIGTERM and SIGHUP raise Stopped; a run's loop has its own handler."""
     previous: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in a background job
+        for number in STOPPING:
+            # Ignored as SIGINT in a background job, and as SIGHUP under nohup.
+            if signal.getsignal(number) is not signal.SIG_IGN:
                 previous[number] = signal.signal(number, _stop)
     try:
         yield
@@ -73,6 +75,7 @@ def _stoppable() -> Iterator[None]:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
+    leave_closed_terminals()
     raise Stopped(number)
 
 

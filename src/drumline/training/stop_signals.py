@@ -1,8 +1,11 @@
-"""SIGINT and SIGTERM of a run: kept back while state changes, raised where the run waits."""
+"""SIGINT, SIGTERM and SIGHUP of a run: kept back while state changes, raised where it waits."""
 
+import os
 import signal
+import stat
 import threading
 import time
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -10,9 +13,25 @@ from drumline.training.stopped import Stopped
 
 SAME_WISH_SECONDS = 1.0
 
+STOPPING = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""Signals that stop a command. SIGHUP comes when a terminal or a remote session closes."""
+
+
+def leave_closed_terminals() -> None:
+    """Send standard output and errors to /dev/null where their terminal is gone.
+
+    A line written there would fail, and hide that the run has been stopped and saved.
+    """
+    for fd in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(fd).st_mode) and not os.isatty(fd):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, fd)
+                os.close(nowhere)
+
 
 class StopSignals:
-    """Turns SIGINT and SIGTERM into `Stopped`, raised only while the run waits for results.
+    """Turns SIGINT, SIGTERM and SIGHUP into `Stopped`, raised only while the run waits for results.
 
     Between two waits the strategy, the recorded rows and the counters change together; a signal
     that arrives there is kept until the next wait, and none interrupts the closing of the run. A
@@ -30,7 +49,7 @@ class StopSignals:
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in STOPPING:
                 # Ignored as a background job's may be, or not Python's to put back.
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._previous[number] = signal.signal(number, self._handle)
@@ -55,6 +74,7 @@ class StopSignals:
         self._armed = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        leave_closed_terminals()
         now = time.monotonic()
         again = self._pending is not None
         if again and now - self._asked < SAME_WISH_SECONDS:
