@@ -1,4 +1,4 @@
-"""A worker process: `python -m drumline.runtime.child`, started by `WorkerProcess`.
+"""A worker process, started by `WorkerProcess`: `main` is its program.
 
     child-started → build the worker → worker-built
     → lease-received → (before-task → run → after-task)* → before-result → half-result → result-sent
@@ -203,7 +203,3 @@ def _attach_shared(spec: ChildSpec) -> Mapping[str, np.ndarray]:
 
 def _no_probe(point: str) -> None:
     """Do nothing; tests give another probe."""
-
-
-if __name__ == "__main__":
-    main()

@@ -21,6 +21,19 @@ _ONE_THREAD = dict.fromkeys(
     ),
     "1",
 )
+_HERE = str(Path(__file__).parents[2])
+"""Folder of this `drumline`, which may lie in site-packages."""
+
+_BEGIN = """
+import importlib, sys
+here, module = sys.argv[1:3]
+del sys.argv[1:3]
+if here not in sys.path:
+    places = (k for k, path in enumerate(sys.path) if path.endswith(("-packages", "-packages/")))
+    sys.path.insert(next(places, len(sys.path)), here)
+importlib.import_module(module).main()
+"""
+"""Program of a child: the standard library stays before `here`, and that before other packages."""
 
 
 class Stillness:
@@ -39,11 +52,11 @@ class Stillness:
 
 
 class ChildProcess:
-    """One `python -m module arguments…`; the kernel ends it with the thread that started it."""
+    """A child that calls a module's `main`; the kernel ends it with the thread that started it."""
 
     def __init__(self, module: str, arguments: Sequence[object], fds: Sequence[int]):
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *map(str, arguments)],
+            [sys.executable, "-P", "-c", _BEGIN, _HERE, module, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=2,  # output of an environment must not mix with machine-readable output
             env=_environment(),
@@ -99,7 +112,4 @@ def _environment() -> dict[str, str]:
 
     With fixed hashes, the order of a set is the same in all children.
     """
-    here = str(Path(__file__).parents[2])
-    inherited = os.environ.get("PYTHONPATH")
-    path = here if not inherited else here + os.pathsep + inherited
-    return {**os.environ, **_ONE_THREAD, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
+    return {**os.environ, **_ONE_THREAD, "PYTHONHASHSEED": "0"}

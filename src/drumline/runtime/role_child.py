@@ -1,4 +1,4 @@
-"""A long-lived role in a process of its own: `python -m drumline.runtime.role_child`.
+"""A long-lived role in a process of its own: `main` is its program.
 
     role-started → build the role → role-built → (advance … wait for the bell)*
     → close the environments → leave
@@ -80,7 +80,3 @@ def _bells(pairs: tuple[tuple[int, int], ...]) -> list[Doorbell]:
 
 def _no_probe(point: str) -> None:
     """Do nothing; tests give another probe."""
-
-
-if __name__ == "__main__":
-    main()
