@@ -4,7 +4,9 @@ import hashlib
 import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -155,6 +157,21 @@ def printing_worker(context: WorkerContext) -> Worker:
         print("noise from Python", flush=True)
         os.write(1, b"noise from C\n")
         return task
+
+    return run
+
+
+def daemon_worker(context: WorkerContext) -> Worker:
+    """Starts a program in a session of its own, whose parent ends at once; returns its pid."""
+
+    def run(task: Any) -> int:
+        sleeping = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', "
+        sleeping += "'import time; time.sleep(600)'], start_new_session=True).pid)"
+        # Not captured with a pipe that the program would keep open.
+        with tempfile.TemporaryFile() as out:
+            subprocess.run([sys.executable, "-c", sleeping], stdout=out, check=True)
+            out.seek(0)
+            return int(out.read())
 
     return run
 

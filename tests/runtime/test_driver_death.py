@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import doubles
 import pytest
@@ -55,6 +56,38 @@ def test_no_child_outlives_a_driver_that_a_signal_ends(number: signal.Signals):
     assert (len(pids), working) == (2, "working\n")
     assert driver.returncode != 0
     doubles.wait_until(lambda: not any(doubles.is_running(pid) for pid in pids))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sweeper reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_program_of_an_environment_outlives_its_driver(number: signal.Signals):
+    rest = "pool.submit([0, 1])\n"
+    rest += "print(*[done.result for done in doubles.collect(pool, 2)], flush=True)\n"
+    rest += "import time; time.sleep(600)"
+    with start(rest, "daemon_worker") as driver:
+        assert driver.stdout is not None
+        driver.stdout.readline()
+        pids = [int(word) for word in driver.stdout.readline().split()]
+        assert len(pids) == 2
+        assert all(doubles.is_running(pid) for pid in pids)
+        os.killpg(driver.pid, number)
+    doubles.wait_until(lambda: not any(doubles.is_running(pid) for pid in pids))
+
+
+def test_the_sweeper_spares_programs_of_other_drivers():
+    drivers = [start("print(flush=True); import time; time.sleep(600)") for _ in range(2)]
+    killed, other = drivers
+    pids: list[int] = []
+    for driver in drivers:
+        assert driver.stdout is not None
+        pids = [int(word) for word in driver.stdout.readline().split()]
+        driver.stdout.readline()
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate(timeout=60)
+    time.sleep(1.0)  # the sweeper needs about 0.1 s
+    assert all(doubles.is_running(pid) for pid in pids)
+    os.killpg(other.pid, signal.SIGKILL)
+    other.communicate(timeout=60)
 
 
 def test_an_interrupted_pool_can_be_closed():

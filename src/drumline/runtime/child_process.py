@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from drumline.runtime.sweeper import SWEEPER
+
 EXIT_SECONDS = 1.0
 _CLOSING_SECONDS = 5.0
 _ONE_THREAD = dict.fromkeys(
@@ -108,8 +110,8 @@ def _signal_name(number: int) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return the child's environment variables: one BLAS thread, and fixed string hashes.
+    """Return the child's environment variables: one BLAS thread, fixed string hashes, its mark.
 
     With fixed hashes, the order of a set is the same in all children.
     """
-    return {**os.environ, **_ONE_THREAD, "PYTHONHASHSEED": "0"}
+    return {**os.environ, **_ONE_THREAD, "PYTHONHASHSEED": "0", **SWEEPER.mark()}
