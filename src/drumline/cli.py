@@ -42,7 +42,7 @@ Exit codes: 0, 1 differs, 2 wrong use, 3 failed run; 130 Ctrl-C, 143 SIGTERM, 12
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     if arguments is None:
-        _hash_as_children_do()
+        _begin_as_children_do()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -71,15 +71,19 @@ def run(arguments: list[str]) -> int:
     return ended(module.command, CommandLine(command, rest, _parse))
 
 
-def _hash_as_children_do() -> None:
-    """Restart this process with fixed string hashes, unless it has them already.
+def _begin_as_children_do() -> None:
+    """Restart this process with fixed string hashes and UTF-8 names, unless it has them already.
 
     Environments that this process steps (TD3's, `--pool inline`) may iterate over sets. The order
     of a set follows the hashes, so they must equal those of earlier runs and of the worker
-    processes.
+    processes. In a locale without UTF-8, paths such as `run-ü` could not be written into files.
     """
-    if sys.flags.hash_randomization and not sys.flags.ignore_environment:
+    if sys.flags.ignore_environment:
+        return
+    if sys.flags.hash_randomization or sys.getfilesystemencoding() != "utf-8":
         os.environ["PYTHONHASHSEED"] = "0"
+        if sys.getfilesystemencoding() != "utf-8":
+            os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 

@@ -1,5 +1,6 @@
 """How commands end: signals, exit codes, and messages that work as typed."""
 
+import errno
 import os
 import pty
 import signal
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from campaigns import FAULTS
 from doubles import wait_until
-from typed_commands import TINY, Terminal, environ, said_command
+from typed_commands import TINY, Terminal, drumline, environ, said_command
 
 from drumline.commands.command_line import CommandLine
 from drumline.commands.outcome import ended
@@ -24,6 +25,16 @@ from drumline.cli import main
 main()
 """
 """Runs a command in the terminal that is its standard input."""
+
+
+FEW_FILES = """
+import resource
+from drumline.cli import main
+def few(count):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+    main()
+few"""
+"""Runs a command in a process that may open few files."""
 
 
 def line(command: str) -> CommandLine:
@@ -167,6 +178,54 @@ def test_a_training_run_whose_terminal_closes_is_saved_and_goes_on(
     done = int(float((tmp_path / "run/metrics.csv").read_text().splitlines()[-1].split(",")[1]))
     again = terminal("resume", "run", f"--total-steps={done + 40}", "--pool=inline")
     assert again.code == 0, again.err
+
+
+@pytest.mark.parametrize(("method", "files"), [("es", 12), ("es", 40), ("hts", 12)])
+def test_too_few_open_files_are_one_sentence_with_the_limit(
+    tmp_path: Path, method: str, files: int
+):
+    words = ["train", "es", "CartPole-v1", *TINY, "--pool=process", "--workers=40", "--out=run"]
+    if method == "hts":
+        words = ["train", "hts", "CartPole-v1", "--executors=8", "--out=run"]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{FEW_FILES}({files})", *words],
+        cwd=tmp_path,
+        env=environ({"PYTHONHASHSEED": "0"}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 3, done.stderr
+    (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("drumline: ")]
+    assert f"too many open files: a process may have {files} of them" in sentence
+    assert "--workers" in sentence
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_too_few_open_files_in_a_worker_are_one_sentence(
+    capfd: pytest.CaptureFixture[str], number: int
+):
+    def command(line: CommandLine) -> int:
+        error = OSError(number, os.strerror(number))
+        raise WorkerError("a task", "OSError: too many", "Traceback: worker.py, line 3", error)
+
+    assert ended(command, line("train")) == 3
+    said = capfd.readouterr().err
+    assert "in a worker process" in said
+    assert "--workers" in said
+    assert "Traceback" not in said
+
+
+def test_paths_with_spaces_and_accents_do_not_depend_on_the_locale(tmp_path: Path):
+    place = tmp_path / "ein Ort ü"
+    place.mkdir()
+    changes = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    train = ["train", "es", "CartPole-v1", *TINY, "--out=Lauf é"]
+    for words in (train, ["resume", "Lauf é", "--total-steps=100"], ["plot", "Lauf é"]):
+        done = drumline(*words, cwd=place, changes={**changes, "PYTHONHASHSEED": "0"})
+        assert done.returncode == 0, done.stderr
+    assert "drumline verify 'Lauf é'" in (place / "Lauf é" / "card.md").read_text(encoding="utf-8")
 
 
 def test_a_stopped_repetition_names_no_run_that_is_gone(

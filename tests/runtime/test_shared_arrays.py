@@ -1,3 +1,4 @@
+import errno
 import os
 from pathlib import Path
 
@@ -47,6 +48,18 @@ def test_without_memfd_an_unlinked_file_takes_its_place(monkeypatch: pytest.Monk
     assert os.readlink(f"/proc/self/fd/{memory.fd}").endswith("(deleted)")
     memory.arrays["step"][()] = 3
     memory.close()
+
+
+def test_a_full_folder_in_the_place_of_memfd_is_named(monkeypatch: pytest.MonkeyPatch):
+    def full(fd: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(MemoryError, match=r"TMPDIR.*No space left.*'rewards' \[3, 5\]"):
+        SharedArrays.create(LAYOUT)
+    assert set(os.listdir("/proc/self/fd")) == before
 
 
 def test_too_large_a_layout_is_refused_with_both_sizes(monkeypatch: pytest.MonkeyPatch):

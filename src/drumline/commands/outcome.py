@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource  # without open files, none of these can be imported later
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from drumline.commands.command_line import CommandLine, WrongUse
 from drumline.training.stop_signals import STOPPING, leave_closed_terminals
 from drumline.training.stopped import Stopped
 
+_PROCESSES = (errno.EAGAIN, errno.ENOMEM)
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
@@ -92,6 +94,9 @@ def _stopped(stop: Stopped) -> str:
 
 def _judged(error: Exception) -> tuple[int, str]:
     """Return exit code and message; 0 for a fault of drumline's own, which needs its traceback."""
+    scarce = _scarce(error)  # first: without files, nothing more can be imported
+    if scarce:
+        return 3, f"{scarce}{_notes(error)}"
     # Imported only here: a command that ends well does not need these modules.
     from drumline.display.video import VideoError
     from drumline.envs.episode import NonFinite
@@ -125,6 +130,38 @@ def _judged(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError) and error.errno in _DISK:
         return 3, f"cannot write {error.filename or 'a file'} ({error.strerror})"
     return 0, ""
+
+
+def _scarce(error: Exception) -> str:
+    """Return a sentence about files, processes or memory that the system refused; else nothing."""
+    cause: BaseException | None = error
+    if not isinstance(error, OSError):
+        cause = getattr(error, "cause", None)  # of a worker's or a role's exception
+    if isinstance(error, MemoryError) and str(error):
+        return str(error)
+    if not isinstance(cause, OSError):
+        return ""
+    where = "" if cause is error else " in a worker process"
+    if cause.errno == errno.EMFILE:
+        return (
+            f"too many open files{where}: a process may have {_open_files_limit()} of them; raise "
+            "that, as in ulimit -n 4096, or ask for fewer processes (--workers)"
+        )
+    if cause.errno == errno.ENFILE:
+        return (
+            f"too many open files on this machine{where}: end other programs, ask for fewer "
+            "processes (--workers) or have the limit of the system raised (fs.file-max)"
+        )
+    if cause is error and cause.errno in _PROCESSES and cause.filename is None:
+        return (
+            f"the system starts no further process or gives no further memory ({cause.strerror}): "
+            "ask for fewer processes (--workers), or raise the limits (ulimit -u, ulimit -v)"
+        )
+    return ""
+
+
+def _open_files_limit() -> str:
+    return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _raised(cause: BaseException | None) -> str:

@@ -34,8 +34,11 @@ class RunCard:
 
 
 def write_card(folder: RunFolder, card: RunCard) -> None:
-    """Write card.md; replaces an earlier one."""
-    replace_file(folder.card_md, card_text(card).encode())
+    """Write card.md; replaces an earlier one.
+
+    In a locale without UTF-8, the bytes of a path that it cannot decode are written as they are.
+    """
+    replace_file(folder.card_md, card_text(card).encode(errors="surrogateescape"))
 
 
 def card_text(card: RunCard) -> str:

@@ -41,12 +41,15 @@ class SharedArrays:
         size = refuse_too_large(layout)
         fd = anonymous_file("drumline-arrays")
         try:
-            os.ftruncate(fd, size)
+            _allocate(fd, size)
             return SharedArrays(fd, layout, mmap.mmap(fd, size))
         except OSError as error:
             os.close(fd)
-            raise OSError(
-                error.errno, f"shared arrays need {_readable(size)}: {error.strerror}"
+            tmp = f"{tempfile.gettempdir()} (TMPDIR names another folder)"
+            place = "memory" if hasattr(os, "memfd_create") else tmp
+            raise MemoryError(
+                f"shared arrays need {_readable(size)}, but {place} has no room for them "
+                f"({error.strerror}); make the largest of them smaller: {_largest(layout)}"
             ) from error
 
     @staticmethod
@@ -67,6 +70,17 @@ class SharedArrays:
         self.arrays.clear()
         self._close_fd()
         self._memory = None  # not unmapped by force: a view that a caller still holds would crash
+
+
+def _allocate(fd: int, size: int) -> None:
+    """Give a file its size.
+
+    On a full disk, a write into the mapping of a file without room would kill the process.
+    """
+    if hasattr(os, "memfd_create") or not hasattr(os, "posix_fallocate"):
+        os.ftruncate(fd, size)
+    else:
+        os.posix_fallocate(fd, 0, size)
 
 
 def refuse_too_large(layout: PublishedLayout) -> int:
