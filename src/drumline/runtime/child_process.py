@@ -68,20 +68,19 @@ class ChildProcess:
         self.pid = self._process.pid
 
     def exited(self) -> bool:
-        """Return whether the process has ended, without reaping it: its group id stays valid."""
-        if self._process.returncode is not None:
-            return True
-        try:
-            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            return os.waitid(os.P_PID, self._process.pid, options) is not None
-        except ChildProcessError:
-            return True
+        """Return whether the process has ended; if so, the rest of its group is killed at once.
+
+        The group's id is not given to another process while one of the group is left. (`waitid`,
+        which could look without reaping, is missing on macOS before Python 3.13.)
+        """
+        if self._process.returncode is None and self._process.poll() is not None:
+            self._kill_group()
+        return self._process.returncode is not None
 
     def kill(self) -> None:
         """Kill the child and every process that an environment has started in its group."""
         if self._process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._kill_group()
 
     def end(
         self, grace_seconds: float = EXIT_SECONDS, leaving: Callable[[], bool] = lambda: False
@@ -100,6 +99,10 @@ class ChildProcess:
         self.kill()
         code = self._process.wait()
         return _signal_name(-code) if code < 0 else f"exit code {code}"
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
 
 
 def _signal_name(number: int) -> str:

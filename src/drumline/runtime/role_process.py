@@ -51,7 +51,7 @@ class RoleProcess:
         return f"{self.role} {self.index}"
 
     def exited(self) -> bool:
-        """Return whether the process has ended, without reaping it."""
+        """Return whether the process has ended."""
         return self._process.exited()
 
     def kill(self) -> None:

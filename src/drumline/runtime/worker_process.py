@@ -52,7 +52,7 @@ class WorkerProcess:
         return self.ready_seconds is not None and not self.results.ended
 
     def exited(self) -> bool:
-        """Return whether the process has ended, without reaping it."""
+        """Return whether the process has ended."""
         return self._process is None or self._process.exited()
 
     def kill(self) -> None:
