@@ -54,6 +54,20 @@ def test_a_training_in_a_container_starts_a_worker_per_granted_core_and_says_so(
     assert f"| cores | {bound} |" in Path("run/card.md").read_text()
 
 
+def test_a_machine_without_the_promise_is_told_apart_everywhere(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert "! no promise of the same bits: this machine is aarch64" in terminal("doctor").out
+    assert terminal("train", "es", "CartPole-v1", *TINY, "--out=run").code == 0
+    promise = json.loads(Path("run/config.json").read_text())["promise"]
+    assert promise.startswith("no promise: this machine is aarch64")
+    assert Path("run/card.md").read_text().startswith(promise)
+    verified = terminal("verify", "run")
+    assert verified.code == 2
+    assert "no promise" in verified.err
+
+
 @pytest.mark.parametrize("method", ["hts", "a2c", "impala", "es", "ars"])
 def test_every_method_gets_a_prediction_and_a_bottleneck(terminal: Terminal, method: str):
     ended = terminal("doctor", "CartPole-v1", "--method", method, "--json")

@@ -1,18 +1,36 @@
 """What is compared before bits are promised again."""
 
+import platform
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 
-from drumline.commands.run_document import PROMISE, run_document
+from drumline.commands.run_document import NO_PROMISE, PROMISE, promise_of, run_document
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 from drumline.runs.machine import differences
 from drumline.training.layout import Layout
 
 CARTPOLE = ES(env="CartPole-v1")
+
+
+@pytest.mark.parametrize("name", ["x86_64", "AMD64"])
+def test_a_run_on_x86_64_has_the_promise(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(platform, "machine", lambda: name)
+    assert promise_of(CARTPOLE) == PROMISE
+
+
+@pytest.mark.parametrize("name", ["aarch64", "arm64", "ppc64le", "riscv64", ""])
+@pytest.mark.parametrize("config", [CARTPOLE, HTS(env="CartPole-v1")])
+def test_a_run_on_another_machine_has_no_promise(
+    config: ES | HTS, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(platform, "machine", lambda: name)
+    said = promise_of(config)
+    assert said.startswith(f"{NO_PROMISE}: this machine is {name or 'of an unknown kind'}")
+    assert "x86-64" in said
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from drumline.runs.machine import machine, weakly_ordered
 from drumline.runtime.cores import usable_cores
 from drumline.runtime.machine_limits import machine_limits
 from drumline.runtime.shared_arrays import available_bytes
@@ -36,7 +37,8 @@ def machine_facts(root: Path = Path("/")) -> dict[str, Any]:
 
     flags = processor_flags(_text("/proc/cpuinfo"))
     return {
-        "processor": _processor(),
+        "processor": machine()["processor"],
+        "no_promise": weakly_ordered(),
         "cores": cores.machine,
         "cores_available": cores.usable,
         "cores_bound": cores.bound,
@@ -59,8 +61,10 @@ def machine_facts(root: Path = Path("/")) -> dict[str, Any]:
 
 
 def warnings(facts: dict[str, Any]) -> list[str]:
-    """Return one sentence for each fact that makes runs slow or impossible here."""
+    """Return one sentence for each fact that makes runs slow, unrepeatable or impossible here."""
     said: list[str] = []
+    if facts["no_promise"]:
+        said.append(f"no promise of the same bits: {facts['no_promise']}")
     if not facts["bf16_native"]:
         said.append("this processor has no bf16 instructions: --precision bf16 may be slow")
     if facts["disk_free_gib"] is not None and facts["disk_free_gib"] < 2:
@@ -88,12 +92,6 @@ def _text(path: str) -> str:
         return Path(path).read_text()
     except OSError:
         return ""
-
-
-def _processor() -> str:
-    from drumline.runs.machine import machine
-
-    return machine()["processor"]
 
 
 def _version(name: str) -> str:

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from drumline.recipes.methods import method_of
-from drumline.runs.machine import ALWAYS, machine, versions
+from drumline.runs.machine import ALWAYS, machine, versions, weakly_ordered
 from drumline.runtime.cores import usable_cores
 from drumline.training.layout import Layout
 
@@ -32,5 +32,5 @@ def run_document(config: Any, layout: Layout, promise: str) -> dict[str, Any]:
 
 def promise_of(config: Any) -> str:
     """Return the sentence that the run card and config.json begin with."""
-    reason = method_of(config).no_promise(config)
+    reason = method_of(config).no_promise(config) or weakly_ordered()
     return f"{NO_PROMISE}: {reason}" if reason else PROMISE

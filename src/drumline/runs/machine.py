@@ -32,6 +32,22 @@ def machine() -> dict[str, str]:
     return {"system": sys.platform, "processor": _processor()}
 
 
+def weakly_ordered() -> str:
+    """Return why this machine cannot keep the promise: its order of writes; empty on x86-64.
+
+    Processes read shared words that other processes write, without a lock. On x86-64 every process
+    sees the writes of another one in their order. Elsewhere only a system call in between, such as
+    a doorbell's, orders them, and words that are polled, or found beside those rung for, have none.
+    """
+    architecture = platform.machine()
+    if architecture.lower() in ("x86_64", "amd64", "x86-64"):
+        return ""
+    return (
+        f"this machine is {architecture or 'of an unknown kind'}, and only x86-64 lets every "
+        "process see the writes of another one in their order"
+    )
+
+
 def differences(document: Mapping[str, Any]) -> list[MachineDifference]:
     """Return the differences between the packages and processor in config.json and those here."""
     # Without `computed_by`, any of the listed versions may be that of a package that computes.
