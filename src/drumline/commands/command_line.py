@@ -20,6 +20,8 @@ def refuse_unwritable(out: Path) -> None:
     folder = out.parent
     if out.is_dir():
         raise WrongUse(f"cannot write {out}: it is a folder; give a file with --out")
+    if out.exists() and not out.is_file():
+        raise WrongUse(f"cannot write {out}: it is a device or a pipe; give a file with --out")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         problem = "is read-only" if folder.is_dir() else "does not exist"
         raise WrongUse(f"cannot write {out}: {folder} {problem}; give another --out")

@@ -64,6 +64,7 @@ def command(line: CommandLine) -> int:
         sampled,
     )
     from drumline.commands.foreign_code import open_run, refuse_untrusted
+    from drumline.runs.own_files import refuse_links
     from drumline.runs.policy_files import read_policy
 
     folder = open_run(line, trust_code=flags.trust_code)
@@ -84,6 +85,8 @@ def command(line: CommandLine) -> int:
             shown = show_episodes(made.environment, policy.act, seeds, begin=begin, max_steps=limit)
         else:
             out = flags.video or folder.path / "episode.mp4"
+            if flags.video is None:
+                refuse_links(folder.path, writing=True)  # ffmpeg would follow one
             print(f"filming up to {limit} env steps …", flush=True)
             shown = record_episodes(
                 made.environment, policy.act, seeds, out, begin=begin, max_steps=limit

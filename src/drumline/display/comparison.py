@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from drumline.display.plots import PALETTE, Clock
+from drumline.display.plots import PALETTE, Clock, write_picture
 from drumline.display.run_data import RunCurve
 from drumline.functional.stability import spread, stability
 from drumline.functional.statistics import (
@@ -120,7 +120,7 @@ def steadiness(group: Group, what: str) -> Steadiness | None:
 
 def draw_comparison(groups: Sequence[Group], out: Path) -> None:
     """Draw every group against env steps and against time, as a PNG."""
-    comparison_figure(groups).savefig(out, format="png")
+    write_picture(comparison_figure(groups), out)
 
 
 def comparison_figure(groups: Sequence[Group]) -> "Figure":

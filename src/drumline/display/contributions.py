@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from drumline.display.plots import PALETTE, Clock
+from drumline.display.plots import PALETTE, Clock, write_picture
 from drumline.display.run_data import read_columns
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def draw_contributions(
     runs: Sequence[Individuals], out: Path, *, x: Clock = "env_steps", title: str = ""
 ) -> None:
     """Draw each quantity of each kind over time, as a PNG."""
-    contributions_figure(runs, x=x, title=title).savefig(out, format="png")
+    write_picture(contributions_figure(runs, x=x, title=title), out)
 
 
 def contributions_figure(

@@ -1,5 +1,6 @@
 """Learning curves as a picture."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from drumline.display.run_data import RunCurve
+from drumline.runs.atomic_files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +40,14 @@ def plot_runs(
     references: Sequence[Reference] = (),
 ) -> None:
     """Draw training (thin) and evaluations (marked, ± one standard error) of runs as a PNG."""
-    curves_figure(runs, x=x, title=title, references=references).savefig(out, format="png")
+    write_picture(curves_figure(runs, x=x, title=title, references=references), out)
+
+
+def write_picture(figure: "Figure", out: Path) -> None:
+    """Write a figure as a PNG; a link at `out` is replaced and not followed."""
+    data = io.BytesIO()
+    figure.savefig(data, format="png")
+    replace_file(out, data.getvalue())
 
 
 def curves_figure(

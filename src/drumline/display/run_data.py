@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from drumline.runs.append_file import whole_lines
+from drumline.runs.own_files import is_there
 
 _METRICS = ("env_steps", "wall_seconds", "episode_return_mean")
 _EVALUATIONS = ("env_steps", "mean", "standard_error")
@@ -38,7 +39,7 @@ def read_run(folder: Path, label: str | None = None) -> RunCurve:
         raise ValueError(f"{folder / 'metrics.csv'} has no updates yet: nothing to plot")
     path = folder / "evaluations.csv"
     none = {name: np.zeros(0) for name in _EVALUATIONS}
-    evaluations = read_columns(path, _EVALUATIONS) if path.is_file() else none
+    evaluations = read_columns(path, _EVALUATIONS) if is_there(path) else none
     return RunCurve(
         label=label or folder.name,
         env_steps=env_steps,
@@ -54,7 +55,7 @@ def read_run(folder: Path, label: str | None = None) -> RunCurve:
 def last_evaluation(folder: Path) -> list[float]:
     """Return the returns of the newest evaluation; empty before the first one."""
     path = folder / "evaluations.csv"
-    if not path.exists():
+    if not is_there(path):
         return []
     rows = list(csv.DictReader(whole_lines(path)))
     return [float(value) for value in rows[-1]["returns"].split(";")] if rows else []

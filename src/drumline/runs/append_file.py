@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from drumline.runs.atomic_files import sync_directory
+from drumline.runs.own_files import opened, read_file
 
 
 class AppendFile:
@@ -13,9 +14,10 @@ class AppendFile:
         self.path = path
         self._named = path.exists()
         """Whether the directory's entry of the file is on the disk."""
-        self._file = path.open("ab", buffering=0)
+        descriptor = opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._file = os.fdopen(descriptor, "ab", buffering=0)
         self._waiting: list[bytes] = []
-        self.length = path.stat().st_size
+        self.length = os.fstat(descriptor).st_size
 
     def append(self, data: bytes) -> None:
         """Append bytes at the end."""
@@ -50,5 +52,5 @@ class AppendFile:
 
 def whole_lines(path: Path) -> list[str]:
     """Return a file's complete lines; an incomplete last line (a kill, a full disk) is left out."""
-    text = path.read_text(encoding="utf-8")
+    text = read_file(path).decode()
     return text[: text.rfind("\n") + 1].splitlines()

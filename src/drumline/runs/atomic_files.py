@@ -3,11 +3,16 @@
 import os
 from pathlib import Path
 
+from drumline.runs.own_files import aside_name, opened
+
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write `data` and wait until it is on the disk; an OSError names the file."""
+    """Write a new file and wait until it is on the disk; an OSError names the file.
+
+    Raises FileExistsError if there is anything at `path`, be it a link that leads nowhere.
+    """
     try:
-        with path.open("wb") as file:
+        with os.fdopen(opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -17,8 +22,11 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Replace `path` in one step: write a temporary file, sync it, rename it."""
-    aside = path.with_name(f".{path.name}.partial")
+    """Replace `path` in one step: write a temporary file, sync it, rename it.
+
+    A link at `path` is replaced and not followed.
+    """
+    aside = path.with_name(aside_name(path.name))
     try:
         write_synced(aside, data)
         aside.replace(path)

@@ -23,6 +23,7 @@ from drumline.runs.manifest import (
     verify_tensors,
 )
 from drumline.runs.next_commands import by_path
+from drumline.runs.own_files import read_file
 from drumline.types import State
 
 KEPT = 3
@@ -183,7 +184,7 @@ def _link_or_copy(file: Path, to: Path) -> None:
     try:
         to.hardlink_to(file)
     except OSError:  # a file system without links
-        write_synced(to, file.read_bytes())
+        write_synced(to, read_file(file))
 
 
 def _place(folder: RunFolder, number: int) -> Path:
@@ -223,7 +224,7 @@ def _read(folder: RunFolder, number: int) -> Checkpoint:
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         raise Damage(f"{path.name} cannot be read ({error.strerror})") from error
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from drumline.runs.own_files import read_file
 from drumline.tasks import Event
 
 
@@ -30,7 +31,7 @@ def logged_workers(path: Path) -> list[int]:
 
     The file is read at once: a generator would hold it open until it is garbage-collected.
     """
-    whole_lines = path.read_bytes().split(b"\n")[:-1]
+    whole_lines = read_file(path).split(b"\n")[:-1]
     return [_worker(path, number, line) for number, line in enumerate(whole_lines)]
 
 

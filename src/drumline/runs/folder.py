@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from drumline.runs.atomic_files import replace_file
+from drumline.runs.own_files import TENSORBOARD_FILE, is_there, read_file, refuse_links
+from drumline.runs.run_error import RunError
 
 FORMAT = 1
 """Format of config.json; raised when an older drumline could misread a newer folder."""
 
 RUNS = Path("runs")
 """Directory of runs and of their names, below the current directory."""
-
-TENSORBOARD_FILE = "events.out.tfevents.drumline"
-"""One file per run, so that a resume can cut it; TensorBoard wants `tfevents` in the name."""
 
 APPEND_ONLY = (
     "metrics.csv",
@@ -37,10 +36,6 @@ CODE_FIELDS = ("env", "policy", "network", "strategy")
 """Fields of a config that may name code to import, as module:name."""
 OWN_PREFIXES = ("nevergrad:",)
 """Prefixes of names that have a colon but name drumline's own code."""
-
-
-class RunError(Exception):
-    """One sentence for the user: the fault, the wrong value, and the flag to change."""
 
 
 class RunFolder:
@@ -76,6 +71,7 @@ class RunFolder:
     def open(name: str | Path) -> "RunFolder":
         """Open a path, a name under runs/, or `last` (the run created most recently)."""
         path = _find(str(name))
+        refuse_links(path)
         return RunFolder(path, _read_document(path))
 
     @staticmethod
@@ -200,7 +196,7 @@ def _make_at(out: Path) -> Path:
         raise _cannot_make(out, error) from error
     if occupied:
         resume = shlex.join(["drumline", "resume", str(out)])
-        is_run = (out / "config.json").is_file()
+        is_run = is_there(out / "config.json")
         raise RunError(
             f"{out} exists and is not empty; give another --out"
             + (f", or go on with that run: {resume}" if is_run else "")
@@ -244,7 +240,7 @@ def _created(path: Path) -> tuple[datetime, str]:
         moment = datetime.fromisoformat(_read_document(path)["created"])
     except (RunError, KeyError, TypeError, ValueError):
         # A damaged newest run stays `last`: opening it then names the damage.
-        modified = (path / "config.json").stat().st_mtime
+        modified = (path / "config.json").lstat().st_mtime
         moment = datetime.fromtimestamp(modified, UTC)
     return moment, path.name
 
@@ -252,7 +248,7 @@ def _created(path: Path) -> tuple[datetime, str]:
 def _read_document(path: Path) -> dict[str, Any]:
     file = path / "config.json"
     try:
-        document = json.loads(file.read_bytes())
+        document = json.loads(read_file(file))
     except FileNotFoundError as error:
         raise RunError(f"{path} is not a run folder (no config.json); give another RUN") from error
     except (OSError, ValueError) as error:

@@ -2,10 +2,12 @@
 
 import csv
 import math
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from drumline.runs.append_file import whole_lines
+from drumline.runs.own_files import is_there, opened
 from drumline.types import EpisodeRow, EvaluationRow, Metrics
 
 EPISODES_HEADER = "update,member,sign,episode_return,length"
@@ -19,9 +21,9 @@ def metrics_columns(metrics: Metrics) -> tuple[str, ...]:
 
 def read_columns(path: Path) -> tuple[str, ...]:
     """Return the columns of an existing CSV file; none if it is empty or absent."""
-    if not path.is_file():
+    if not is_there(path):
         return ()
-    with path.open(newline="") as file:
+    with os.fdopen(opened(path, os.O_RDONLY), newline="") as file:
         return tuple(next(csv.reader(file), ()))
 
 
@@ -82,7 +84,7 @@ def evaluation_line(row: EvaluationRow) -> str:
 
 def read_evaluations(path: Path) -> list[EvaluationRow]:
     """Return the rows of evaluations.csv, earlier sessions included; none if there is no file."""
-    if not path.is_file():
+    if not is_there(path):
         return []
     return [
         EvaluationRow(

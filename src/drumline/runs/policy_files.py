@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from drumline.runs.atomic_files import replace_file
 from drumline.runs.checkpoint import best_policy_file
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.manifest import storable
+from drumline.runs.own_files import is_there, read_file
 
 NAMES = ("best", "last")
 _BEFORE = "before-best"
@@ -83,26 +85,32 @@ def put_back_best(folder: RunFolder, checkpoint: int, mean: float) -> None:
         except _UNREADABLE:
             continue
         if stored.document["evaluation_mean"] == mean:
-            _put_in_place(folder.policy_tensors("best"), path.read_bytes())
+            _put_in_place(folder.policy_tensors("best"), read_file(path))
             _put_in_place(folder.policy_json("best"), (text + "\n").encode())
             return
 
 
 def _put_in_place(path: Path, data: bytes) -> None:
-    if not path.is_file() or path.read_bytes() != data:
+    if not is_there(path) or read_file(path) != data:
         replace_file(path, data)
 
 
 def _read(path: Path) -> tuple[StoredPolicy, str]:
     """Return a policy and its description as text; one of `_UNREADABLE` if that fails."""
-    with safetensors.safe_open(path, framework="numpy") as file:
-        text = (file.metadata() or {})["drumline"]
-        document = json.loads(text)
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no dict
+    raw = read_file(path)
+    tensors = safetensors.numpy.load(raw)
+    text = _metadata(raw)["drumline"]
+    document = json.loads(text)
     written = document.pop("sha256", None)  # files of the earliest versions have no digest
     if written is not None and written != _digest(tensors, document):
         raise ValueError("not the bytes that were written")
     return StoredPolicy(tensors, document), text
+
+
+def _metadata(raw: bytes) -> dict[str, str]:
+    """Return the metadata of a safetensors file whose header the library has accepted."""
+    (length,) = struct.unpack_from("<Q", raw)
+    return json.loads(raw[8 : 8 + length]).get("__metadata__", {})
 
 
 def _digest(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.next_commands import by_path
+from drumline.runs.own_files import refuse_links, remove_asides
 from drumline.runs.policy_files import write_policy
 from drumline.runs.rewind import cut_files, rewind
 from drumline.runs.run_files import RunFiles
@@ -47,6 +48,8 @@ class Recorder:
         self._folder = folder
         self._claim = _claim(folder)
         try:
+            refuse_links(folder.path, writing=True)
+            remove_asides(folder.path)
             _start_from(folder, resumed_from)
             folder.claimed()
             self._files = RunFiles(

@@ -1,6 +1,7 @@
 """Rewinding to a checkpoint: everything written after it is cut off and will be written again."""
 
 import os
+from pathlib import Path
 
 from drumline.runs.checkpoint import (
     Checkpoint,
@@ -10,6 +11,7 @@ from drumline.runs.checkpoint import (
     remove_checkpoint,
 )
 from drumline.runs.folder import APPEND_ONLY, RunError, RunFolder
+from drumline.runs.own_files import opened, size_of
 from drumline.runs.segments import is_segment, segments_there
 
 
@@ -32,9 +34,17 @@ def cut_files(folder: RunFolder, lengths: dict[str, int]) -> None:
     for name in (*APPEND_ONLY, *segments_there(folder)):
         path = folder.path / name
         if name in lengths:
-            os.truncate(path, lengths[name])
+            _cut(path, lengths[name])
         elif name not in needed:
             path.unlink(missing_ok=True)
+
+
+def _cut(path: Path, length: int) -> None:
+    descriptor = opened(path, os.O_WRONLY)
+    try:
+        os.ftruncate(descriptor, length)
+    finally:
+        os.close(descriptor)
 
 
 def _check_lengths(folder: RunFolder, lengths: dict[str, int]) -> None:
@@ -45,9 +55,9 @@ def _check_lengths(folder: RunFolder, lengths: dict[str, int]) -> None:
                 "go on from an older one with --checkpoint"
             )
         path = folder.path / name
-        found = path.stat().st_size if path.is_file() else 0
-        if found < length or not path.is_file():
+        found = size_of(path)
+        if found is None or found < length:
             raise RunError(
-                f"{path} has {found} bytes, but the checkpoint was written at {length}: rows are "
-                "lost; go on from an older one with --checkpoint"
+                f"{path} has {found or 0} bytes, but the checkpoint was written at {length}: "
+                "rows are lost; go on from an older one with --checkpoint"
             )

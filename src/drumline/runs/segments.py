@@ -4,6 +4,7 @@ import re
 
 from drumline.runs.checkpoint import Checkpoint, kept_lengths
 from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.own_files import read_file
 
 _NAME = re.compile(r"replay/\d{6,}")
 
@@ -27,8 +28,7 @@ def read_segment(folder: RunFolder, checkpoint: Checkpoint, name: str) -> bytes:
     """Return a segment's bytes at its length of the checkpoint; RunError if it is shorter."""
     length = checkpoint.lengths.get(name)
     try:
-        with (folder.path / name).open("rb") as file:
-            data = file.read(length or 0)
+        data = read_file(folder.path / name)[: length or 0]
     except OSError:
         data = b""
     if length is None or len(data) < length:

@@ -7,6 +7,7 @@ from typing import Any
 
 from drumline.runs.append_file import AppendFile
 from drumline.runs.atomic_files import replace_file
+from drumline.runs.own_files import read_file
 from drumline.types import ProcessActivity, Span
 
 PROCESSES_HEADER = ",".join(ProcessActivity._fields)
@@ -61,7 +62,7 @@ def _event(span: Span, process: int, begin: float, origin: float) -> str:
 
 def _earlier_events(path: Path) -> list[dict[str, Any]]:
     try:
-        events = json.loads(path.read_bytes())["traceEvents"]
+        events = json.loads(read_file(path))["traceEvents"]
         return [event for event in events if event["ph"] == "X"]
     except (OSError, ValueError, KeyError, TypeError):
         return []  # a damaged timeline must not fail a run, so it starts anew
