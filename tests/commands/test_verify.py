@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import drumline
+from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import Run
 from drumline.commands.verify import verify_again
 from drumline.display.run_data import last_evaluation, read_run
@@ -52,11 +53,11 @@ def test_half_a_row_does_not_count(tmp_path: Path, whole: Run, left: int):
 @pytest.mark.parametrize("name", ["metrics.csv", "fingerprints.csv"])
 def test_what_is_whole_is_verified(tmp_path: Path, whole: Run, name: str):
     run = torn(whole, tmp_path / "run", name, 5)
-    assert verify_again(run.folder, None, INLINE) == (len(whole.metrics) - 1, None)
+    assert verify_again(run.folder, None, INLINE, TRUSTED) == (len(whole.metrics) - 1, None)
 
 
 def test_a_run_without_a_whole_fingerprint_does_not_differ_from_itself(tmp_path: Path, whole: Run):
     run = torn(whole, tmp_path / "run", "fingerprints.csv", 0)
     run.folder.fingerprints_csv.write_text("update,par")
     with pytest.raises(RunError, match="has no updates to verify"):
-        verify_again(run.folder, None, INLINE)
+        verify_again(run.folder, None, INLINE, TRUSTED)

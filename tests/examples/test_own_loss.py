@@ -12,6 +12,7 @@ from own_loss import KLPenaltyPPO, kl_penalty_loss, loss_of
 from typed_commands import Terminal, environ
 from whole_runs import lasting_bytes, run_on
 
+from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, train
 from drumline.functional.losses import LossRows
 from drumline.recipes.hts import HTS
@@ -139,7 +140,7 @@ def test_a_run_resumed_on_another_layout_equals_an_uninterrupted_one(
 ):
     layout = RotationLayout(pool="inline", executors=3, actors=2, barrier="hard")
     folder = run_on(tmp_path / "run", SMALL, layout, last_update=5)
-    assert lasting_bytes(resume(folder, INLINE).folder) == expected
+    assert lasting_bytes(resume(folder, INLINE, trust=TRUSTED).folder) == expected
 
 
 def test_the_penalty_and_the_loss_reach_the_learner(tmp_path: Path, expected: dict[str, bytes]):

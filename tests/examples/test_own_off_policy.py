@@ -17,6 +17,7 @@ from typed_commands import Terminal
 from whole_runs import lasting_bytes, run_on
 
 from drumline.buffers.replay import Replay, ReplayWriter, one_episode
+from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import Run, load, resume, train
 from drumline.commands.verify import verify_again
 from drumline.policies.build import build_policy
@@ -94,7 +95,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     tmp_path: Path, expected: dict[str, bytes], update: int
 ):
     first = train(SMALL, layout=INLINE, out=tmp_path / "run", last_update=update)
-    assert lasting_bytes(resume(first.folder, INLINE).folder) == expected
+    assert lasting_bytes(resume(first.folder, INLINE, trust=TRUSTED).folder) == expected
 
 
 def test_a_run_stopped_within_a_block_goes_on_with_the_same_bits(
@@ -114,13 +115,13 @@ def test_a_run_stopped_within_a_block_goes_on_with_the_same_bits(
             train(config, layout=INLINE, out=tmp_path / "run")
     folder = load(tmp_path / "run").folder
     assert checkpoint_numbers(folder)[-1] == 3
-    assert lasting_bytes(resume(folder, INLINE).folder) == expected
+    assert lasting_bytes(resume(folder, INLINE, trust=TRUSTED).folder) == expected
 
 
 @FAULTS
 def test_verify_repeats_a_run_on_another_layout(whole: Run):
     layout = StreamLayout(workers=1, tensorboard=False)
-    assert verify_again(whole.folder, None, layout) == (4, None)
+    assert verify_again(whole.folder, None, layout, TRUSTED) == (4, None)
 
 
 def test_a_state_with_any_part_missing_is_refused():

@@ -14,6 +14,7 @@ from whole_runs import lasting_bytes, run_on
 
 from drumline import answer, seeding
 from drumline.commands import timings
+from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, train
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import Layout
@@ -114,7 +115,7 @@ def test_a_run_resumed_on_another_layout_equals_an_uninterrupted_one(
     tmp_path: Path, expected: dict[str, bytes]
 ):
     first = train(replace(SMALL, total_steps=200), workers="inline", out=tmp_path / "run")
-    again = resume(first.folder, Layout(workers=1), total_steps=SMALL.total_steps)
+    again = resume(first.folder, Layout(workers=1), total_steps=SMALL.total_steps, trust=TRUSTED)
     assert lasting_bytes(again.folder) == expected
 
 

@@ -11,6 +11,7 @@ from campaigns import FAULTS
 from doubles import GatherAt, KillAt
 
 from drumline.algorithms.a2c import A2C
+from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, silent, train
 from drumline.commands.run_document import NO_PROMISE, run_document
 from drumline.commands.verify import verify_again
@@ -204,7 +205,7 @@ def test_nothing_is_promised_and_that_is_said_first(tmp_path: Path):
     run = train(SMALL, workers="inline", out=tmp_path / "run")
     assert (run.path / "card.md").read_text().startswith("no promise: free running")
     with pytest.raises(RunError, match="no promise: free running"):
-        verify_again(run.folder, None, ActorLayout())
+        verify_again(run.folder, None, ActorLayout(), TRUSTED)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +234,7 @@ def test_a_resumed_run_goes_on_with_what_was_learned_and_new_episodes(
     folder = run_on(tmp_path / "run", config, ActorLayout(pool="inline"), last_update=7)
     before = read_checkpoint(folder, None)
     assert before.update == 7
-    run = resume(folder, ActorLayout(pool="inline", executors=3))
+    run = resume(folder, ActorLayout(pool="inline", executors=3), trust=TRUSTED)
     after = read_checkpoint(folder, None)
     assert [row["update"] for row in run.metrics] == list(range(1, 21))
     assert after.state.counters["gradient_steps"] == 20

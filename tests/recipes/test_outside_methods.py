@@ -266,7 +266,10 @@ def test_a_folders_method_is_imported_only_where_it_is_needed_and_trusted(termin
     for command in ("report", "plot", "compare"):
         ended = terminal(command, "run")
         assert ended.code == 0, ended.err
-    for command in ("resume", "verify", "evaluate", "episode"):
+    for command in ("evaluate", "enjoy"):  # its policy and environment are drumline's own
+        ended = terminal(command, "run")
+        assert ended.code == 0, ended.err
+    for command in ("resume", "verify", "episode"):
         ended = terminal(command, "run", *(["--member=0"] if command == "episode" else []))
         assert ended.code == 2
         assert "names code to import (own:Mine)" in ended.err

@@ -14,6 +14,7 @@ import pytest
 from campaigns import FAULTS, cases
 from threadpoolctl import threadpool_limits
 
+from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.display.dashboard import choose_display
@@ -93,7 +94,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     tmp_path: Path, expected, name: str, update: int
 ):
     first = train(CONFIGS[name], layout=INLINE, out=tmp_path / "run", last_update=update)
-    assert lasting_bytes(resume(first.folder, INLINE)) == expected[name]
+    assert lasting_bytes(resume(first.folder, INLINE, trust=TRUSTED)) == expected[name]
 
 
 @FAULTS
@@ -103,14 +104,14 @@ def test_a_resume_steps_the_running_episode_again_with_the_threads_of_the_run(tm
     with threadpool_limits(2, "blas"):
         whole = train(config, layout=INLINE, out=tmp_path / "whole")
         first = train(config, layout=INLINE, out=tmp_path / "run", last_update=1)
-        assert lasting_bytes(resume(first.folder, INLINE)) == lasting_bytes(whole)
+        assert lasting_bytes(resume(first.folder, INLINE, trust=TRUSTED)) == lasting_bytes(whole)
 
 
 def test_a_run_resumed_after_every_update_equals_an_uninterrupted_one(tmp_path: Path, expected):
     config = CONTINUOUS
     run = train(replace(config, total_steps=40), layout=INLINE, out=tmp_path / "run")
     for update in range(2, config.updates + 1):
-        run = resume(run.folder, INLINE, total_steps=40 * update)
+        run = resume(run.folder, INLINE, total_steps=40 * update, trust=TRUSTED)
     # A run that ends evaluates: those evaluations are no part of the longer one.
     assert lasting_bytes(run) == expected["continuous"]
 
@@ -143,7 +144,10 @@ def test_a_run_stopped_at_any_step_goes_on_with_the_same_bits(
         with pytest.raises(Stopped):
             train(config, layout=INLINE, out=tmp_path / "run")
     assert checkpoint_numbers(load(tmp_path / "run").folder)[-1] == (step - 1) // 40
-    assert lasting_bytes(resume(load(tmp_path / "run").folder, INLINE)) == expected["continuous"]
+    assert (
+        lasting_bytes(resume(load(tmp_path / "run").folder, INLINE, trust=TRUSTED))
+        == expected["continuous"]
+    )
 
 
 @pytest.mark.parametrize("evaluation", cases([1, 2, 3], quick=[2]))
@@ -155,7 +159,10 @@ def test_a_run_stopped_in_an_evaluation_makes_it_again(
         patch.setattr(StreamRun, "_evaluate", lambda self, pool: stops(self, pool))
         with pytest.raises(Stopped):
             train(CONTINUOUS, layout=INLINE, out=tmp_path / "run")
-    assert lasting_bytes(resume(load(tmp_path / "run").folder, INLINE)) == expected["continuous"]
+    assert (
+        lasting_bytes(resume(load(tmp_path / "run").folder, INLINE, trust=TRUSTED))
+        == expected["continuous"]
+    )
 
 
 def test_the_replay_content_is_part_of_the_chain(tmp_path: Path):
@@ -193,7 +200,7 @@ def test_a_damaged_replay_is_named_before_anything_is_changed(tmp_path: Path, da
     data[50] ^= 1
     path.write_bytes(bytes(data) if damage == "flip" else bytes(data[:-1]))
     with pytest.raises(RunError, match="replay/000000"):
-        resume(run.folder, INLINE)
+        resume(run.folder, INLINE, trust=TRUSTED)
 
 
 def test_episodes_of_a_single_stream_do_not_stand_alone(tmp_path: Path):
@@ -212,7 +219,7 @@ def test_a_shown_run_has_the_same_bits(tmp_path: Path, expected, capsys):
 
 def test_verify_repeats_a_run_on_another_layout(tmp_path: Path):
     run = train(CONTINUOUS, layout=INLINE, out=tmp_path / "run")
-    assert verify_again(run.folder, 4, Layout(workers=2, tensorboard=False)) == (4, None)
+    assert verify_again(run.folder, 4, Layout(workers=2, tensorboard=False), TRUSTED) == (4, None)
 
 
 def test_a_saved_policy_is_evaluated_as_it_was_in_training(tmp_path: Path):
@@ -292,7 +299,7 @@ def test_options_keep_their_bits_through_a_resume(tmp_path: Path, fields: dict[s
     config = replace(base, **fields)
     whole = train(config, layout=INLINE, out=tmp_path / "whole")
     first = train(config, layout=INLINE, out=tmp_path / "run", last_update=2)
-    assert lasting_bytes(resume(first.folder, INLINE)) == lasting_bytes(whole)
+    assert lasting_bytes(resume(first.folder, INLINE, trust=TRUSTED)) == lasting_bytes(whole)
     assert lasting_bytes(whole) != lasting_bytes(plain)
 
 
@@ -300,5 +307,5 @@ def test_going_on_with_a_finished_run_keeps_what_its_last_policy_was_worth(tmp_p
     run = train(CONTINUOUS, layout=INLINE, out=tmp_path / "run")
     before = (run.path / "policy-last.json").read_bytes()
     assert json.loads(before)["evaluation_mean"] is not None
-    resume(run.folder, INLINE)
+    resume(run.folder, INLINE, trust=TRUSTED)
     assert (run.path / "policy-last.json").read_bytes() == before

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from whole_runs import folder_for, run_on
 
 from drumline.buffers import queued_replay
+from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment
@@ -185,7 +186,10 @@ def test_windows_that_reach_back_over_segments_survive_a_resume(
     config = replace(SMALL, actor_step_cost=10**9, replay_size=60)
     whole = run_on(tmp_path / "whole", config, INLINE)
     folder = run_on(tmp_path / "run", config, INLINE, last_update=update)
-    again, expected = lasting_bytes(resume(folder, INLINE).folder), lasting_bytes(whole)
+    again, expected = (
+        lasting_bytes(resume(folder, INLINE, trust=TRUSTED).folder),
+        lasting_bytes(whole),
+    )
     # Which old segments lie there still depends on when checkpoints were written.
     both = again.keys() & expected.keys()
     assert {name: again[name] for name in both} == {name: expected[name] for name in both}
@@ -204,7 +208,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     tmp_path: Path, expected: Any, name: str, update: int
 ):
     folder = run_on(tmp_path / "run", CONFIGS[name], INLINE, last_update=update)
-    assert lasting_bytes(resume(folder, INLINE).folder) == expected[name]
+    assert lasting_bytes(resume(folder, INLINE, trust=TRUSTED).folder) == expected[name]
 
 
 def test_a_resume_computes_a_strategy_again_with_the_threads_of_the_run(tmp_path: Path):
@@ -212,12 +216,12 @@ def test_a_resume_computes_a_strategy_again_with_the_threads_of_the_run(tmp_path
     with threadpool_limits(2, "blas"):
         whole = run_on(tmp_path / "whole", config, INLINE)
         folder = run_on(tmp_path / "run", config, INLINE, last_update=20)
-        assert lasting_bytes(resume(folder, INLINE).folder) == lasting_bytes(whole)
+        assert lasting_bytes(resume(folder, INLINE, trust=TRUSTED).folder) == lasting_bytes(whole)
 
 
 def test_a_longer_run_is_the_one_that_was_longer_from_the_start(tmp_path: Path, expected: Any):
     run = train(replace(SMALL, total_steps=120), layout=INLINE, out=tmp_path / "run")
-    longer: Run = resume(run.folder, INLINE, total_steps=SMALL.total_steps)
+    longer: Run = resume(run.folder, INLINE, total_steps=SMALL.total_steps, trust=TRUSTED)
     assert lasting_bytes(longer.folder) == expected["continuous"]
 
 
@@ -230,13 +234,15 @@ def test_a_run_stopped_in_any_job_goes_on_with_the_same_bits(
         with pytest.raises(Stopped):
             run_on(tmp_path / "run", SMALL, INLINE)
     folder = RunFolder.open(tmp_path / "run")
-    assert lasting_bytes(resume(folder, INLINE).folder) == expected["continuous"]
+    assert lasting_bytes(resume(folder, INLINE, trust=TRUSTED).folder) == expected["continuous"]
 
 
 @FAULTS
 def test_verify_repeats_a_run_on_another_layout(tmp_path: Path):
     run = train(SMALL, layout=INLINE, out=tmp_path / "run")
-    done, difference = verify_again(run.folder, 12, SteadyLayout(workers=2, tensorboard=False))
+    done, difference = verify_again(
+        run.folder, 12, SteadyLayout(workers=2, tensorboard=False), TRUSTED
+    )
     assert difference is None
     assert done == 12
 
@@ -248,7 +254,7 @@ def test_a_run_by_the_wall_clock_is_repeated_from_its_log_of_events(tmp_path: Pa
     run = train(config, layout=SteadyLayout(workers=2, tensorboard=False), out=tmp_path / "run")
     assert str(run.folder.document["promise"]).startswith("no promise: --clock wall")
     layout = SteadyLayout(workers=workers, tensorboard=False)
-    done, difference = verify_again(run.folder, 10**9, layout)
+    done, difference = verify_again(run.folder, 10**9, layout, TRUSTED)
     assert difference is None
     assert done == len(run.metrics)
 
@@ -258,7 +264,7 @@ def test_what_a_full_disk_left_of_a_log_of_events_is_repeated(tmp_path: Path):
     log = tmp_path / "run" / "events.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:20]) + lines[20][:-3])
-    done, difference = verify_again(run.folder, 10**9, INLINE)
+    done, difference = verify_again(run.folder, 10**9, INLINE, TRUSTED)
     assert difference is None
     assert done == sum(row["event"] < 20 for row in run.metrics)
 

@@ -35,7 +35,7 @@ def test_who_goes_on_with_a_refused_environment_is_refused_again(config: Any, tm
     assert checkpoint_numbers(load(tmp_path / "run").folder) == [0]
     for _ in range(2):
         with pytest.raises(ImpureEnvironment):
-            load(tmp_path / "run").resume(workers="inline")
+            load(tmp_path / "run", trust_code=True).resume(workers="inline")
 
 
 @pytest.mark.parametrize("config", CONFIGS[1:], ids=lambda config: type(config).__name__)

@@ -15,6 +15,7 @@ from campaigns import FAULTS, cases
 from doubles import KillAt, SleepAt
 from whole_runs import run_on
 
+from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment, WorkerError
@@ -136,7 +137,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected: Any
     layout = RotationLayout(executors=2)
     folder = run_on(tmp_path / "run", CONFIGS[name], layout, last_update=5)
     # As a kill leaves it: the final evaluation of the shorter run is no part of the longer one.
-    again = resume(folder, RotationLayout(pool="inline"))
+    again = resume(folder, RotationLayout(pool="inline"), trust=TRUSTED)
     assert lasting_bytes(again.path) == expected[name]
 
 
@@ -150,7 +151,7 @@ def test_the_schedules_of_a_resumed_run_go_on_where_they_were(
     whole = lasting_bytes(train(scheduled, workers="inline", out=tmp_path / "whole").path)
     layout = RotationLayout(pool="inline", executors=2)
     folder = run_on(tmp_path / "run", scheduled, layout, last_update=5)
-    assert lasting_bytes(resume(folder, RotationLayout(pool="inline")).path) == whole
+    assert lasting_bytes(resume(folder, RotationLayout(pool="inline"), trust=TRUSTED).path) == whole
     assert whole != expected[config.learner]
 
 
@@ -211,7 +212,7 @@ def test_a_run_stopped_by_a_signal_goes_on_with_the_same_bits(
     _, errors = process.communicate(timeout=60)
     if process.returncode != 0:  # it may have finished before the signal came
         assert process.returncode == (128 + number if number != signal.SIGKILL else -number), errors
-        resume(RunFolder.open(out), RotationLayout(executors=1, actors=1))
+        resume(RunFolder.open(out), RotationLayout(executors=1, actors=1), trust=TRUSTED)
     assert lasting_bytes(out) == never_stopped
 
 
@@ -248,7 +249,7 @@ def test_an_environment_with_hidden_state_is_caught(tmp_path: Path):
 def test_verify_repeats_the_first_updates_under_the_same_schedules(tmp_path: Path):
     run = train(PPO, workers="inline", out=tmp_path / "run")
     layout = RotationLayout(executors=2, actors=1, tensorboard=False)
-    assert verify_again(run.folder, 4, layout) == (4, None)
+    assert verify_again(run.folder, 4, layout, TRUSTED) == (4, None)
 
 
 def test_a_saved_policy_acts_alone(tmp_path: Path):

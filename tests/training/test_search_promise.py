@@ -13,6 +13,7 @@ import pytest
 from campaigns import FAULTS, cases
 from doubles import GatherAt, KillAt, SleepAt
 
+from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, silent, train
 from drumline.commands.run_document import PROMISE, run_document
 from drumline.commands.verify import verify_again
@@ -147,7 +148,9 @@ def test_random_sleeps_change_no_byte(tmp_path: Path, expected):
 
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, expected):
     first = train(replace(SMALL, total_steps=400), workers=2, out=tmp_path / "run")
-    again = resume(first.folder, SearchLayout(pool="inline"), total_steps=SMALL.total_steps)
+    again = resume(
+        first.folder, SearchLayout(pool="inline"), total_steps=SMALL.total_steps, trust=TRUSTED
+    )
     assert lasting_bytes(again.path) == expected
 
 
@@ -196,7 +199,7 @@ def test_a_run_stopped_by_a_signal_goes_on_with_the_same_bits(
     _, errors = process.communicate(timeout=30)
     if process.returncode != 0:  # it may have finished before the signal came
         assert process.returncode == (128 + number if number != signal.SIGKILL else -number), errors
-        resume(RunFolder.open(out), SearchLayout(workers=1))
+        resume(RunFolder.open(out), SearchLayout(workers=1), trust=TRUSTED)
     assert lasting_bytes(out) == never_stopped
 
 
@@ -210,16 +213,19 @@ def test_no_promise_lets_an_impure_environment_train_and_verify_refuses(tmp_path
     config = replace(SMALL, env="impure_environment:HiddenState", total_steps=100, promise=False)
     run = train(config, workers="inline", out=tmp_path / "run")
     with pytest.raises(RunError, match="no promise"):
-        verify_again(run.folder, None, SearchLayout(pool="inline"))
+        verify_again(run.folder, None, SearchLayout(pool="inline"), TRUSTED)
 
 
 def test_verify_repeats_a_run_and_notices_a_changed_row(tmp_path: Path):
     run = train(SMALL, workers="inline", out=tmp_path / "run")
-    assert verify_again(run.folder, 4, SearchLayout(workers=1, tensorboard=False)) == (4, None)
+    assert verify_again(run.folder, 4, SearchLayout(workers=1, tensorboard=False), TRUSTED) == (
+        4,
+        None,
+    )
     other = train(replace(SMALL, seed=1), workers="inline", out=tmp_path / "other")
     path = run.folder.fingerprints_csv
     path.write_bytes(other.folder.fingerprints_csv.read_bytes())
-    _, difference = verify_again(run.folder, 4, SearchLayout(pool="inline"))
+    _, difference = verify_again(run.folder, 4, SearchLayout(pool="inline"), TRUSTED)
     assert difference is not None
     assert difference.update == 1
 

@@ -63,14 +63,14 @@ def command(line: CommandLine) -> int:
         load_policy,
         sampled,
     )
-    from drumline.commands.foreign_code import open_run, refuse_untrusted
+    from drumline.commands.foreign_code import trust_of
+    from drumline.runs.folder import RunFolder
     from drumline.runs.own_files import refuse_links
     from drumline.runs.policy_files import read_policy
 
-    folder = open_run(line, trust_code=flags.trust_code)
+    folder = RunFolder.open(line.name())
     stored = read_policy(folder, flags.policy)
-    refuse_untrusted(line, folder.path, stored.named_code(), trust_code=flags.trust_code)
-    policy: Policy = load_policy(stored)
+    policy: Policy = load_policy(stored, trust_of(line, trust_code=flags.trust_code))
     if flags.sample:
         policy = sampled(policy, stored, folder.document["config"])
     made = _made_to_draw(environment_of(stored), "human" if window else "rgb_array")

@@ -29,12 +29,13 @@ def command(line: CommandLine) -> int:
     import faulthandler
     import signal
 
-    from drumline.commands.foreign_code import open_run
+    from drumline.commands.foreign_code import trust_of
     from drumline.commands.lone_episode import LoneEpisode
+    from drumline.runs.folder import RunFolder
     from drumline.training.blame import named
 
-    folder = open_run(line, trust_code=flags.trust_code)
-    lone = LoneEpisode(folder, flags.member, flags.checkpoint, evaluation=flags.evaluation)
+    folder, trust = RunFolder.open(line.name()), trust_of(line, trust_code=flags.trust_code)
+    lone = LoneEpisode(folder, flags.member, flags.checkpoint, trust, evaluation=flags.evaluation)
     print(f"{named(lone.task)}; Ctrl-C ends it", flush=True)
 
     # faulthandler is written in C, so it prints the stack even if the environment never releases

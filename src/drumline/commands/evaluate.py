@@ -38,14 +38,19 @@ def command(line: CommandLine) -> int:
     refuse_both_kinds(sample=flags.sample, deterministic=flags.deterministic)
     from drumline.commands.closing import mean_line
     from drumline.commands.evaluation import evaluate_policy
-    from drumline.commands.foreign_code import open_run, refuse_untrusted
+    from drumline.commands.foreign_code import trust_of
+    from drumline.runs.folder import RunFolder
     from drumline.runs.policy_files import read_policy
 
-    folder = open_run(line, trust_code=flags.trust_code)
-    stored = read_policy(folder, flags.policy)
-    refuse_untrusted(line, folder.path, stored.named_code(), trust_code=flags.trust_code)
-    config = folder.document["config"]
-    result = evaluate_policy(stored, config, flags.episodes, flags.seed, sample=flags.sample)
+    folder = RunFolder.open(line.name())
+    result = evaluate_policy(
+        read_policy(folder, flags.policy),
+        folder.document["config"],
+        flags.episodes,
+        flags.seed,
+        trust_of(line, trust_code=flags.trust_code),
+        sample=flags.sample,
+    )
     if flags.json:
         print(
             json.dumps(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from drumline import seeding
+from drumline.commands.foreign_code import CodeTrust
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import EpisodeLoop
 from drumline.envs.make import make_environment
@@ -37,8 +38,9 @@ class EvaluationResult:
         return float(np.mean(self.returns))
 
 
-def load_policy(stored: StoredPolicy) -> Policy:
+def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:
     """Return a saved policy with its parameters and observation moments."""
+    trust.policy(stored)
     policy = build_policy(spec_from(stored.document["policy"]))
     policy.load_vector(stored.tensors["parameters"])
     if "observation_mean" in stored.tensors:
@@ -76,13 +78,14 @@ def evaluate_policy(
     config: Mapping[str, Any],
     episodes: int,
     seed: int,
+    trust: CodeTrust,
     *,
     sample: bool = False,
 ) -> EvaluationResult:
     """Run episodes seeded from `seed` alone; RunError if `episodes` is below 1."""
     if episodes < 1:
         raise RunError(f"--episodes must be 1 or more, got {episodes}")
-    policy = load_policy(stored)
+    policy = load_policy(stored, trust)
     if sample:
         policy = sampled(policy, stored, config)
     spec = environment_of(stored)

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import numpy as np
 
+from drumline.commands.foreign_code import CodeTrust
 from drumline.errors import WorkerError
 from drumline.recipes.methods import config_from, find_method
 from drumline.runs.checkpoint import read_checkpoint
@@ -20,7 +21,16 @@ from drumline.training.run_order import one_numpy_thread
 class LoneEpisode:
     """A task of a run, from a checkpoint; `run` gives the same bits as a worker."""
 
-    def __init__(self, folder: RunFolder, member: int, checkpoint: int | None, *, evaluation: bool):
+    def __init__(
+        self,
+        folder: RunFolder,
+        member: int,
+        checkpoint: int | None,
+        trust: CodeTrust,
+        *,
+        evaluation: bool,
+    ):
+        trust.run(folder)
         document = folder.document
         method = find_method(document["method"])
         config = config_from(document)

@@ -120,13 +120,14 @@ def _repeated(line: CommandLine, folder: "RunFolder", flags: ReportFlags) -> "Ch
 
     if not flags.verify:
         return Check(None, f"not repeated for this page; to repeat it: {by_path(folder, 'verify')}")
-    from drumline.commands.foreign_code import refuse_untrusted
+    from drumline.commands.foreign_code import trust_of
     from drumline.commands.verify import layout_for, verify_again
 
-    refuse_untrusted(line, folder.path, folder.named_code(), trust_code=flags.trust_code)
-    layout = layout_for(folder, 3)
+    trust = trust_of(line, trust_code=flags.trust_code)
+    trust.run(folder)
+    layout = layout_for(folder, 3, trust)
     try:
-        done, difference = verify_again(folder, flags.verify, layout)
+        done, difference = verify_again(folder, flags.verify, layout, trust)
     except (RunError, ValueError) as error:
         return Check(None, f"not repeated: {error}")
     words = f"{done:,} updates repeated on {layout.worker_count} workers"

@@ -33,27 +33,28 @@ def command(line: CommandLine) -> int:
 
     layout = Layout
     if line.names:
-        from drumline.commands.foreign_code import refuse_untrusted
+        from drumline.commands.foreign_code import trust_of
         from drumline.recipes.methods import find_method
 
         folder = RunFolder.open(line.name())
-        method: str = folder.document["method"]
-        own = [method] if ":" in method else []  # its class says which flags there are
-        refuse_untrusted(line, folder.path, own, trust_code="--trust-code" in line.words)
-        layout = find_method(method).layout
+        # The method's class says which flags there are.
+        trust_of(line, trust_code="--trust-code" in line.words).method(folder)
+        layout = find_method(folder.document["method"]).layout
     chosen = line.flags("RUN", {"resume": ResumeFlags(), "layout": layout()})
     flags = chosen["resume"]
     from drumline.commands.closing import display_for, say_finished
-    from drumline.commands.foreign_code import open_run
+    from drumline.commands.foreign_code import trust_of
     from drumline.commands.run import resume, resumed_config
 
+    folder, trust = RunFolder.open(line.name()), trust_of(line, trust_code=flags.trust_code)
     if flags.print_config:
-        config = resumed_config(RunFolder.open(line.name()), flags.total_steps)
+        config = resumed_config(folder, flags.total_steps, trust)
         print(json.dumps(dataclasses.asdict(config), indent=2))
         return 0
     run = resume(
-        open_run(line, trust_code=flags.trust_code),
+        folder,
         chosen["layout"],
+        trust=trust,
         total_steps=flags.total_steps,
         checkpoint=flags.checkpoint,
         other_machine=flags.other_machine,

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from drumline.commands.evaluation import EvaluationResult, evaluate_policy, load_policy
-from drumline.commands.foreign_code import importable_cwd, refuse_code_of_main
+from drumline.commands.foreign_code import (
+    TRUSTED,
+    UNTRUSTED,
+    CodeTrust,
+    importable_cwd,
+    refuse_code_of_main,
+)
 from drumline.commands.run_document import NO_PROMISE, promise_of, run_document
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.plain import ReaderGone
@@ -31,10 +37,11 @@ from drumline.training.stopped import Stopped
 
 
 class Run:
-    """A run on disk."""
+    """A run on disk; code that its folder names is imported only with `trust`."""
 
-    def __init__(self, folder: RunFolder):
+    def __init__(self, folder: RunFolder, trust: CodeTrust = UNTRUSTED):
         self.folder = folder
+        self._trust = trust
 
     @property
     def path(self) -> Path:
@@ -44,8 +51,8 @@ class Run:
     @property
     def config(self) -> Any:
         """Return the run's config."""
-        document = self.folder.document
-        return config_from(document)
+        self._trust.method(self.folder)
+        return config_from(self.folder.document)
 
     @property
     def metrics(self) -> list[dict[str, float]]:
@@ -59,7 +66,7 @@ class Run:
 
         `policy.act(observation)` gives its action.
         """
-        return load_policy(read_policy(self.folder, "last"))
+        return load_policy(read_policy(self.folder, "last"), self._trust)
 
     def evaluate(
         self, episodes: int = 20, policy: str = "last", seed: int = 0, *, sample: bool = False
@@ -67,7 +74,7 @@ class Run:
         """Run episodes of a saved policy in this process; `sample` draws its actions."""
         stored = read_policy(self.folder, policy)
         config = self.folder.document["config"]
-        return evaluate_policy(stored, config, episodes, seed, sample=sample)
+        return evaluate_policy(stored, config, episodes, seed, self._trust, sample=sample)
 
     def episode(
         self, member: int, *, checkpoint: int | None = None, evaluation: bool = False
@@ -78,14 +85,18 @@ class Run:
         """
         from drumline.commands.lone_episode import LoneEpisode
 
-        return LoneEpisode(self.folder, member, checkpoint, evaluation=evaluation).run()
+        return LoneEpisode(
+            self.folder, member, checkpoint, self._trust, evaluation=evaluation
+        ).run()
 
     def resume(
         self, *, workers: int | Literal["inline"] = 0, total_steps: int | None = None
     ) -> "Run":
         """Go on, bit for bit as an uninterrupted run."""
+        self._trust.method(self.folder)
         kind = find_method(self.folder.document["method"]).layout
-        return resume(self.folder, layout_of(workers, kind), total_steps=total_steps)
+        layout = layout_of(workers, kind)
+        return resume(self.folder, layout, trust=self._trust, total_steps=total_steps)
 
 
 def layout_of(workers: int | Literal["inline"], kind: type[Layout] = Layout) -> Layout:
@@ -107,8 +118,22 @@ def train(
     `last_update` ends the run early and changes nothing in the updates before.
     """
     importable_cwd()
+    layout = layout or layout_of(workers, method_of(config).layout)
+    return trained(config, layout, TRUSTED, out=out, display=display, last_update=last_update)
+
+
+def trained(
+    config: Any,
+    layout: Layout,
+    trust: CodeTrust,
+    *,
+    out: str | Path | None = None,
+    display: Display | None = None,
+    last_update: int | None = None,
+) -> Run:
+    """Train a config whose code may be imported; `trust` is that of the run returned."""
     method = method_of(config)
-    layout = _layout_for(method, layout or layout_of(workers, method.layout))
+    layout = _layout_for(method, layout)
     refuse_code_of_main(config, layout)
     config = method.resolved(config)
     recipe = method.built(config, layout)
@@ -120,7 +145,7 @@ def train(
         document=run_document(config, layout, promise_of(config)),
     )
     request = RunRequest(folder, layout, display or silent(), last_update=last_update)
-    return _carry_out(recipe, request)
+    return _carry_out(recipe, request, trust)
 
 
 def _layout_for(method: Method, layout: Layout) -> Layout:
@@ -131,15 +156,20 @@ def _layout_for(method: Method, layout: Layout) -> Layout:
     return kind(**{field.name: getattr(layout, field.name) for field in fields(layout)})
 
 
-def load(path: str | Path) -> Run:
-    """Open a run folder: a path, a name under runs/, or `last`."""
-    return Run(RunFolder.open(path))
+def load(path: str | Path, *, trust_code: bool = False) -> Run:
+    """Open a run folder: a path, a name under runs/, or `last`.
+
+    `trust_code` lets the run import code that its folder names; without it, a call that would need
+    such code is refused.
+    """
+    return Run(RunFolder.open(path), CodeTrust(trust_code))
 
 
 def resume(
     folder: RunFolder,
     layout: Layout,
     *,
+    trust: CodeTrust = UNTRUSTED,
     total_steps: int | None = None,
     checkpoint: int | None = None,
     other_machine: bool = False,
@@ -151,10 +181,11 @@ def resume(
     `other_machine` goes on with other versions or on another processor, without the promise.
     `last_update` ends the run early, as in `train`.
     """
+    trust.run(folder)
     method = find_method(folder.document["method"])
     layout = _layout_for(method, layout)
     changes = _changes_of_machine(folder, other_machine)
-    config = resumed_config(folder, total_steps)
+    config = resumed_config(folder, total_steps, trust)
     refuse_code_of_main(config, layout)
     config = method.resolved(config)
     saved = _newest_state(folder, checkpoint)
@@ -171,11 +202,12 @@ def resume(
     request = RunRequest(
         folder, layout, display or silent(), resumed_from=saved, last_update=last_update
     )
-    return _carry_out(recipe, request)
+    return _carry_out(recipe, request, trust)
 
 
-def resumed_config(folder: RunFolder, total_steps: int | None) -> Any:
+def resumed_config(folder: RunFolder, total_steps: int | None, trust: CodeTrust) -> Any:
     """Return a run's config, with the new `total_steps` if given."""
+    trust.method(folder)
     config = config_from(folder.document)
     return config if total_steps is None else replace(config, total_steps=total_steps)
 
@@ -212,7 +244,7 @@ def _refuse_less_than_done(total_steps: int, saved: Checkpoint) -> None:
         )
 
 
-def _carry_out(recipe: Recipe, request: RunRequest) -> Run:
+def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
     folder = request.folder
     try:
         with Guard(request.layout.hang_seconds) as guard:
@@ -227,7 +259,7 @@ def _carry_out(recipe: Recipe, request: RunRequest) -> Run:
     except ValueError:
         folder.discard_unbegun()
         raise
-    return Run(folder)
+    return Run(folder, trust)
 
 
 def silent() -> Display:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from drumline.commands.command_line import CommandLine, WrongUse
 
 if TYPE_CHECKING:
+    from drumline.commands.foreign_code import CodeTrust
     from drumline.runs.fingerprints import Difference
     from drumline.runs.folder import RunFolder
     from drumline.training.layout import Layout
@@ -45,24 +46,29 @@ def command(line: CommandLine) -> int:
         first, second = (RunFolder.open(name) for name in line.names)
         difference, what = verify_two(first, second), "the updates that both runs have"
     else:
-        from drumline.commands.foreign_code import open_run
+        from drumline.commands.foreign_code import trust_of
+        from drumline.runs.folder import RunFolder
 
-        folder = open_run(line, trust_code=flags.trust_code)
+        folder, trust = RunFolder.open(line.name()), trust_of(line, trust_code=flags.trust_code)
         count = 10**12 if flags.updates == "all" else int(flags.updates or 0)
-        layout = layout_for(folder, flags.workers, flags.pool)
-        done, difference = verify_again(folder, count or None, layout)
+        layout = layout_for(folder, flags.workers, trust, flags.pool)
+        done, difference = verify_again(folder, count or None, layout, trust)
         what = f"{done} updates repeated on {layout.worker_count} workers"
     _answer(flags, difference, what)
     return 0 if difference is None else 1
 
 
 def layout_for(
-    folder: "RunFolder", workers: int, pool: Literal["process", "inline"] = "process"
+    folder: "RunFolder",
+    workers: int,
+    trust: "CodeTrust",
+    pool: Literal["process", "inline"] = "process",
 ) -> "Layout":
     """Return the layout of a repetition, with at most one executor per environment."""
     from drumline.recipes.methods import find_method
     from drumline.training.layout import ExecutorLayout
 
+    trust.run(folder)
     kind = find_method(folder.document["method"]).layout
     if issubclass(kind, ExecutorLayout):
         workers = min(workers, folder.document["config"]["num_envs"])
@@ -70,10 +76,14 @@ def layout_for(
 
 
 def verify_again(
-    folder: "RunFolder", updates: int | None, layout: "Layout"
+    folder: "RunFolder", updates: int | None, layout: "Layout", trust: "CodeTrust | None" = None
 ) -> "tuple[int, Difference | None]":
-    """Train the first updates again on `layout`; return their number and the first difference."""
-    from drumline.commands.run import Run, resume, train
+    """Train the first updates again on `layout`; return their number and the first difference.
+
+    Without `trust`, code that the run folder names is refused.
+    """
+    from drumline.commands.foreign_code import UNTRUSTED
+    from drumline.commands.run import Run, resume, trained
     from drumline.commands.run_document import NO_PROMISE
     from drumline.runs.fingerprints import Chain, first_difference, read_chain
     from drumline.runs.folder import RunError
@@ -81,7 +91,9 @@ def verify_again(
     from drumline.runs.machine import differences
     from drumline.training.stopped import Stopped
 
-    run = Run(folder)
+    trust = trust or UNTRUSTED
+    trust.run(folder)
+    run = Run(folder, trust)
     logged = _event_log(run.config, folder)
     if not logged:
         _refuse_no_promise(folder)
@@ -104,10 +116,12 @@ def verify_again(
     with tempfile.TemporaryDirectory(prefix="drumline-verify-") as place:
         out = Path(place) / "again"
         try:
-            second = train(again, out=out, layout=layout, last_update=ends[0])
+            second = trained(again, layout, trust, out=out, last_update=ends[0])
             for (update, total), end in zip(later, ends[1:], strict=True):
                 if update < count:
-                    second = resume(second.folder, layout, total_steps=total, last_update=end)
+                    second = resume(
+                        second.folder, layout, trust=trust, total_steps=total, last_update=end
+                    )
         except Stopped as stop:
             stop.run = None  # the repetition's folder is deleted, so it cannot be resumed
             raise

@@ -178,7 +178,7 @@ def _backend_works(backend: str, environ: Mapping[str, str]) -> bool:
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code],
+            [sys.executable, "-P", "-c", code],  # -P: nothing of the current directory
             env={**environ, "MUJOCO_GL": backend},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -23,7 +23,7 @@ from drumline.runs.manifest import (
     verify_tensors,
 )
 from drumline.runs.next_commands import by_path
-from drumline.runs.own_files import read_file
+from drumline.runs.own_files import is_there, read_file
 from drumline.types import State
 
 KEPT = 3
@@ -92,8 +92,8 @@ def write_checkpoint(
         write_synced(aside / STATE_FILE, tensors)
         write_synced(aside / COUNTERS_FILE, render_counters(state.counters))
         probe("tensors-written")
-        if best is not None and best.exists():
-            _link_or_copy(best, aside / BEST_FILE)
+        if best is not None and is_there(best):
+            write_synced(aside / BEST_FILE, read_file(best))
         write_synced(aside / MANIFEST_FILE, render_manifest(manifest, tensors))
         sync_directory(aside)
         probe("before-rename")
@@ -178,13 +178,6 @@ def _put_in_place(aside: Path, final: Path) -> None:
     sync_directory(final.parent)
     if replaced.is_dir():
         shutil.rmtree(replaced)
-
-
-def _link_or_copy(file: Path, to: Path) -> None:
-    try:
-        to.hardlink_to(file)
-    except OSError:  # a file system without links
-        write_synced(to, read_file(file))
 
 
 def _place(folder: RunFolder, number: int) -> Path:

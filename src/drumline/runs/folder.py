@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drumline.runs.atomic_files import replace_file
+from drumline.runs.named_code import code_of_config
 from drumline.runs.own_files import TENSORBOARD_FILE, is_there, read_file, refuse_links
 from drumline.runs.run_error import RunError
 
@@ -31,11 +32,6 @@ APPEND_ONLY = (
 """Files that only grow; a checkpoint holds their lengths and a resume cuts them there."""
 
 REQUIRED_KEYS = ("method", "config")
-
-CODE_FIELDS = ("env", "policy", "network", "strategy")
-"""Fields of a config that may name code to import, as module:name."""
-OWN_PREFIXES = ("nevergrad:",)
-"""Prefixes of names that have a colon but name drumline's own code."""
 
 
 class RunFolder:
@@ -106,9 +102,11 @@ class RunFolder:
 
     def named_code(self) -> list[str]:
         """Return the names in config.json that refer to code outside of drumline."""
-        named = [str(self.document["config"].get(field, "")) for field in CODE_FIELDS]
-        named.append(str(self.document["method"]))
-        return [name for name in named if ":" in name and not name.startswith(OWN_PREFIXES)]
+        return code_of_config(self.document["method"], self.document["config"])
+
+    def named_method(self) -> list[str]:
+        """Return the name of the run's method if it refers to code outside of drumline."""
+        return code_of_config(self.document["method"], {})
 
     @property
     def config_json(self) -> Path:

@@ -3,9 +3,13 @@
 import shlex
 
 from drumline.runs.folder import RunFolder, newest_run
+from drumline.runs.named_code import code_of_acting
 
 WITHOUT_CODE = ("plot", "compare", "report")
 """Commands that import no code that a run folder names."""
+
+ACTING = ("evaluate", "enjoy")
+"""Commands that import only the code of the environment and of the policy."""
 
 
 def as_typed(folder: RunFolder, command: str, *words: str) -> str:
@@ -21,5 +25,7 @@ def by_path(folder: RunFolder, command: str, *words: str) -> str:
 
 
 def _joined(folder: RunFolder, command: str, run: str, words: tuple[str, ...]) -> str:
-    trust = bool(folder.named_code()) and command not in WITHOUT_CODE
+    acting = command in ACTING
+    named = code_of_acting(folder.document["config"]) if acting else folder.named_code()
+    trust = bool(named) and command not in WITHOUT_CODE
     return shlex.join(["drumline", command, run, *words, *(["--trust-code"] if trust else [])])

@@ -16,6 +16,7 @@ from drumline.runs.atomic_files import replace_file
 from drumline.runs.checkpoint import best_policy_file
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.manifest import storable
+from drumline.runs.named_code import code_of_policy
 from drumline.runs.own_files import is_there, read_file
 
 NAMES = ("best", "last")
@@ -31,13 +32,11 @@ class StoredPolicy(NamedTuple):
 
     tensors: dict[str, np.ndarray]
     document: dict[str, Any]
+    path: Path
 
     def named_code(self) -> list[str]:
         """Return the names in the description that refer to code outside of drumline."""
-        policy = self.document["policy"]
-        network = policy.get("network") or {}
-        named = (self.document["environment"]["id"], policy.get("module"), network.get("network"))
-        return [str(name) for name in named if ":" in str(name)]
+        return code_of_policy(self.document)
 
 
 def write_policy(
@@ -104,7 +103,7 @@ def _read(path: Path) -> tuple[StoredPolicy, str]:
     written = document.pop("sha256", None)  # files of the earliest versions have no digest
     if written is not None and written != _digest(tensors, document):
         raise ValueError("not the bytes that were written")
-    return StoredPolicy(tensors, document), text
+    return StoredPolicy(tensors, document, path), text
 
 
 def _metadata(raw: bytes) -> dict[str, str]:

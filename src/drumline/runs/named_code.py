@@ -1,0 +1,65 @@
+"""Names of code outside of drumline in the files of a run folder, as `package.module:name`.
+
+`commands/foreign_code.py` asks here which code a command would import, before it imports any.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+ACTING_FIELDS = ("env", "policy", "network")
+"""Fields of a config that name the environment and the policy: enough to run episodes."""
+
+_FIELDS = (*ACTING_FIELDS, "strategy")
+_OWN_STRATEGY = re.compile(r"nevergrad:\w+")
+"""Strategies with a colon whose code is that of an installed package that drumline knows."""
+
+_PLACE = re.compile(r"[^\W\d]\w*(\.\w+)*:[^\W\d][\w.]*")
+"""`package.module:name`: code in any other field, such as those of a method from outside."""
+
+
+def code_of_config(method: Any, config: Mapping[str, Any]) -> list[str]:
+    """Return the names in a config that refer to code, and its method if that does.
+
+    >>> code_of_config("es", {"env": "nevergrad:x", "std": 0.1, "policy": "mlp"})
+    ['nevergrad:x']
+    >>> code_of_config("aes", {"env": "CartPole-v1", "strategy": "nevergrad:PSO"})
+    []
+    """
+    found = [text for field, value in config.items() for text in _texts(value) if _is(field, text)]
+    return [*found, *(text for text in _texts(method) if ":" in text)]
+
+
+def code_of_acting(config: Mapping[str, Any]) -> list[str]:
+    """Return the code that a config names for its environment and its policy."""
+    return code_of_config("", {field: config.get(field, "") for field in ACTING_FIELDS})
+
+
+def code_of_policy(document: Mapping[str, Any]) -> list[str]:
+    """Return the names in a policy file that refer to code: environment, its options, networks.
+
+    A `module` is code with or without a colon.
+    """
+    environment, policy = document["environment"], document["policy"]
+    options = environment.get("options") or {}
+    network = policy.get("network") or {}
+    named = [
+        *_texts(environment["id"]),
+        *(text for value in options.values() for text in _texts(value)),
+        *_texts(network.get("network")),
+    ]
+    return [*(text for text in named if ":" in text), *_texts(policy.get("module"))]
+
+
+def _is(field: str, text: str) -> bool:
+    if field == "strategy" and _OWN_STRATEGY.fullmatch(text):
+        return False
+    return ":" in text if field in _FIELDS else _PLACE.fullmatch(text) is not None
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, (list, tuple)):
+        return [text for item in value for text in _texts(item)]
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in _texts(item)]
+    return [value] if isinstance(value, str) else []
