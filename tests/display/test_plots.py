@@ -8,6 +8,7 @@ from imageio import v2 as imageio
 
 from drumline.display.plots import Reference, plot_runs
 from drumline.display.run_data import read_run
+from drumline.runs.folder import RunError
 
 METRICS = "update,env_steps,wall_seconds,episode_return_mean,other\n"
 EVALUATIONS = "update,env_steps,episodes,mean,standard_error,minimum,maximum,returns,lengths\n"
@@ -71,12 +72,12 @@ def test_half_a_row_at_the_end_of_a_run_that_goes_on_is_left_out(folder):
         (METRICS, "no updates yet"),
         ("", "no updates yet"),
         ("update,env_steps\n1,2\n", "lacks the columns wall_seconds, episode_return_mean"),
-        (METRICS + "1,1000,2.0,ten,\n", r"row 2: 'ten' is not a number"),
+        (METRICS + "1,1000,2.0,ten,\n", r"line 2, episode_return_mean: 'ten' is not a number"),
     ],
 )
 def test_what_cannot_be_plotted_is_named(folder, text, message):
     (folder / "metrics.csv").write_text(text)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, RunError), match=message):
         read_run(folder)
 
 

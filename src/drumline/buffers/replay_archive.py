@@ -91,7 +91,9 @@ class ReplayArchive:
     def load(self, state: State, read: Callable[[str], bytes]) -> None:
         """Load a checkpoint's state; `read` returns a segment at its length in the checkpoint."""
         digests, after = state.tensor(DIGESTS), state.tensor(NEXT)
-        watermark, goes_on = int(state.counter(WATERMARK)), bool(state.counter(GOES_ON))
+        watermark, goes_on = state.counter(WATERMARK), bool(state.counter(GOES_ON))
+        if not isinstance(watermark, int) or not 0 <= watermark < 2**62:
+            raise DamagedReplay(f"the checkpoint's replay has {watermark!r} transitions")
         numbers = self._numbers(watermark)
         self._writer.restart(numbers[0] * SEGMENT if numbers else 0)
         self._hashes = {}
@@ -124,10 +126,18 @@ class ReplayArchive:
 def blocks_in(data: bytes, first_expected: int, shape: ReplayShape) -> Iterator[Transitions]:
     """Yield the blocks of a segment, the first of which starts at transition `first_expected`."""
     start, watermark = 0, first_expected
+    row = 4 * (shape.observation_size + shape.action_size + 1) + 1
     while start < len(data):
+        left = len(data) - start - _HEADER
+        if left < 0:
+            raise DamagedReplay("a segment ends within a block's header")
         first, count, finals = np.frombuffer(data, "<i8", 3, start).tolist()
         if first != watermark:
             raise DamagedReplay(f"transition {watermark} is missing")
+        if not 0 < count <= SEGMENT or not 0 <= finals <= count:
+            raise DamagedReplay(f"a block announces {count} transitions and {finals} ends")
+        if count * row + 4 * finals * shape.observation_size > left:
+            raise DamagedReplay(f"a block announces {count} transitions, more than its segment has")
         watermark += count
         arrays: list[np.ndarray] = []
         start += _HEADER
@@ -142,6 +152,8 @@ def blocks_in(data: bytes, first_expected: int, shape: ReplayShape) -> Iterator[
             start += array.nbytes
         kinds = np.frombuffer(data, np.uint8, count, start)
         start += count
+        if kinds.max() > TRUNCATED or np.count_nonzero(kinds == TRUNCATED) != finals:
+            raise DamagedReplay("a block's ends of episodes are not those that it announces")
         observations, actions, rewards, last = arrays
         nothing = np.zeros(shape.observation_size, np.float32)
         yield Transitions(observations, actions, rewards[:, 0], kinds, last, nothing)

@@ -58,12 +58,11 @@ def command(line: CommandLine) -> int:
     from drumline.commands.closing import mean_line
     from drumline.commands.evaluation import (
         begin_episode,
-        environment_of,
         episode_seeds,
-        load_policy,
         sampled,
     )
     from drumline.commands.foreign_code import trust_of
+    from drumline.commands.stored_policy import environment_of, load_policy
     from drumline.runs.folder import RunFolder
     from drumline.runs.own_files import refuse_links
     from drumline.runs.policy_files import read_policy

@@ -8,12 +8,10 @@ import numpy as np
 
 from drumline import seeding
 from drumline.commands.foreign_code import CodeTrust
-from drumline.envs.environment import EnvironmentSpec
+from drumline.commands.stored_policy import environment_of, load_policy, policy_spec
 from drumline.envs.episode import EpisodeLoop
 from drumline.envs.make import make_environment
-from drumline.policies.build import build_policy
 from drumline.policies.sampled import SampledPolicy
-from drumline.policies.spec import spec_from
 from drumline.protocols import Policy
 from drumline.runs.folder import RunError
 from drumline.runs.policy_files import StoredPolicy
@@ -38,27 +36,12 @@ class EvaluationResult:
         return float(np.mean(self.returns))
 
 
-def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:
-    """Return a saved policy with its parameters and observation moments."""
-    trust.policy(stored)
-    policy = build_policy(spec_from(stored.document["policy"]))
-    policy.load_vector(stored.tensors["parameters"])
-    if "observation_mean" in stored.tensors:
-        policy.load_moments(
-            stored.tensors["observation_mean"], stored.tensors["observation_inverse_std"]
-        )
-    return policy
-
-
-def environment_of(stored: StoredPolicy) -> EnvironmentSpec:
-    """Return the environment of a saved policy."""
-    return EnvironmentSpec(**stored.document["environment"])
-
-
 def sampled(policy: Policy, stored: StoredPolicy, config: Mapping[str, Any]) -> SampledPolicy:
     """Return the policy with drawn actions; `config` is that of its run."""
-    std = float(config.get("action_noise_std", 0.0))
-    return SampledPolicy(policy, spec_from(stored.document["policy"]), std)
+    std = config.get("action_noise_std", 0.0)
+    if not isinstance(std, (int, float)) or not 0.0 <= std < np.inf:
+        raise RunError(f"config.json is damaged: action_noise_std is {std!r}, no std")
+    return SampledPolicy(policy, policy_spec(stored), float(std))
 
 
 def episode_seeds(seed: int, episodes: int) -> list[int]:

@@ -127,6 +127,8 @@ def _judged(error: Exception) -> tuple[int, str]:
         return 3, f"{error}{_notes(error)}"
     if isinstance(error, (RunError, VideoError, ValueError)):
         return 2, str(error)
+    if isinstance(error, MemoryError):
+        return 3, f"there is not enough memory ({error})"
     if isinstance(error, OSError) and error.errno in _DISK:
         return 3, f"cannot write {error.filename or 'a file'} ({error.strerror})"
     return 0, ""

@@ -75,11 +75,12 @@ def _policies(folder: "RunFolder") -> "list[Check]":
     """Return a sentence: whether the policy files hold the bytes that were written."""
     from drumline.display.report import Check
     from drumline.runs.folder import RunError
+    from drumline.runs.own_files import is_there
     from drumline.runs.policy_files import NAMES, read_policy
 
     found: list[Check] = []
     for name in NAMES:
-        if folder.policy_tensors(name).exists():
+        if is_there(folder.policy_tensors(name)):
             try:
                 read_policy(folder, name)
             except RunError as error:

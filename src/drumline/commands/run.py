@@ -1,6 +1,5 @@
 """Run: a run folder with its policy, metrics, evaluation and continuation; `train` and `load`."""
 
-import csv
 import os
 import signal
 import sys
@@ -8,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from drumline.commands.evaluation import EvaluationResult, evaluate_policy, load_policy
+from drumline.commands.evaluation import EvaluationResult, evaluate_policy
 from drumline.commands.foreign_code import (
     TRUSTED,
     UNTRUSTED,
@@ -17,18 +16,20 @@ from drumline.commands.foreign_code import (
     refuse_code_of_main,
 )
 from drumline.commands.run_document import NO_PROMISE, promise_of, run_document
+from drumline.commands.stored_policy import load_policy
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.plain import ReaderGone
 from drumline.protocols import Policy
 from drumline.recipes.method import Method
 from drumline.recipes.methods import config_from, find_method, method_of
-from drumline.runs.append_file import whole_lines
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.horizons import after_resume, horizons_of
 from drumline.runs.machine import differences
 from drumline.runs.next_commands import as_typed
+from drumline.runs.own_files import is_there
 from drumline.runs.policy_files import read_policy
+from drumline.runs.tables import read_table
 from drumline.runtime.guard import Guard
 from drumline.tasks import Evaluation
 from drumline.training.layout import Layout
@@ -57,8 +58,11 @@ class Run:
     @property
     def metrics(self) -> list[dict[str, float]]:
         """Return one row per update."""
-        rows = csv.DictReader(whole_lines(self.folder.metrics_csv))
-        return [{k: float(v) for k, v in row.items() if v} for row in rows]
+        table = read_table(self.folder.metrics_csv)
+        return [
+            {name: table.cell(row, i, float) for i, name in enumerate(table.columns) if cells[i]}
+            for row, cells in enumerate(table.rows)
+        ]
 
     @property
     def policy(self) -> Policy:
@@ -217,7 +221,7 @@ def _changes_of_machine(folder: RunFolder, other_machine: bool) -> str:
 
     RunError if there are some, unless the user gave up the promise or the run has none.
     """
-    if folder.document["promise"].startswith(NO_PROMISE):
+    if folder.stated("promise").startswith(NO_PROMISE):
         return ""
     found = "; ".join(map(str, differences(folder.document)))
     if found and not other_machine:
@@ -231,12 +235,12 @@ def _changes_of_machine(folder: RunFolder, other_machine: bool) -> str:
 
 def _newest_state(folder: RunFolder, checkpoint: int | None) -> Checkpoint | None:
     """Return the state to go on from; None for a run stopped before its first checkpoint."""
-    began = checkpoint_numbers(folder) or folder.metrics_csv.exists()
+    began = checkpoint_numbers(folder) or is_there(folder.metrics_csv)
     return read_checkpoint(folder, checkpoint) if began or checkpoint is not None else None
 
 
 def _refuse_less_than_done(total_steps: int, saved: Checkpoint) -> None:
-    done = int(saved.state.counters["run_env_steps"])
+    done = int(saved.state.counter("run_env_steps"))
     if total_steps < done:
         raise RunError(
             f"the checkpoint of update {saved.update} has {done} env steps already, and "

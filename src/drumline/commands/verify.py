@@ -89,6 +89,7 @@ def verify_again(
     from drumline.runs.folder import RunError
     from drumline.runs.horizons import horizons_of
     from drumline.runs.machine import differences
+    from drumline.runs.own_files import is_there
     from drumline.training.stopped import Stopped
 
     trust = trust or UNTRUSTED
@@ -100,9 +101,12 @@ def verify_again(
     if other := "; ".join(map(str, differences(folder.document))):
         raise RunError(f"{NO_PROMISE}: {folder.path} was made on another machine ({other})")
     ours = (
-        read_chain(folder.fingerprints_csv) if folder.fingerprints_csv.exists() else Chain((), {})
+        read_chain(folder.fingerprints_csv) if is_there(folder.fingerprints_csv) else Chain((), {})
     )
-    rows = run.metrics if folder.metrics_csv.exists() else []
+    rows = run.metrics if is_there(folder.metrics_csv) else []
+    for name in ("update", "wall_seconds", *(["event"] if logged else [])):
+        if any(name not in row for row in rows):
+            raise RunError(f"{folder.metrics_csv} is damaged: no {name!r} in a row")
     rows = [row for row in rows if row["update"] in ours.rows]  # a full disk may cut one file only
     if logged:
         rows = _whose_events_are_logged(rows, Path(logged["replay_events"]))
@@ -137,8 +141,9 @@ def _event_log(config: Any, folder: "RunFolder") -> dict[str, str]:
 def _whose_events_are_logged(rows: list[dict[str, float]], log: Path) -> list[dict[str, float]]:
     """Return the updates that can be repeated: a full disk may have cost the last events."""
     from drumline.runs.event_log import logged_workers
+    from drumline.runs.own_files import is_there
 
-    events = len(logged_workers(log)) if log.exists() else 0
+    events = len(logged_workers(log)) if is_there(log) else 0
     return [row for row in rows if row["event"] < events]
 
 
@@ -160,7 +165,7 @@ def _refuse_no_promise(folder: "RunFolder") -> None:
     from drumline.commands.run_document import NO_PROMISE
     from drumline.runs.folder import RunError
 
-    promise = str(folder.document["promise"])
+    promise = folder.stated("promise")
     if promise.startswith(NO_PROMISE):
         raise RunError(f"{promise} ({folder.path})")
 

@@ -1,14 +1,14 @@
 """The curves of a run folder, read from its CSV files."""
 
-import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from drumline.runs.append_file import whole_lines
+from drumline.runs.metrics import read_evaluations
 from drumline.runs.own_files import is_there
+from drumline.runs.tables import read_table
 
 _METRICS = ("env_steps", "wall_seconds", "episode_return_mean")
 _EVALUATIONS = ("env_steps", "mean", "standard_error")
@@ -57,30 +57,26 @@ def last_evaluation(folder: Path) -> list[float]:
     path = folder / "evaluations.csv"
     if not is_there(path):
         return []
-    rows = list(csv.DictReader(whole_lines(path)))
-    return [float(value) for value in rows[-1]["returns"].split(";")] if rows else []
+    rows = read_evaluations(path)
+    return list(rows[-1].returns) if rows else []
 
 
 def read_columns(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Read columns of a CSV file; an empty cell is nan, an incomplete last row is left out."""
     try:
-        reader = csv.DictReader(whole_lines(path))
-        rows, columns = list(reader), reader.fieldnames or ()
+        table = read_table(path)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from error
-    missing = [name for name in names if name not in columns]
-    if missing and columns:
+    missing = [name for name in names if name not in table.columns]
+    if missing and table.columns:
         raise ValueError(f"{path} lacks the columns {', '.join(missing)}")
-    return {
-        name: np.array([_number(row[name], path, i) for i, row in enumerate(rows)], dtype=float)
-        for name in names
-    }
+    if missing:
+        return {name: np.zeros(0) for name in names}
+    return {name: np.array(table.cells(name, _number), dtype=float) for name in names}
 
 
-def _number(text: str | None, path: Path, row: int) -> float:
-    if not text:
-        return math.nan
+def _number(text: str) -> float:
     try:
-        return float(text)
+        return float(text) if text else math.nan
     except ValueError:
-        raise ValueError(f"{path}, row {row + 2}: {text!r} is not a number") from None
+        raise ValueError(f"{text!r} is not a number") from None

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+from typing import get_type_hints
 
 from drumline.recipes import outside_methods
 from drumline.recipes.a2c import A2C
@@ -18,6 +19,7 @@ from drumline.recipes.method import Method
 from drumline.recipes.p_cem_rl import PCEMRL
 from drumline.recipes.ppo import PPO
 from drumline.recipes.td3 import TD3
+from drumline.runs.strict_json import check_fields
 
 METHODS: dict[str, Method] = {
     name: Method(name, config)
@@ -108,6 +110,9 @@ def with_late_settings(document: Fields) -> Fields:
         made_by = str(document.get("drumline", ""))
         if made_by.startswith(version) and method == name and fields.get(field) == before:
             fields[field] = now
+    for field in ("env", "seed"):
+        if field not in fields:
+            raise ValueError(f"config.json lacks fields of {name}: {field}")
     return {**document, "config": with_late_fields(name, fields)}
 
 
@@ -120,5 +125,10 @@ def config_from(document: Fields) -> Config:
         raise ValueError(f"config.json has fields that {name} does not know: {', '.join(unknown)}")
     if missing := sorted(known - set(fields)):
         raise ValueError(f"config.json lacks fields of {name}: {', '.join(missing)}")
+    if not method.outside:
+        try:
+            check_fields(fields, get_type_hints(method.config))
+        except ValueError as error:
+            raise ValueError(f"config.json is damaged: {error}") from None
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     return method.configured(values)

@@ -202,7 +202,7 @@ def _read(folder: RunFolder, number: int) -> Checkpoint:
     raw = _bytes_of(place / STATE_FILE)
     try:
         tensors = safetensors.numpy.load(raw)
-    except (safetensors.SafetensorError, ValueError, KeyError) as error:
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
         raise Damage(f"{STATE_FILE} cannot be read ({error})") from error
     verify_tensors(tensors, raw, manifest, stored_bytes)
     return Checkpoint(

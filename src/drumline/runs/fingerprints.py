@@ -12,6 +12,9 @@ import numpy as np
 from drumline.runs.append_file import whole_lines
 from drumline.runs.folder import RunError
 
+_DIGITS = 18
+"""Digits of the largest number of an update."""
+
 MISSING = "missing"
 """Column of a `Difference` where only one of the chains has the row or column."""
 
@@ -92,7 +95,7 @@ def read_chain(path: Path) -> Chain:
     """
     try:
         lines = list(csv.reader(whole_lines(path)))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise RunError(f"cannot read {path} ({error}); give another RUN") from error
     if not lines:
         return Chain((), {})
@@ -133,7 +136,7 @@ def first_difference(first: Chain, second: Chain, *, whole: bool = False) -> Dif
 
 
 def _parse_row(cells: Sequence[str], count: int) -> ChainRow | None:
-    if len(cells) != count + 2 or not cells[0].isdecimal():
+    if len(cells) != count + 2 or not cells[0].isdecimal() or len(cells[0]) > _DIGITS:
         return None
     return ChainRow(int(cells[0]), tuple(cells[1:-1]), cells[-1])
 

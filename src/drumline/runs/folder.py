@@ -8,12 +8,15 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from drumline.runs.atomic_files import replace_file
 from drumline.runs.named_code import code_of_config
 from drumline.runs.own_files import TENSORBOARD_FILE, is_there, read_file, refuse_links
 from drumline.runs.run_error import RunError
+from drumline.runs.strict_json import check_fields, parsed
 
 FORMAT = 1
 """Format of config.json; raised when an older drumline could misread a newer folder."""
@@ -32,6 +35,20 @@ APPEND_ONLY = (
 """Files that only grow; a checkpoint holds their lengths and a resume cuts them there."""
 
 REQUIRED_KEYS = ("method", "config")
+
+_KINDS = {
+    "method": str,
+    "config": dict[str, Any],
+    "drumline": str,
+    "promise": str,
+    "layout": dict[str, Any],
+    "versions": dict[str, str],
+    "computed_by": list[str],
+    "machine": dict[str, str],
+    "horizons": Annotated[list[tuple[int, int]], msgspec.Meta(min_length=1)],
+}
+_CONFIG_KINDS = {"env": str, "seed": int, "total_steps": int, "num_envs": int}
+"""Types of fields that commands read without the method's class."""
 
 
 class RunFolder:
@@ -99,6 +116,12 @@ class RunFolder:
         if self._amendments:
             self.update_document(**self._amendments)
             self._amendments = {}
+
+    def stated(self, key: str) -> Any:
+        """Return a key of config.json that every run has written; RunError if it is missing."""
+        if key not in self.document:
+            raise RunError(f"{self.config_json} is damaged (no {key!r} in it); give another RUN")
+        return self.document[key]
 
     def named_code(self) -> list[str]:
         """Return the names in config.json that refer to code outside of drumline."""
@@ -240,20 +263,22 @@ def _created(path: Path) -> tuple[datetime, str]:
         # A damaged newest run stays `last`: opening it then names the damage.
         modified = (path / "config.json").lstat().st_mtime
         moment = datetime.fromtimestamp(modified, UTC)
-    return moment, path.name
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC), path.name
 
 
 def _read_document(path: Path) -> dict[str, Any]:
     file = path / "config.json"
     try:
-        document = json.loads(read_file(file))
+        document = parsed(read_file(file))
+        check_fields(document, _KINDS)
+        check_fields(document.get("config", {}), _CONFIG_KINDS)
     except FileNotFoundError as error:
         raise RunError(f"{path} is not a run folder (no config.json); give another RUN") from error
     except (OSError, ValueError) as error:
         raise RunError(
             f"{file} is damaged ({error}); restore it from a copy, or give another RUN"
         ) from error
-    missing = [key for key in ("format", *REQUIRED_KEYS) if key not in _as_dict(document)]
+    missing = [key for key in ("format", *REQUIRED_KEYS) if key not in document]
     if missing:
         raise RunError(
             f"{file} is damaged (no {missing[0]!r} in it); restore it from a copy, "
@@ -266,10 +291,6 @@ def _read_document(path: Path) -> dict[str, Any]:
             f"reads {FORMAT}; give another RUN, or install that version"
         )
     return document
-
-
-def _as_dict(document: Any) -> dict[str, Any]:
-    return document if isinstance(document, dict) else {}
 
 
 def _drumline_version() -> str:

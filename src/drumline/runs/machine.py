@@ -51,15 +51,15 @@ def weakly_ordered() -> str:
 def differences(document: Mapping[str, Any]) -> list[MachineDifference]:
     """Return the differences between the packages and processor in config.json and those here."""
     # Without `computed_by`, any of the listed versions may be that of a package that computes.
-    computed_by = document.get("computed_by", document["versions"])
-    made = {name: document["versions"][name] for name in computed_by}
+    known = document.get("versions", {})
+    made = {name: known.get(name, "unknown") for name in document.get("computed_by", known)}
     here = versions(made)
-    made |= document["machine"]
+    made |= document.get("machine", {})
     here |= machine()
     return [
-        MachineDifference(name, made[name], here[name])
+        MachineDifference(name, made[name], here.get(name, "unknown"))
         for name in made
-        if _comparable(name, made[name]) != _comparable(name, here[name])
+        if _comparable(name, made[name]) != _comparable(name, here.get(name, ""))
     ]
 
 
@@ -73,7 +73,7 @@ def _version(name: str) -> str:
         return platform.python_version()
     try:
         return package_version(name)
-    except PackageNotFoundError:
+    except (PackageNotFoundError, ValueError):  # no name of a package
         return "not installed"
 
 

@@ -4,17 +4,34 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
 from drumline.runs.fingerprints import array_hash, little_endian
+from drumline.runs.strict_json import check_fields, parsed
 from drumline.types import State
 
 FORMAT = 1
 
 DTYPES = ["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
 """Dtypes that safetensors stores bit for bit."""
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+_KINDS = {
+    "format": int,
+    "update": _Count,
+    "tensors": dict[str, str],
+    "counters": dict[str, str],
+    "fingerprint": str,
+    "chained": str,
+    "lengths": dict[str, _Count],
+    "extra": dict[str, Any],
+    "state_sha256": str,
+}
+"""Keys of manifest.json, without the hash of the file itself."""
 
 
 class Damage(Exception):
@@ -67,13 +84,17 @@ def render_counters(counters: Mapping[str, int | float]) -> bytes:
 def read_counters(raw: bytes, manifest: Manifest) -> dict[str, int | float]:
     """Parse counters.json and compare each counter with its hash; raises Damage."""
     written = _parse(raw, "counters.json")
+    _check("counters.json", written, dict.fromkeys(written, str))
     _same_names("counters.json", "counter", set(written), set(manifest.counters))
     for name, value in written.items():
         if _text_hash(str(value)) != manifest.counters[name]:
             raise Damage(f"counters.json, counter {name!r}: not the value in manifest.json")
     if _render(written) != raw:
         raise Damage("counters.json is not as it was written")
-    return {name: _from_exact(value) for name, value in written.items()}
+    try:
+        return {name: _from_exact(value) for name, value in written.items()}
+    except (ValueError, OverflowError) as error:
+        raise Damage(f"counters.json: {error}") from error
 
 
 def render_manifest(manifest: Manifest, tensors_file: bytes) -> bytes:
@@ -93,11 +114,14 @@ def read_manifest(raw: bytes, number: int) -> tuple[Manifest, str]:
         raise Damage(f"manifest.json has format {document['format']!r}, not {FORMAT}")
     # Rendering again finds differences that parsing tolerates: white space, repeated keys, escapes.
     own_hash = document.pop("manifest_sha256", None)
+    if unknown := sorted(set(document) ^ set(_KINDS)):
+        raise Damage(f"manifest.json: {unknown[0]!r} is missing, or not known")
+    _check("manifest.json", document, _KINDS)
     if own_hash != _text_hash(json.dumps(document)):
         raise Damage("manifest.json is not as it was written (its own SHA-256 differs)")
     if _render({**document, "manifest_sha256": own_hash}) != raw:
         raise Damage("manifest.json is not as it was written")
-    del document["format"]
+    document.pop("format")
     tensors_hash = document.pop("state_sha256")
     manifest = Manifest(**document)
     if manifest.update != number:
@@ -162,9 +186,13 @@ def _render(document: dict[str, Any]) -> bytes:
 
 def _parse(raw: bytes, file: str) -> dict[str, Any]:
     try:
-        document = json.loads(raw)
+        return parsed(raw)
     except ValueError as error:
         raise Damage(f"{file} cannot be read ({error})") from error
-    if not isinstance(document, dict):
-        raise Damage(f"{file} is not a JSON object")
-    return document
+
+
+def _check(file: str, document: dict[str, Any], kinds: dict[str, Any]) -> None:
+    try:
+        check_fields(document, kinds)
+    except ValueError as error:
+        raise Damage(f"{file}: {error}") from error

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from drumline.runs.append_file import whole_lines
 from drumline.runs.own_files import is_there, opened
+from drumline.runs.run_error import RunError
+from drumline.runs.tables import read_table
 from drumline.types import EpisodeRow, EvaluationRow, Metrics
 
 EPISODES_HEADER = "update,member,sign,episode_return,length"
@@ -23,8 +24,11 @@ def read_columns(path: Path) -> tuple[str, ...]:
     """Return the columns of an existing CSV file; none if it is empty or absent."""
     if not is_there(path):
         return ()
-    with os.fdopen(opened(path, os.O_RDONLY), newline="") as file:
-        return tuple(next(csv.reader(file), ()))
+    try:
+        with os.fdopen(opened(path, os.O_RDONLY), newline="", encoding="utf-8") as file:
+            return tuple(next(csv.reader(file), ()))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise RunError(f"{path} is damaged: {error}; give another RUN") from error
 
 
 def metrics_line(columns: Sequence[str], update: int, metrics: Metrics) -> str:
@@ -86,15 +90,18 @@ def read_evaluations(path: Path) -> list[EvaluationRow]:
     """Return the rows of evaluations.csv, earlier sessions included; none if there is no file."""
     if not is_there(path):
         return []
-    return [
-        EvaluationRow(
-            int(row["update"]),
-            int(row["env_steps"]),
-            tuple(map(float, row["returns"].split(";"))),
-            tuple(map(int, row["lengths"].split(";"))),
-        )
-        for row in csv.DictReader(whole_lines(path))
-    ]
+    table = read_table(path)
+    if not table.columns:
+        return []
+    if table.columns != tuple(EVALUATIONS_HEADER.split(",")):
+        raise RunError(f"{path} is damaged: line 1 is not its header; give another RUN")
+    columns = (
+        table.cells("update", int),
+        table.cells("env_steps", int),
+        table.cells("returns", lambda cell: tuple(map(float, cell.split(";")))),
+        table.cells("lengths", lambda cell: tuple(map(int, cell.split(";")))),
+    )
+    return [EvaluationRow(*row) for row in zip(*columns, strict=True)]
 
 
 def _number(value: float) -> str:

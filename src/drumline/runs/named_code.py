@@ -40,11 +40,11 @@ def code_of_policy(document: Mapping[str, Any]) -> list[str]:
 
     A `module` is code with or without a colon.
     """
-    environment, policy = document["environment"], document["policy"]
+    environment, policy = document.get("environment", {}), document.get("policy", {})
     options = environment.get("options") or {}
     network = policy.get("network") or {}
     named = [
-        *_texts(environment["id"]),
+        *_texts(environment.get("id")),
         *(text for value in options.values() for text in _texts(value)),
         *_texts(network.get("network")),
     ]

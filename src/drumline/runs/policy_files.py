@@ -18,13 +18,17 @@ from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.manifest import storable
 from drumline.runs.named_code import code_of_policy
 from drumline.runs.own_files import is_there, read_file
+from drumline.runs.strict_json import check_fields, parsed
 
 NAMES = ("best", "last")
+_KINDS = {
+    "environment": {"id": str, "options": dict[str, Any]},
+    "policy": {"module": str | None, "network": dict[str, Any]},
+}
+"""Types of what is read in a description before its sizes are compared with the tensors."""
 _BEFORE = "before-best"
 """File of the previous best in folders of v0.1, whose checkpoints have no best policy."""
-
-
-_UNREADABLE = (OSError, safetensors.SafetensorError, KeyError, ValueError)
+_UNREADABLE = (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError)
 
 
 class StoredPolicy(NamedTuple):
@@ -83,7 +87,7 @@ def put_back_best(folder: RunFolder, checkpoint: int, mean: float) -> None:
             stored, text = _read(path)
         except _UNREADABLE:
             continue
-        if stored.document["evaluation_mean"] == mean:
+        if stored.document.get("evaluation_mean") == mean:
             _put_in_place(folder.policy_tensors("best"), read_file(path))
             _put_in_place(folder.policy_json("best"), (text + "\n").encode())
             return
@@ -99,7 +103,10 @@ def _read(path: Path) -> tuple[StoredPolicy, str]:
     raw = read_file(path)
     tensors = safetensors.numpy.load(raw)
     text = _metadata(raw)["drumline"]
-    document = json.loads(text)
+    document = parsed(text)
+    check_fields(document, dict.fromkeys(_KINDS, dict[str, Any]))
+    for name, kinds in _KINDS.items():
+        check_fields(document.get(name, {}), kinds)
     written = document.pop("sha256", None)  # files of the earliest versions have no digest
     if written is not None and written != _digest(tensors, document):
         raise ValueError("not the bytes that were written")
@@ -109,7 +116,7 @@ def _read(path: Path) -> tuple[StoredPolicy, str]:
 def _metadata(raw: bytes) -> dict[str, str]:
     """Return the metadata of a safetensors file whose header the library has accepted."""
     (length,) = struct.unpack_from("<Q", raw)
-    return json.loads(raw[8 : 8 + length]).get("__metadata__", {})
+    return parsed(raw[8 : 8 + length]).get("__metadata__", {})
 
 
 def _digest(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]) -> str:

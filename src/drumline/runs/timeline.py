@@ -5,10 +5,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from drumline.runs.append_file import AppendFile
 from drumline.runs.atomic_files import replace_file
 from drumline.runs.own_files import read_file
 from drumline.types import ProcessActivity, Span
+
+
+class _Earlier(msgspec.Struct):
+    """Keys of an event that a later session reads."""
+
+    cat: str
+    tid: int
+    ts: float
+    dur: float = 0.0
+
 
 PROCESSES_HEADER = ",".join(ProcessActivity._fields)
 
@@ -63,9 +75,11 @@ def _event(span: Span, process: int, begin: float, origin: float) -> str:
 def _earlier_events(path: Path) -> list[dict[str, Any]]:
     try:
         events = json.loads(read_file(path))["traceEvents"]
-        return [event for event in events if event["ph"] == "X"]
-    except (OSError, ValueError, KeyError, TypeError):
+        spans = [event for event in events if event["ph"] == "X"]
+        msgspec.convert(spans, list[_Earlier])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError):
         return []  # a damaged timeline must not fail a run, so it starts anew
+    return spans
 
 
 def _named_roles(events: Sequence[dict[str, Any]]) -> set[str]:

@@ -251,9 +251,15 @@ class Ledger:
 
     def _take_over(self, checkpoint: Checkpoint) -> None:
         for name in self.counters:
-            self.counters[name] = checkpoint.state.counter(_PREFIX + name)
+            value = checkpoint.state.counter(_PREFIX + name)
+            if name != "best_evaluation" and not (isinstance(value, int) and value >= 0):
+                raise ValueError(f"the checkpoint is damaged: {_PREFIX + name} is {value!r}")
+            self.counters[name] = value
         self.update = checkpoint.update
-        self._wall_before = float(checkpoint.extra["wall_seconds"])
+        seconds = checkpoint.extra.get("wall_seconds")
+        if not isinstance(seconds, (int, float)) or not 0.0 <= seconds < np.inf:
+            raise ValueError(f"the checkpoint is damaged: its wall_seconds are {seconds!r}")
+        self._wall_before = float(seconds)
 
     def _write_card(self, chained: str) -> None:
         document = self.folder.document
@@ -262,15 +268,15 @@ class Ledger:
         write_card(
             self.folder,
             RunCard(
-                promise=document["promise"],
+                promise=self.folder.stated("promise"),
                 method=self._identity.method,
                 env_id=self._identity.env_id,
                 seed=self._identity.seed,
                 config=document["config"],
                 verify_command=by_path(self.folder, "verify"),
-                layout=document["layout"],
-                versions=document["versions"],
-                machine=document["machine"],
+                layout=document.get("layout", {}),
+                versions=document.get("versions", {}),
+                machine=document.get("machine", {}),
                 metrics=self._metrics,
                 best_evaluation=max(evaluations, key=_by_mean, default=None),
                 largest_drawdown=stability(means).largest_drawdown if means.size > 1 else None,

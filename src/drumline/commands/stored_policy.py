@@ -1,0 +1,103 @@
+"""A policy file as a policy and an environment; its sizes are compared before any memory is taken.
+
+The description in a file may announce any network. Only one whose parameters are in the file is
+built.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import msgspec
+
+from drumline.commands.foreign_code import CodeTrust
+from drumline.envs.environment import EnvironmentSpec
+from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.policies.build import build_policy
+from drumline.policies.network_spec import NetworkSpec
+from drumline.policies.spec import PolicySpec, spec_from
+from drumline.protocols import Policy
+from drumline.runs.folder import RunError
+from drumline.runs.policy_files import StoredPolicy
+
+_MOMENTS = ("observation_mean", "observation_inverse_std")
+
+
+def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:
+    """Return a saved policy with its parameters and observation moments."""
+    trust.policy(stored)
+    spec = policy_spec(stored)
+    policy = build_policy(spec)
+    parameters = stored.tensors["parameters"]
+    if policy.vector.shape != parameters.shape:
+        raise _damaged(stored, f"{parameters.size} parameters for {policy.vector.size}")
+    policy.load_vector(parameters)
+    if _MOMENTS[0] in stored.tensors:
+        policy.load_moments(*(stored.tensors[name] for name in _MOMENTS))
+    return policy
+
+
+def environment_of(stored: StoredPolicy) -> EnvironmentSpec:
+    """Return the environment of a saved policy."""
+    return _converted(
+        stored, "environment", lambda: EnvironmentSpec(**stored.document["environment"])
+    )
+
+
+def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
+    """Return the spec of a saved policy; RunError unless its parameters fit it."""
+    spec = _converted(stored, "policy", lambda: spec_from(stored.document["policy"]))
+    for name in ("parameters", *(name for name in _MOMENTS if _MOMENTS[0] in stored.tensors)):
+        tensor = stored.tensors.get(name)
+        if tensor is None or tensor.ndim != 1 or tensor.dtype.kind != "f":
+            raise _damaged(stored, f"no vector {name!r}")
+    count = stored.tensors["parameters"].size
+    network = spec.network if isinstance(spec, ActorCriticSpec) else spec
+    outputs = network.head.output_size
+    if isinstance(network, NetworkSpec):
+        shape, code = network.observation_shape, ":" in network.network
+    else:
+        shape, code = (network.observation_size,), network.module is not None
+    if min((*shape, *network.hidden, outputs), default=0) < 1:
+        raise _damaged(stored, "a size below 1")
+    if _MOMENTS[0] in stored.tensors:
+        sizes = {stored.tensors[name].size for name in _MOMENTS}
+        if sizes != {prod(shape)}:
+            raise _damaged(stored, f"{sorted(sizes)} observation moments for {prod(shape)} values")
+    # A network of the user's own says itself how many parameters it has.
+    least = 0 if code else _least_parameters(shape, network.hidden, outputs, len(shape) == 3)
+    announced = spec.parameter_count if isinstance(spec, ActorCriticSpec) else count
+    if announced != count or least > count:
+        raise _damaged(
+            stored, f"a network of {max(announced, least)} parameters or more, not {count}"
+        )
+    return spec
+
+
+def _least_parameters(
+    shape: tuple[int, ...], hidden: tuple[int, ...], outputs: int, image: bool
+) -> int:
+    """Return a lower bound of a network's parameters, from which its memory follows."""
+    if (
+        image
+    ):  # the layer behind the convolutions: 256 or more outputs of 1/8² of the places or more
+        return 16 * prod(shape[1:]) + 32 * shape[0]
+    return sum(a * b for a, b in pairwise((prod(shape), *hidden, outputs)))
+
+
+def _converted(stored: StoredPolicy, what: str, make: Callable[[], Any]) -> Any:
+    """Return a record of plain values with each value checked against its field's type."""
+    try:
+        record = make()
+        msgspec.convert(msgspec.to_builtins(record), type(record))
+    except (
+        *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError),
+        msgspec.MsgspecError,
+    ) as error:
+        raise _damaged(stored, f"its {what}: {error}") from error
+    return record
+
+
+def _damaged(stored: StoredPolicy, fault: str) -> RunError:
+    return RunError(f"{stored.path} is damaged ({fault}); give another --policy")
