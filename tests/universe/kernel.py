@@ -246,13 +246,8 @@ class SimOS:
         parent = self._world.process.parent
         return 1 if parent is None else parent.pid
 
-    def waitid(self, kind: int, pid: int, options: int) -> Any:
-        """Return something once a child has ended."""
-        self._world.point("waitid")
-        return None if self._child(pid).alive else SimpleNamespace(si_pid=pid)
-
     def killpg(self, pid: int, number: int) -> None:
-        """Kill a child."""
+        """Kill a child's group."""
         child = self._child(pid)
         if not child.alive:
             raise ProcessLookupError
@@ -281,18 +276,24 @@ class SimPopen:
     def __init__(self, command: Sequence[str], *, pass_fds: Iterable[int], **_: Any):
         world = self.world
         world.point("before spawn")
-        module, *arguments = command[3:]
+        module, *arguments = command[5:]  # after the child's program and the place of Drumline
         parent = world.process
         inherited: dict[int, Any] = {}
         for fd in pass_fds:
             held = parent.descriptors.get(fd)
             inherited[fd] = RealFile(fd) if held is None else held.copy()
-        child = world.spawn(self.mains[module], ["-m", *arguments], parent)
+        child = world.spawn(self.mains[module], ["-c", *arguments], parent)
         child.descriptors.update(inherited)
         self._child = child
         self.pid = child.pid
         self.returncode: int | None = None
         world.point("after spawn")
+
+    def poll(self) -> int | None:
+        """Return the code of a child that has ended."""
+        self.world.point("child looked at")
+        self.returncode = self._child.status
+        return self.returncode
 
     def wait(self) -> int:
         """Wait for the end; return the code."""

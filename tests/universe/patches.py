@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from drumline.runs import append_file, atomic_files, recorder
+from drumline.commands import run
+from drumline.protocols import Unwatched
+from drumline.runs import append_file, atomic_files, own_files, recorder
 from drumline.runtime import (
     board,
     child,
@@ -53,6 +55,7 @@ WITH_OS = (
     worker_process,
     append_file,
     atomic_files,
+    own_files,
 )
 
 
@@ -85,6 +88,8 @@ def patched(world: World, system: SimOS) -> Iterator[None]:
     }
     popen = type("Popen", (SimPopen,), {"world": world, "mains": mains, "system": system})
     put(child_process, "subprocess", _like(subprocess, Popen=popen))
+    put(child_process, "_environment", dict)
+    put(run, "Guard", _NoGuard)
     for module in (child, role_child):
         put(module, "sys", SimSys(world))
         put(module, "begin", lambda parent: None)
@@ -121,6 +126,19 @@ def _claim(world: World, claim: Any) -> Any:
         return number
 
     return claimed
+
+
+class _NoGuard(Unwatched):
+    """No guardian process beside a simulated driver: it would be a real one."""
+
+    def __init__(self, hang_seconds: float):
+        super().__init__()
+
+    def __enter__(self) -> "_NoGuard":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Leave."""
 
 
 def _opened(system: SimOS, fd: int, mode: str) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drumline import AES, ES, HTS, train
+from drumline.commands.foreign_code import CodeTrust
 from drumline.commands.run import resume
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import RotationLayout, SearchLayout, SteadyLayout
@@ -88,7 +89,7 @@ def layout_of(method: str, rng: random.Random) -> Any:
 def run(config: Any, layout: Any, out: Path) -> None:
     """Train, or go on where a run was killed."""
     if (out / "config.json").exists():
-        resume(RunFolder.open(out), layout)
+        resume(RunFolder.open(out), layout, trust=CodeTrust(True))
         return
     shutil.rmtree(out, ignore_errors=True)
     train(config, layout=layout, out=out)
