@@ -2,7 +2,7 @@ import csv
 import json
 from pathlib import Path
 
-from drumline.runs.timeline import write_processes, write_timeline
+from drumline.runs.timeline import EARLIER_KEPT, write_processes, write_timeline
 from drumline.types import ProcessActivity, Span
 
 SPANS = [Span("worker", 1, 5.0, 5.5, 3), Span("actor", 0, 5.25, 6.0, 1)]
@@ -24,15 +24,22 @@ def test_every_process_has_a_named_track(tmp_path: Path):
     assert work(path) == [("worker", 1, 0.0, 5e5), ("actor", 0, 2.5e5, 7.5e5)]
 
 
-def test_next_session_goes_behind_and_keeps_tracks_apart(tmp_path: Path):
+def test_the_timeline_of_the_session_before_is_set_aside_as_it_is(tmp_path: Path):
     path = tmp_path / "timeline.json"
-    write_timeline(path, SPANS)
+    path.write_text("{ not read")  # whatever its size
     write_timeline(path, [Span("learner", 0, 1.0, 2.0, 1)])
-    assert work(path)[2] == ("learner", 0, 1e6, 1e6)
-    pids = {(e["cat"], e["pid"]) for e in trace(path) if e["ph"] == "X"}
-    named = {(e["args"]["name"], e["pid"]) for e in trace(path) if e["name"] == "process_name"}
-    assert pids == named
-    assert len({pid for _, pid in pids}) == 3
+    assert work(path) == [("learner", 0, 0.0, 1e6)]
+    assert (tmp_path / "timeline-1.json").read_text() == "{ not read"
+
+
+def test_timelines_of_many_sessions_do_not_fill_the_disk(tmp_path: Path):
+    path = tmp_path / "timeline.json"
+    for session in range(EARLIER_KEPT + 5):
+        write_timeline(path, [Span("worker", session, 0.0, 1.0, 1)])
+    assert work(path)[0][1] == EARLIER_KEPT + 4
+    kept = [f"timeline-{n}.json" for n in range(5, EARLIER_KEPT + 5)]
+    assert sorted(other.name for other in tmp_path.iterdir()) == sorted([*kept, path.name])
+    assert work(tmp_path / kept[-1])[0][1] == EARLIER_KEPT + 3
 
 
 def test_the_latest_sessions_place_on_the_monotonic_clock_is_kept(tmp_path: Path):

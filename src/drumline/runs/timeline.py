@@ -1,52 +1,56 @@
 """Work of a layout's processes over time: facts about a machine, never part of the promise."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from drumline.runs.append_file import AppendFile
 from drumline.runs.atomic_files import replace_file
-from drumline.runs.own_files import read_file
 from drumline.types import ProcessActivity, Span
 
-
-class _Earlier(msgspec.Struct):
-    """Keys of an event that a later session reads."""
-
-    cat: str
-    tid: int
-    ts: float
-    dur: float = 0.0
-
-
 PROCESSES_HEADER = ",".join(ProcessActivity._fields)
+
+
+EARLIER_KEPT = 8
+"""Earlier sessions' timelines that stay in the folder: one has up to about 6 MB."""
 
 
 def write_timeline(path: Path, spans: Sequence[Span]) -> None:
     """Write a session's spans as a Chrome trace (opens in Perfetto), one track per process.
 
-    Called once per session. After a resume the spans are placed after those of earlier sessions,
-    because the clocks of two sessions need not be comparable; `origin_seconds` is where the latest
-    session's first span begins.
+    Called once per session. The timeline of the session before becomes `timeline-N.json`, N counted
+    on; the clocks of two sessions need not be comparable. `origin_seconds` is where this session's
+    first span begins.
     """
-    events = _earlier_events(path)
-    begin = max((event["ts"] + event.get("dur", 0.0) for event in events), default=0.0)
+    _set_aside(path)
     origin = min((span.start for span in spans), default=0.0)
-    roles = sorted({*_named_roles(events), *(span.role for span in spans)})
-    tracks = [_track_name(roles, role, index) for role, index in _tracks(events, spans)]
-    named = [_role_name(roles, role) for role in roles]
-    earlier = [{**event, "pid": roles.index(event["cat"])} for event in events]
-    latest = [_event(span, roles.index(span.role), begin, origin) for span in spans]
-    known = [*named, *tracks, *earlier]
-    written = [*([json.dumps(known)[1:-1]] if known else []), *latest]
+    roles = sorted({span.role for span in spans})
+    tracks = sorted({(span.role, span.index) for span in spans})
+    named = [
+        *(_role_name(roles, role) for role in roles),
+        *(_track_name(roles, *t) for t in tracks),
+    ]
+    events = [_event(span, roles.index(span.role), origin) for span in spans]
+    written = ", ".join([*map(json.dumps, named), *events])
     replace_file(
         path,
         f'{{"displayTimeUnit": "ms", "otherData": {{"origin_seconds": {origin!r}}}, '
-        f'"traceEvents": [{", ".join(written)}]}}'.encode(),
+        f'"traceEvents": [{written}]}}'.encode(),
     )
+
+
+def _set_aside(path: Path) -> None:
+    """Rename the session before's timeline, unread, and remove the oldest ones."""
+    pattern = re.compile(rf"{re.escape(path.stem)}-(\d+){re.escape(path.suffix)}")
+    found = (pattern.fullmatch(other.name) for other in path.parent.glob(f"{path.stem}-*"))
+    numbers = sorted(int(match[1]) for match in found if match)
+    if path.exists():
+        numbers.append(numbers[-1] + 1 if numbers else 1)
+        path.replace(path.with_stem(f"{path.stem}-{numbers[-1]}"))
+    for number in numbers[:-EARLIER_KEPT]:
+        path.with_stem(f"{path.stem}-{number}").unlink(missing_ok=True)
 
 
 def write_processes(path: Path, activity: Iterable[ProcessActivity]) -> None:
@@ -62,33 +66,14 @@ def write_processes(path: Path, activity: Iterable[ProcessActivity]) -> None:
         file.close()
 
 
-def _event(span: Span, process: int, begin: float, origin: float) -> str:
+def _event(span: Span, process: int, origin: float) -> str:
     """Return the event as JSON text: one per lease, and `json.dumps` takes ten times as long."""
-    start, duration = begin + (span.start - origin) * 1e6, (span.end - span.start) * 1e6
+    start, duration = (span.start - origin) * 1e6, (span.end - span.start) * 1e6
     return (
         f'{{"name": "{span.tasks} tasks", "cat": "{span.role}", "ph": "X", "pid": {process}, '
         f'"tid": {span.index}, "ts": {start:.3f}, "dur": {duration:.3f}, '
         f'"args": {{"tasks": {span.tasks}}}}}'
     )
-
-
-def _earlier_events(path: Path) -> list[dict[str, Any]]:
-    try:
-        events = json.loads(read_file(path))["traceEvents"]
-        spans = [event for event in events if event["ph"] == "X"]
-        msgspec.convert(spans, list[_Earlier])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError):
-        return []  # a damaged timeline must not fail a run, so it starts anew
-    return spans
-
-
-def _named_roles(events: Sequence[dict[str, Any]]) -> set[str]:
-    return {event["cat"] for event in events}
-
-
-def _tracks(events: Sequence[dict[str, Any]], spans: Sequence[Span]) -> list[tuple[str, int]]:
-    earlier = {(event["cat"], event["tid"]) for event in events}
-    return sorted({*earlier, *((span.role, span.index) for span in spans)})
 
 
 def _role_name(roles: Sequence[str], role: str) -> dict[str, Any]:
