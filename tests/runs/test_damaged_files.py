@@ -5,11 +5,14 @@ import json
 import random
 import shutil
 import struct
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import damaged_folders
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -24,6 +27,7 @@ from drumline.commands.foreign_code import UNTRUSTED
 from drumline.commands.stored_policy import load_policy
 from drumline.runs.checkpoint import DamagedCheckpoint, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.horizons import horizons_of
 from drumline.runs.policy_files import read_policy
 from drumline.runs.timeline import write_timeline
 from drumline.types import Span
@@ -167,6 +171,12 @@ def test_a_run_of_another_time_zone_does_not_hide_the_last_run(terminal: Termina
     assert RunFolder.open("last").path.name == "b"
 
 
+def test_a_folder_without_a_goal_is_damaged(terminal: Terminal):
+    change_json(Path("es/config.json"), lambda document: document.update(config={}))
+    with pytest.raises(RunError, match="no 'total_steps'"):
+        horizons_of(RunFolder.open("es"))
+
+
 def announce(place: tuple[str, ...], value: Any, folder: str) -> None:
     """Let a policy file announce a size; it has no digest, as files of the earliest versions."""
     path = Path(folder, "policy-last.safetensors")
@@ -252,6 +262,15 @@ def test_a_damaged_timeline_starts_anew(tmp_path: Path, event: Any):
     write_timeline(path, [Span("worker", 0, 0.0, 1.0, 1)])
     kinds = [event["ph"] for event in json.loads(path.read_text())["traceEvents"]]
     assert kinds.count("X") == 1
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+def test_thousands_of_damages_end_in_sentences_within_a_gibibyte(tmp_path: Path):
+    words = [sys.executable, str(Path(damaged_folders.__file__)), "--count=3000", "--keep-going"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "3000 damages" in ended.stdout
 
 
 @settings(max_examples=60)

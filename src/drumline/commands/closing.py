@@ -11,6 +11,7 @@ from drumline.display.run_data import last_evaluation
 from drumline.functional.statistics import mean_interval
 from drumline.runs.folder import RunFolder
 from drumline.runs.next_commands import as_typed
+from drumline.runs.safe_text import visible
 
 
 def display_for(*, quiet: bool, json: bool) -> Display:
@@ -20,11 +21,12 @@ def display_for(*, quiet: bool, json: bool) -> Display:
 
 def say_finished(folder: RunFolder) -> None:
     """Print the run folder, the outcome and the next command to try."""
-    print(folder.path)
+    print(visible(folder.path))
     returns = last_evaluation(folder.path)
     if returns:
         print(mean_line(returns))
-    print("next: " + " · ".join(as_typed(folder, name) for name in ("plot", "enjoy", "verify")))
+    commands = (as_typed(folder, name) for name in ("plot", "enjoy", "verify"))
+    print("next: " + " · ".join(map(visible, commands)))
 
 
 def mean_line(returns: Sequence[float]) -> str:

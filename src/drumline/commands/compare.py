@@ -84,10 +84,12 @@ def _document(record: "Score | Steadiness | None") -> dict[str, Any] | None:
 
 
 def _say(rows: list[dict[str, Any]]) -> None:
+    from drumline.runs.safe_text import visible
+
     names = ("final", "at_equal_env_steps", "at_equal_wall_seconds")
     cells = [
         [
-            row["group"],
+            visible(row["group"]),
             str(row["runs"]),
             *(_cell(row[name]) for name in names),
             *(_number(row["stability"], name) for name in ("std", "worst", "drawdown")),

@@ -66,6 +66,7 @@ def command(line: CommandLine) -> int:
     from drumline.runs.folder import RunFolder
     from drumline.runs.own_files import refuse_links
     from drumline.runs.policy_files import read_policy
+    from drumline.runs.safe_text import visible
 
     folder = RunFolder.open(line.name())
     stored = read_policy(folder, flags.policy)
@@ -90,7 +91,7 @@ def command(line: CommandLine) -> int:
             shown = record_episodes(
                 made.environment, policy.act, seeds, out, begin=begin, max_steps=limit
             )
-            print(out)
+            print(visible(out))
     finally:
         made.close()
     if shown.closed:
@@ -118,6 +119,7 @@ def _made_to_draw(spec: "EnvironmentSpec", render_mode: str) -> "MadeEnvironment
 
     from drumline.envs.environment import EnvironmentProblem
     from drumline.envs.make import make_environment
+    from drumline.runs.safe_text import visible
 
     if spec.engine == "gymnasium":
         return make_environment(spec, render_mode=render_mode)
@@ -134,5 +136,5 @@ def _made_to_draw(spec: "EnvironmentSpec", render_mode: str) -> "MadeEnvironment
             f"EnvPool draws no pictures, and Gymnasium's {spec.id} has other observations: "
             f"{theirs} instead of {ours}"
         )
-    print(f"EnvPool draws no pictures: this is Gymnasium's {spec.id}", flush=True)
+    print(f"EnvPool draws no pictures: this is Gymnasium's {visible(spec.id)}", flush=True)
     return made

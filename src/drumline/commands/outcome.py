@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from drumline.commands.command_line import CommandLine, WrongUse
+from drumline.runs.safe_text import visible
 from drumline.training.stop_signals import STOPPING, leave_closed_terminals
 from drumline.training.stopped import Stopped
 
@@ -31,7 +32,7 @@ def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
         if stop.signal_number == signal.SIGPIPE:
             _print_no_more(sys.stdout)
         with suppress(BrokenPipeError):
-            print(_stopped(stop), file=sys.stderr, flush=True)
+            print(visible(_stopped(stop)), file=sys.stderr, flush=True)
             return 128 + stop.signal_number
         _print_no_more(sys.stderr)
         return 128 + stop.signal_number
@@ -42,7 +43,7 @@ def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
         code, text = _judged(error)
         if code:
             return complain(text, code)
-        traceback.print_exc()
+        print(visible(traceback.format_exc(), lines=True), end="", file=sys.stderr, flush=True)
         return 3  # Python's own exit code 1 would mean that runs differ
 
 
@@ -54,7 +55,8 @@ def _print_no_more(stream: TextIO) -> None:
 def complain(text: str, code: int) -> int:
     """Print one message on stderr if that is possible; return the exit code."""
     try:
-        print(f"drumline: {text}", file=sys.stderr, flush=True)
+        # Only the failure of a run has several lines: a traceback, or a note below.
+        print(f"drumline: {visible(text, lines=code == 3)}", file=sys.stderr, flush=True)
     except OSError:  # a closed pipe, or a full disk behind it
         _print_no_more(sys.stderr)
     return code

@@ -171,6 +171,8 @@ def _refuse_no_promise(folder: "RunFolder") -> None:
 
 
 def _answer(flags: VerifyFlags, difference: "Difference | None", what: str) -> None:
+    from drumline.runs.safe_text import visible
+
     if flags.quiet:
         return
     if flags.json:
@@ -181,4 +183,4 @@ def _answer(flags: VerifyFlags, difference: "Difference | None", what: str) -> N
     elif difference is None:
         print(f"equal: {what}")
     else:
-        print(f"differs first at update {difference.update} in {difference.column}")
+        print(f"differs first at update {difference.update} in {visible(difference.column)}")

@@ -15,6 +15,7 @@ from drumline.functional.statistics import (
     interquartile_mean,
     interquartile_mean_along,
 )
+from drumline.runs.safe_text import plot_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -173,7 +174,7 @@ def _draw_group(axes: Any, group: Group, what: str, clock: Clock, color: str) ->
         axes.plot(at, iqm, **dashes)
     all_there = [max(begins) <= x <= min(ends) for x in at]
     whole = [y if there else np.nan for y, there in zip(iqm, all_there, strict=True)]
-    label = f"{group.label} ({len(group.runs)} run{'s' if len(group.runs) > 1 else ''})"
+    label = f"{plot_label(group.label)} ({len(group.runs)} run{'s' if len(group.runs) > 1 else ''})"
     axes.plot(at, whole, color=color, linewidth=1.8, label=label, marker=marker)
     low, high = [score.low for _, score in known], [score.high for _, score in known]
     axes.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)

@@ -9,6 +9,7 @@ import numpy as np
 
 from drumline.display.plots import PALETTE, Clock, write_picture
 from drumline.display.run_data import read_columns
+from drumline.runs.safe_text import plot_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,7 +138,9 @@ def contributions_figure(
     handles.append(Line2D([], [], color=PALETTE[-1], linewidth=1.2, linestyle=":"))
     labels.append("the mean's fitness")
     name = (
-        runs[0].label if len(runs) == 1 else f"{len(runs)} runs; thin: one run, thick: their mean"
+        plot_label(runs[0].label)
+        if len(runs) == 1
+        else f"{len(runs)} runs; thin: one run, thick: their mean"
     )
     words = title or f"Contribution of ES and RL individuals to the mean: {name}"
     figure.suptitle(words, fontweight="bold")

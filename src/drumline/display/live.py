@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from drumline.display.panel import LABEL_WIDTH, rows
 from drumline.display.state import DisplayState, RunTitle
+from drumline.runs.safe_text import visible
 
 _SHORTEST_INTERVAL = 0.25
 _NOTE_SECONDS = 5.0
@@ -32,7 +33,7 @@ class LiveDashboard:
         """Hide the cursor and begin to draw; `close` must follow, even after an exception."""
         self._title = title
         self._console.print(
-            f"run folder: {title.folder}", style="dim", markup=False, soft_wrap=True
+            f"run folder: {visible(title.folder)}", style="dim", markup=False, soft_wrap=True
         )
         self._live.start()
 
@@ -56,7 +57,7 @@ class LiveDashboard:
 
     def message(self, text: str) -> None:
         """Print a line above the dashboard."""
-        self._console.print(text, style="yellow", markup=False)
+        self._console.print(visible(text, lines=True), style="yellow", markup=False)
 
     def close(self, summary: Sequence[str] = ()) -> None:
         """Draw the last state, restore the cursor, print the summary; may be called twice."""
@@ -66,7 +67,7 @@ class LiveDashboard:
         finally:
             self._live.stop()
         for line in summary:
-            self._console.print(line, markup=False, soft_wrap=True)
+            self._console.print(visible(line, lines=True), markup=False, soft_wrap=True)
 
     @staticmethod
     def _line(text: str) -> Any:
@@ -97,7 +98,7 @@ class LiveDashboard:
         panel = Panel(
             body,
             box=box.ROUNDED if self._unicode else box.ASCII,
-            title=Text(f"{state.method} {state.env_id}", style="bold"),
+            title=Text(visible(f"{state.method} {state.env_id}"), style="bold"),
             title_align="left",
             subtitle=Text(self._subtitle(), style="dim"),
             subtitle_align="right",

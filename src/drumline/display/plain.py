@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from drumline.display.glyphs import count, duration, score
 from drumline.display.state import DisplayState, RunTitle
+from drumline.runs.safe_text import visible
 
 
 class ReaderGone(BrokenPipeError):
@@ -26,8 +27,9 @@ class PlainLines:
 
     def start(self, title: RunTitle) -> None:
         """Print the run's title and its folder."""
-        self._print(f"{title.method} on {title.env_id}, seed {title.seed}, {title.layout}")
-        self._print(f"run folder: {title.folder}")
+        names = visible(f"{title.method} on {title.env_id}")
+        self._print(f"{names}, seed {title.seed}, {title.layout}")
+        self._print(f"run folder: {visible(title.folder)}")
 
     def due(self) -> bool:
         """Return whether `update` would print now, so that the state is built only then."""
@@ -63,6 +65,7 @@ class PlainLines:
 
     def _print(self, text: str) -> None:
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        text = visible(text, lines=True)
         _print_line(text.encode(encoding, errors="replace").decode(encoding), self._stream)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from drumline.display.run_data import RunCurve
 from drumline.runs.atomic_files import replace_file
+from drumline.runs.safe_text import plot_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +74,7 @@ def curves_figure(
         _draw_run(axes, run, x, PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)])
     for reference in references:
         _draw_reference(axes, reference, x)
-    _dress(axes, x, title or runs[0].label)
+    _dress(axes, x, title or plot_label(runs[0].label))
     _legend(figure, axes, any(run.evaluation_mean.size for run in runs))
     return figure
 
@@ -90,7 +91,7 @@ def _draw_run(axes: "Axes", run: RunCurve, x: Clock, color: str, marker: str) ->
         linewidth=0.8,
         alpha=0.5,
         marker="." if run.env_steps.size == 1 else "",  # a line of one point is invisible
-        label=None if evaluated else run.label,
+        label=None if evaluated else plot_label(run.label),
     )
     if not evaluated:
         return
@@ -105,7 +106,7 @@ def _draw_run(axes: "Axes", run: RunCurve, x: Clock, color: str, marker: str) ->
         marker=marker,
         markersize=5,
         linewidth=1.8,
-        label=run.label,
+        label=plot_label(run.label),
         zorder=3,
     )
 

@@ -4,7 +4,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape as escape_html
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from drumline.display.run_data import RunCurve, last_evaluation, read_columns, r
 from drumline.functional.stability import stability
 from drumline.functional.statistics import mean_interval
 from drumline.runs.folder import RunFolder
+from drumline.runs.safe_text import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,8 +76,8 @@ def report_page(runs: Sequence[ReportedRun], command: str) -> str:
     seeds = ", ".join(dict.fromkeys(str(d["config"]["seed"]) for d in documents))
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     body = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="sub">{count}, seed{"s" if "," in seeds else ""} {escape(seeds)}</p>',
+        f"<h1>{_inert(title)}</h1>",
+        f'<p class="sub">{count}, seed{"s" if "," in seeds else ""} {_inert(seeds)}</p>',
         _section("Outcome", _outcome(runs, curves)),
         _section("Curves", _curves(curves, groups)),
         _section("Groups", _groups(groups) if len(runs) > 1 else ""),
@@ -84,19 +85,24 @@ def report_page(runs: Sequence[ReportedRun], command: str) -> str:
         _section("The promise", "".join(_promise(run) for run in runs)),
         _section("Settings", _settings([d["config"] for d in documents], runs)),
         _section("Machine", _machine(documents, runs)),
-        f'<p class="sub">Made with <code>{escape(command)}</code></p>',
+        f'<p class="sub">Made with <code>{_inert(command)}</code></p>',
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{_inert(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
         + "\n".join(part for part in body if part)
         + "\n</body></html>\n"
     )
 
 
+def _inert(text: str) -> str:
+    """Return text without markup, escape sequences and changes of direction."""
+    return escape_html(visible(text))
+
+
 def _section(heading: str, content: str) -> str:
-    return f"<h2>{escape(heading)}</h2>\n{content}" if content else ""
+    return f"<h2>{_inert(heading)}</h2>\n{content}" if content else ""
 
 
 def _outcome(runs: Sequence[ReportedRun], curves: Sequence[RunCurve]) -> str:
@@ -144,7 +150,7 @@ def _groups(groups: Sequence[Group]) -> str:
         f"{what} returns; spread: standard deviation of the final returns; drawdown: the largest "
         "fall below the best so far, mean over runs"
     )
-    return f'<p class="sub">{escape(words)}</p>{_table((*heads, "drawdown"), rows)}'
+    return f'<p class="sub">{_inert(words)}</p>{_table((*heads, "drawdown"), rows)}'
 
 
 def _group_row(group: Group, what: str) -> list[str]:
@@ -183,11 +189,11 @@ def _promise(run: ReportedRun) -> str:
     promise = str(run.document.get("promise", "the run folder states no promise"))
     checks = "".join(
         f'<li class="{"open" if check.holds is None else "yes" if check.holds else "no"}">'
-        f"{escape(check.words)}</li>"
+        f"{_inert(check.words)}</li>"
         for check in run.checks
     )
-    name = escape(run.folder.path.name)
-    return f'<p><b>{name}</b>: {escape(promise)}</p><ul class="checks">{checks}</ul>'
+    name = _inert(run.folder.path.name)
+    return f'<p><b>{name}</b>: {_inert(promise)}</p><ul class="checks">{checks}</ul>'
 
 
 def _settings(configs: Sequence[Mapping[str, Any]], runs: Sequence[ReportedRun]) -> str:
@@ -229,10 +235,10 @@ def _facts(document: Mapping[str, Any]) -> dict[str, str]:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, marked: bool = False) -> str:
     kind = ' class="changed"' if marked else ""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
+    head = "".join(f"<th>{_inert(cell)}</th>" for cell in heads)
     lines = [
-        f"<tr><td>{escape(row[0])}</td>"
-        + "".join(f"<td{kind}>{escape(cell)}</td>" for cell in row[1:])
+        f"<tr><td>{_inert(row[0])}</td>"
+        + "".join(f"<td{kind}>{_inert(cell)}</td>" for cell in row[1:])
         + "</tr>"
         for row in rows
     ]
@@ -253,4 +259,4 @@ def _picture(figure: "Figure", words: str) -> str:
     with mpl.rc_context({"svg.hashsalt": "drumline"}):  # the same figure gives the same bytes
         figure.savefig(data, format="svg", metadata={"Date": None})
     encoded = base64.b64encode(data.getvalue()).decode()
-    return f'<img alt="{escape(words)}" src="data:image/svg+xml;base64,{encoded}">'
+    return f'<img alt="{_inert(words)}" src="data:image/svg+xml;base64,{encoded}">'

@@ -7,6 +7,7 @@ from typing import Any
 
 from drumline.runs.atomic_files import replace_file
 from drumline.runs.folder import RunFolder
+from drumline.runs.safe_text import markdown, markdown_paragraph, visible
 from drumline.types import EvaluationRow, Metrics
 
 
@@ -43,12 +44,12 @@ def write_card(folder: RunFolder, card: RunCard) -> None:
 
 def card_text(card: RunCard) -> str:
     """Return the card in Markdown; the promise comes first."""
-    title = f"# {card.method} on {card.env_id}, seed {card.seed}"
+    title = f"# {markdown(card.method)} on {markdown(card.env_id)}, seed {card.seed}"
     sections = [
-        card.promise,
+        markdown_paragraph(card.promise),
         title,
         _table("Outcome", _outcome(card)),
-        f"To check it:\n\n    {card.verify_command}",
+        f"To check it:\n\n    {visible(card.verify_command)}",
         _table("Config", card.config),
         _table("Layout (changes no number)", card.layout),
         _table("Versions", card.versions),
@@ -84,4 +85,4 @@ def _table(heading: str, rows: Mapping[str, Any]) -> str:
 
 def _cell(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text.replace("|", "\\|").replace("\n", " ")
+    return markdown(text.replace("\n", " "))

@@ -4,7 +4,7 @@ Step sizes may fall towards the end of a run, so an update depends on the total 
 was made.
 """
 
-from drumline.runs.folder import RunFolder
+from drumline.runs.folder import RunError, RunFolder
 
 Horizons = list[list[int]]
 """[update, total_steps], ascending: updates after `update` aimed at `total_steps` env steps."""
@@ -12,7 +12,11 @@ Horizons = list[list[int]]
 
 def horizons_of(folder: RunFolder) -> Horizons:
     """Return a run's horizons."""
-    return folder.document.get("horizons") or [[0, folder.document["config"]["total_steps"]]]
+    if "horizons" in folder.document:
+        return folder.document["horizons"]
+    if "total_steps" not in folder.document["config"]:
+        raise RunError(f"{folder.config_json} is damaged (no 'total_steps' in its config)")
+    return [[0, folder.document["config"]["total_steps"]]]
 
 
 def after_resume(horizons: Horizons, update: int, total_steps: int) -> Horizons:
