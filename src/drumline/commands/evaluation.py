@@ -65,7 +65,10 @@ def evaluate_policy(
     *,
     sample: bool = False,
 ) -> EvaluationResult:
-    """Run episodes seeded from `seed` alone; RunError if `episodes` is below 1."""
+    """Run episodes seeded from `seed` alone, no longer than those of the run's own evaluations.
+
+    RunError if `episodes` is below 1.
+    """
     if episodes < 1:
         raise RunError(f"--episodes must be 1 or more, got {episodes}")
     policy = load_policy(stored, trust)
@@ -73,6 +76,7 @@ def evaluate_policy(
         policy = sampled(policy, stored, config)
     spec = environment_of(stored)
     made = make_environment(spec)
+    limits = [steps for steps in (made.limit, int(config.get("evaluate_max_steps", 0))) if steps]
     loop = EpisodeLoop(made.environment, policy, spec.id)
     guard = Guard(HANG_SECONDS)
     returns, lengths = [], []
@@ -81,7 +85,10 @@ def evaluate_policy(
             begin_episode(policy, seed, number, episode_seed)
             guard.enter(f"{spec.id}, episode {number}, seed {episode_seed}")
             episode = loop.run(
-                episode_seed, made.limit, progress=guard.progress, withdrawn=lambda: False
+                episode_seed,
+                min(limits, default=0),
+                progress=guard.progress,
+                withdrawn=lambda: False,
             )
             guard.leave()
             returns.append(episode.episode_return)

@@ -12,7 +12,7 @@ from drumline.recipes.methods import config_from, find_method
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.tasks import Evaluate, Evaluation
-from drumline.training.evaluations import evaluation_tasks
+from drumline.training.evaluations import scheduled_tasks
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.ledger import learned
 from drumline.training.run_order import one_numpy_thread
@@ -107,7 +107,7 @@ def _task_of(
                 f"an evaluation of this run has {recipe.config.evaluate_episodes} episodes, "
                 f"so there is no --member {member}"
             )
-        return evaluation_tasks(recipe.config.seed, version, member + 1)[member]
+        return scheduled_tasks(recipe.config, version)[member]
     size = recipe.plan.population_size
     if recipe.plan.minimum_env_steps == 0 and member >= size:
         raise RunError(

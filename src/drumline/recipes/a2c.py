@@ -116,6 +116,8 @@ class A2C:
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20
     """Episodes of each evaluation."""
+    evaluate_max_steps: int = 0
+    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     gae_lambda: float = 0.95
     """λ of generalized advantage estimation."""
     promise: bool = True

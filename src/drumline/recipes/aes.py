@@ -63,6 +63,8 @@ class AES:
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20
     """Episodes of each evaluation."""
+    evaluate_max_steps: int = 0
+    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     promise: bool = True
     """Run the first episode again and stop if its bits differ."""
     mean_evaluations: int = 5

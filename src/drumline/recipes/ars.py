@@ -59,6 +59,8 @@ class ARS:
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20
     """Episodes of each evaluation."""
+    evaluate_max_steps: int = 0
+    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     promise: bool = True
     """Run the first task again and stop if its bits differ."""
 
@@ -123,7 +125,7 @@ class ARS:
         refuse_nonpositive(
             self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
         )
-        refuse_negative(self, "evaluate_every")
+        refuse_negative(self, "evaluate_max_steps", "evaluate_every")
         if not 0 <= self.top_directions <= self.population_size // 2:
             raise ValueError(
                 f"--top-directions must be 0 to {self.population_size // 2}, "

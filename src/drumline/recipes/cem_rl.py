@@ -49,6 +49,8 @@ class CEMRL:
     """Updates (generations) between evaluations of the mean; 0: only at the end."""
     evaluate_episodes: int = 10
     """Episodes of each evaluation."""
+    evaluate_max_steps: int = 0
+    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     promise: bool = True
     """Run the first episode again and stop if its bits differ."""
     mean_evaluations: int = 0

@@ -107,6 +107,8 @@ class ES:
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20
     """Episodes of each evaluation."""
+    evaluate_max_steps: int = 0
+    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     promise: bool = True
     """Run the first task again and stop if its bits differ."""
 
@@ -153,7 +155,7 @@ class ES:
         refuse_nonpositive(
             self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
         )
-        refuse_negative(self, "evaluate_every", "learning_rate_floor")
+        refuse_negative(self, "evaluate_max_steps", "evaluate_every", "learning_rate_floor")
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
         if not 0.0 < self.learning_rate_decay <= 1.0:
             decay = self.learning_rate_decay

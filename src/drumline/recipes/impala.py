@@ -124,6 +124,8 @@ class Impala:
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20
     """Episodes of each evaluation."""
+    evaluate_max_steps: int = 0
+    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     batch: int = 8
     """Unrolls that an update learns from; at most as many as there are environments."""
 

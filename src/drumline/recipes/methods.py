@@ -48,6 +48,7 @@ _LATE: dict[str, object] = {
     "anneal_clip": False,
     "learning_rate_decay": 1.0,
     "learning_rate_floor": 0.0,
+    "evaluate_max_steps": 0,
 }
 """Fields that older run folders lack, with the values that those runs had."""
 

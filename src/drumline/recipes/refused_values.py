@@ -40,7 +40,7 @@ def refuse_unfinite(config: object, *names: str) -> None:
 def refuse_unusable_training(config: Learned) -> None:
     """Raise for values of a population's training that could never work."""
     refuse_nonpositive(config, "total_steps", "frame_skip", "evaluate_episodes")
-    refuse_negative(config, "evaluate_every")
+    refuse_negative(config, "evaluate_every", "evaluate_max_steps")
     refuse_empty_layers(config, "hidden")
 
 
@@ -101,7 +101,7 @@ def refuse_unusable_rollouts(config: ActorCritic) -> None:
     positive = ["total_steps", "num_envs", "alpha", "learners", "learner_threads"]
     refuse_nonpositive(config, *positive, "learning_rate", "max_gradient_norm")
     refuse_nonpositive(config, "evaluate_episodes")
-    refuse_negative(config, "value_coefficient", "entropy_coefficient")
+    refuse_negative(config, "value_coefficient", "entropy_coefficient", "evaluate_max_steps")
     if config.final_entropy_coefficient is not None:
         refuse_negative(config, "final_entropy_coefficient")
     if config.renew_intervals != -1:  # the rule of the environment

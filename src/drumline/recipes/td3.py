@@ -77,6 +77,8 @@ class TD3:
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 10
     """Episodes of each evaluation."""
+    evaluate_max_steps: int = 0
+    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     promise: bool = True
     """Repeat the first update's actions in another environment and stop if its bits differ."""
 
@@ -99,7 +101,7 @@ class TD3:
         refuse_nonpositive(self, *positive)
         refuse_outside_unit(self, "discount", "polyak")
         refuse_negative(self, "target_noise", "target_noise_clip", "exploration_noise")
-        refuse_negative(self, "random_steps", "evaluate_every")
+        refuse_negative(self, "random_steps", "evaluate_every", "evaluate_max_steps")
         if not self.hidden or min(self.hidden) < 1:
             raise ValueError(f"--hidden needs layers of 1 or more, got {self.hidden}")
         if self.replay_size < self.batch_size:

@@ -21,11 +21,23 @@ _PENDING = "pending/"
 _COUNTERS = ("pending_update", "pending_steps")
 
 
-def evaluation_tasks(seed: int, version: int, count: int) -> list[Evaluate]:
-    """Return noiseless, uncapped episodes of the parameters themselves; nothing learns of them."""
+def scheduled_tasks(config: RunConfig, version: int) -> list[Evaluate]:
+    """Return the episodes with which a run evaluates one version.
+
+    A method from outside need not have `evaluate_max_steps`.
+    """
+    cap: int = getattr(config, "evaluate_max_steps", 0)
+    return evaluation_tasks(config.seed, version, config.evaluate_episodes, cap)
+
+
+def evaluation_tasks(seed: int, version: int, count: int, episode_cap: int = 0) -> list[Evaluate]:
+    """Return noiseless episodes of the parameters themselves; nothing learns of them.
+
+    `episode_cap`: env steps after which an episode is cut; 0 for none.
+    """
     seeds = seeding.seeds(seed, count, "evaluation", version)
     return [
-        Evaluate(version, member, 0, 0, episode_seed, 0.0, 0, False, False)
+        Evaluate(version, member, 0, 0, episode_seed, 0.0, episode_cap, False, False)
         for member, episode_seed in enumerate(seeds)
     ]
 
@@ -41,7 +53,7 @@ def evaluate_now(
 
     `policy`: arrays for the policy files, where these are not all published arrays.
     """
-    tasks = evaluation_tasks(config.seed, ledger.update, config.evaluate_episodes)
+    tasks = scheduled_tasks(config, ledger.update)
     if not tasks:
         return
     with seeding.kept_globals():  # an inline pool seeds this process
@@ -93,8 +105,7 @@ class EvaluationBeside:
         self._policy = {name: state.tensor(_PENDING + name) for name in names}
 
     def _tasks(self) -> list[Evaluate]:
-        config = self._config
-        return evaluation_tasks(config.seed, self._update, config.evaluate_episodes)
+        return scheduled_tasks(self._config, self._update)
 
     def _begin(self, pool: WorkerPool) -> None:
         self._collect(pool)

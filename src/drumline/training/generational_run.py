@@ -13,7 +13,7 @@ from drumline.schedules.generational import Generation, GenerationPlan, generati
 from drumline.tasks import Evaluate, Evaluation
 from drumline.training.attended_pool import AttendedPool
 from drumline.training.blame import explain
-from drumline.training.evaluations import evaluate_now, evaluation_tasks
+from drumline.training.evaluations import evaluate_now, scheduled_tasks
 from drumline.training.ledger import learned
 from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunConfig, RunRequest
@@ -103,7 +103,7 @@ class GenerationalRun:
         config = self._config
         if not is_due(config.evaluate_every, update):
             return ()
-        return evaluation_tasks(config.seed, update, config.evaluate_episodes)
+        return scheduled_tasks(config, update)
 
     def _record(self, generation: Generation) -> None:
         steps = generation.env_steps + sum(e.length for e in generation.evaluated)
