@@ -18,7 +18,8 @@ class EvaluateFlags:
     seed: int = 0
     """Root of the episodes' seeds and of drawn actions: the same seed gives the same numbers."""
     deterministic: bool = False
-    """Take the most likely action each time (this is the default)."""
+    """Take the most likely action each time; the default, unless the run was made with
+    --evaluate-sample, as Atari's presets are."""
     sample: bool = False
     """Draw actions, from the distribution of the method's training or a softmax.
 
@@ -43,14 +44,10 @@ def command(line: CommandLine) -> int:
     from drumline.runs.policy_files import read_policy
 
     folder = RunFolder.open(line.name())
-    result = evaluate_policy(
-        read_policy(folder, flags.policy),
-        folder.document["config"],
-        flags.episodes,
-        flags.seed,
-        trust_of(line, trust_code=flags.trust_code),
-        sample=flags.sample,
-    )
+    stored, config = read_policy(folder, flags.policy), folder.document["config"]
+    trust = trust_of(line, trust_code=flags.trust_code)
+    sample = flags.sample or (config.get("evaluate_sample", False) and not flags.deterministic)
+    result = evaluate_policy(stored, config, flags.episodes, flags.seed, trust, sample=sample)
     if flags.json:
         print(
             json.dumps(
@@ -59,7 +56,7 @@ def command(line: CommandLine) -> int:
         )
         return 0
     print(mean_line(result.returns))
-    if flags.sample:
+    if sample:
         print(f"actions {result.actions}")
     return 0
 

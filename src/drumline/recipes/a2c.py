@@ -32,6 +32,7 @@ _ATARI = {
     "renew_intervals": 6400,
     "evaluate_every": 12_500,
     "evaluate_episodes": 4,
+    "evaluate_sample": True,
 }
 _FOOTBALL = {
     **_ATARI,
@@ -39,6 +40,7 @@ _FOOTBALL = {
     "reward": "scoring-checkpoints",
     "clip_rewards": False,
     "evaluate_episodes": 10,
+    "evaluate_sample": False,
     "network": "football-cnn",
     "total_steps": 5_000_000,
     "discount": 0.993,
@@ -118,6 +120,9 @@ class A2C:
     """Episodes of each evaluation."""
     evaluate_max_steps: int = 0
     """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
+    evaluate_sample: bool = False
+    """Draw the actions of evaluations as in training, instead of the most likely ones (Atari's
+    presets do; some games wait for a button that the most likely action never presses)."""
     gae_lambda: float = 0.95
     """λ of generalized advantage estimation."""
     promise: bool = True

@@ -37,6 +37,7 @@ _ATARI = {
     "renew_intervals": 1600,
     "evaluate_every": 6000,
     "evaluate_episodes": 4,
+    "evaluate_sample": True,
 }
 _FOOTBALL = {
     **_ATARI,
@@ -47,6 +48,7 @@ _FOOTBALL = {
     "reward": "scoring-checkpoints",
     "clip_rewards": False,
     "evaluate_episodes": 10,
+    "evaluate_sample": False,
     "renew_intervals": 3200,  # an EnvPool game of football is never freed: 44 MB each
 }
 
@@ -126,6 +128,9 @@ class Impala:
     """Episodes of each evaluation."""
     evaluate_max_steps: int = 0
     """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
+    evaluate_sample: bool = False
+    """Draw the actions of evaluations as in training, instead of the most likely ones (Atari's
+    presets do; some games wait for a button that the most likely action never presses)."""
     batch: int = 8
     """Unrolls that an update learns from; at most as many as there are environments."""
 

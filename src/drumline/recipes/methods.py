@@ -49,6 +49,7 @@ _LATE: dict[str, object] = {
     "learning_rate_decay": 1.0,
     "learning_rate_floor": 0.0,
     "evaluate_max_steps": 0,
+    "evaluate_sample": False,
 }
 """Fields that older run folders lack, with the values that those runs had."""
 

@@ -38,6 +38,7 @@ _ATARI = {
     "renew_intervals": 256,
     "evaluate_every": 500,
     "evaluate_episodes": 4,
+    "evaluate_sample": True,
 }
 _FOOTBALL = {
     **_ATARI,
@@ -45,6 +46,7 @@ _FOOTBALL = {
     "reward": "scoring-checkpoints",
     "clip_rewards": False,
     "evaluate_episodes": 10,
+    "evaluate_sample": False,
     "network": "football-cnn",
     "total_steps": 5_000_000,
     "learning_rate": 3.43e-4,
@@ -131,6 +133,9 @@ class PPO:
     """Episodes of each evaluation."""
     evaluate_max_steps: int = 0
     """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
+    evaluate_sample: bool = False
+    """Draw the actions of evaluations as in training, instead of the most likely ones (Atari's
+    presets do; some games wait for a button that the most likely action never presses)."""
     gae_lambda: float = 0.95
     """λ of generalized advantage estimation."""
     promise: bool = True

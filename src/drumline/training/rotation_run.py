@@ -121,7 +121,11 @@ class RotationRun:
 
     def _make_pool(self) -> WorkerPool:
         """Return the pool that evaluates: one worker beside the crew, idle most of the time."""
-        worker = EvaluatorSpec(self._recipe.parts.lanes.environment, self._policy, noise_seed=0)
+        # A method from outside need not have the field.
+        sample: bool = getattr(self._config, "evaluate_sample", False)
+        worker = EvaluatorSpec(
+            self._recipe.parts.lanes.environment, self._policy, noise_seed=0, sample=sample
+        )
         published = PublishedLayout.of(self._learner.published())
 
         def pool() -> WorkerPool:

@@ -14,6 +14,7 @@ from drumline.envs.make import make_environment
 from drumline.functional import moments, perturbation
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
+from drumline.policies.sampled import SampledPolicy
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import WorkerContext
 from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
@@ -34,6 +35,8 @@ class EvaluatorSpec:
     """Subtracted from every reward in training: a survival bonus that ARS removes."""
     sign_fitness: bool = False
     """Whether fitness is the sum of the signs of the rewards."""
+    sample: bool = False
+    """Draw actions from the policy's distribution, from a stream of each episode's seed."""
 
     def __call__(self, context: WorkerContext) -> "Evaluator":
         """Build the evaluator inside a worker process."""
@@ -50,6 +53,8 @@ class Evaluator:
         context.on_leave(made.close)
         self._limit = made.limit
         self._policy = build_policy(spec.policy)
+        if spec.sample:
+            self._policy = SampledPolicy(self._policy, spec.policy, 0.0)
         self._loop = EpisodeLoop(
             made.environment, self._policy, spec.environment.id, context.building
         )
@@ -69,6 +74,8 @@ class Evaluator:
     def _evaluate(self, task: Evaluate, *, digest: bool) -> Evaluation:
         self._load(task)
         seeding.seed_globals(task.seed)
+        if isinstance(self._policy, SampledPolicy):
+            self._policy.begin(seeding.generator(task.seed, "evaluation-action"))
         self._context.probe("episode-begun")
         limits = [limit for limit in (self._limit, task.episode_cap) if limit]
         episode = self._loop.run(
