@@ -41,9 +41,14 @@ def _returns(state: DisplayState, width: int, unicode: bool) -> list[Row]:
     words = f"  {newest}" if state.return_curve else "waiting for the first update"
     curve = sparkline(state.return_curve, max(8, width - len(words) - 4), unicode=unicode)
     lines = [Row("return", curve, words)]
+    said: list[str] = []
     if state.evaluation_mean is not None:
         mean, best = score(state.evaluation_mean), score(state.evaluation_best)
-        lines.append(Row("evaluation", "", f"{mean}   best {best}"))
+        said.append(f"{mean}   best {best}")
+    if state.evaluating:
+        said.append(state.evaluating)
+    if said:
+        lines.append(Row("evaluation", "", "   ".join(said)))
     return lines
 
 

@@ -152,6 +152,8 @@ def plain_line(state: DisplayState) -> str:
     parts.append(f"{count(state.env_steps_per_second_10s)} env steps/s")
     if state.eta_seconds is not None:
         parts.append(f"ETA {duration(state.eta_seconds)}")
+    if state.evaluating:
+        parts.append(state.evaluating)
     if state.restarts:
         parts.append(f"{state.restarts} restarts")
     return "  ".join(parts)

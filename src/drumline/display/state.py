@@ -46,6 +46,17 @@ class DisplayState:
     """Share of a generation's time spent in the update, 0 to 1."""
     update_skipped: int
     """Updates without a step, because all returns were equal."""
+    evaluated_episodes: int = 0
+    evaluation_episodes: int = 0
+    """Episodes that have ended and all episodes of the evaluation that the run waits for; 0: it
+    waits for none."""
+
+    @property
+    def evaluating(self) -> str:
+        """Return the progress of the evaluation that the run waits for; empty without one."""
+        if not self.evaluation_episodes:
+            return ""
+        return f"evaluating: {self.evaluated_episodes} of {self.evaluation_episodes} episodes"
 
 
 class Throughput:

@@ -1,6 +1,6 @@
 """Evaluation of a published version outside any generation: tasks out, results by episode."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drumline.protocols import WorkerPool
@@ -20,14 +20,17 @@ def begin(
     pool.submit(tasks)
 
 
-def collect(pool: WorkerPool, tasks: Sequence[Evaluate]) -> list[Evaluation]:
-    """Wait for these tasks and return their results by episode.
+def collect(
+    pool: WorkerPool, tasks: Sequence[Evaluate], ended: Callable[[int], None] = lambda count: None
+) -> list[Evaluation]:
+    """Wait for these tasks and return their results by episode; `ended` is told their number.
 
     Other tasks may still be in flight if a consumer stopped between two generations.
     """
     wanted = set(tasks)
     results: dict[int, Evaluation] = {}
     while len(results) < len(wanted):
+        ended(len(results))
         for item in pool.completed():
             if not item.withdrawn and item.task in wanted:
                 results[item.result.member] = item.result

@@ -58,7 +58,7 @@ def evaluate_now(
         return
     with seeding.kept_globals():  # an inline pool seeds this process
         evaluations.begin(pool, ledger.update, published, tasks)
-        evaluated = evaluations.collect(pool, tasks)
+        evaluated = evaluations.collect(pool, tasks, ledger.evaluating(len(tasks)))
     ledger.record_evaluation(evaluated, published if policy is None else policy)
 
 
@@ -118,6 +118,7 @@ class EvaluationBeside:
         """Wait for the evaluation in flight and record it, always at the same update."""
         if not self._update:
             return
-        evaluated = evaluations.collect(pool, self._tasks())
+        tasks = self._tasks()
+        evaluated = evaluations.collect(pool, tasks, self._ledger.evaluating(len(tasks)))
         self._ledger.record_evaluation(evaluated, self._policy, self._steps)
         self._policy, self._update = {}, 0

@@ -87,6 +87,8 @@ class Ledger:
         self._throughput = Throughput()
         self._curve: list[float] = []
         self._skipped = 0
+        self._evaluating = (0, 0)
+        """Episodes that have ended and all episodes of the evaluation that the run waits for."""
         self._shares = 0.0
         self._metrics: Metrics = {}
         self._resumed_from = resumed_from
@@ -159,6 +161,14 @@ class Ledger:
         self.recorder.checkpoint(self.update, State(state.tensors, counters), extra, segments)
         self._checkpointed = time.perf_counter()
 
+    def evaluating(self, episodes: int) -> Callable[[int], None]:
+        """Return a function that takes the number of ended episodes, for the display."""
+
+        def ended(count: int) -> None:
+            self._evaluating = (count, episodes)
+
+        return ended
+
     def record_evaluation(
         self,
         evaluated: Sequence[Evaluation],
@@ -169,6 +179,7 @@ class Ledger:
 
         `env_steps` is the count at that version, where it is not the present count.
         """
+        self._evaluating = (0, 0)
         if not evaluated:
             return
         returns = tuple(result.episode_return for result in evaluated)
@@ -234,6 +245,8 @@ class Ledger:
                 restarts=sum(row.restarts > 0 for row in rows),
                 update_share=self._shares,
                 update_skipped=self._skipped,
+                evaluated_episodes=self._evaluating[0],
+                evaluation_episodes=self._evaluating[1],
             )
         )
 
