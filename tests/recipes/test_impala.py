@@ -237,7 +237,7 @@ def test_a_resumed_run_goes_on_with_what_was_learned_and_new_episodes(
     run = resume(folder, ActorLayout(pool="inline", executors=3), trust=TRUSTED)
     after = read_checkpoint(folder, None)
     assert [row["update"] for row in run.metrics] == list(range(1, 21))
-    assert after.state.counters["gradient_steps"] == 20
+    assert after.state.counters["gradient_steps"] == 19  # the first update fills the moments
     assert after.state.counters["unrolls_begun"] > before.state.counters["unrolls_begun"]
     assert run.metrics[7]["episodes_cut"] >= 1
 

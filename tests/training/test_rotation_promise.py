@@ -293,8 +293,10 @@ def test_nothing_is_left_behind(tmp_path: Path):
 def test_the_lag_is_one_policy_and_the_gradient_steps_of_one_update(tmp_path: Path):
     for config, steps in ((PPO, 6), (A2C, 1)):
         for lag in (0, 1):
-            ran = replace(config, lag=lag, total_steps=3 * config.steps_per_update)
+            ran = replace(config, lag=lag, total_steps=5 * config.steps_per_update)
             metrics = train(ran, workers="inline", out=tmp_path / f"{steps}-{lag}").metrics
-            assert [row["policy_lag"] for row in metrics] == [lag] * 3
-            assert [row["policy_lag_max"] for row in metrics] == [lag] * 3
-            assert [row["gradient_step_lag"] for row in metrics] == [0, lag * steps, lag * steps]
+            assert [row["policy_lag"] for row in metrics] == [lag] * 5
+            assert [row["policy_lag_max"] for row in metrics] == [lag] * 5
+            found = [row["gradient_step_lag"] for row in metrics]
+            # The intervals of versions 0 and 1 fill the moments: nothing is learned from them.
+            assert found == [0, 0, 0, lag * steps, lag * steps]

@@ -68,7 +68,7 @@ class PPOSettings:
 
 
 class _Targets(NamedTuple):
-    """What the rows of an interval are compared with, and the weights of their policy terms."""
+    """Targets of the rows of an interval, and the weights of their policy terms."""
 
     compared: Compared
     weights: np.ndarray
