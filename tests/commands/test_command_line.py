@@ -343,13 +343,14 @@ def test_a_strategy_that_fails_names_the_checkpoint_to_go_on_from(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, how: str, message: str
 ):
     words = ["train", *WALKS, "--strategy=breaks:Breaks", "--total-steps=600", "--seed=1"]
+    words += ["--checkpoint-minutes=1e-6"]
     monkeypatch.setenv("BREAKS", how)
     broken = terminal(*words, "--out=run")
     assert broken.code == 3, broken.err
     first, *traceback, last = broken.err.splitlines()
     assert re.search(message, first)
     assert any('raise KeyError("lost")' in line for line in traceback) == (how == "raises")
-    assert (number := re.search(r"checkpoint (\d+) is of the state before", last))
+    assert (number := re.search(r"checkpoint (\d+) is of a state before", last))
     assert int(number[1]) > 0
     assert Path("run/checkpoints", number[1]).exists()
     assert said_command(last) == "drumline resume run --trust-code"

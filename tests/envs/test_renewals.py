@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from drumline.commands.foreign_code import CodeTrust
 from drumline.commands.run import resumed_config, train
 from drumline.display.plain import PlainLines
 from drumline.envs.renewals import (
@@ -76,7 +77,10 @@ def test_the_rule_bounds_the_journal_and_a_resumed_run_keeps_its_number(
     assert cut[3] == 0
     assert cut[-1] >= 4
     monkeypatch.setattr("drumline.envs.renewals.MOST_STEPS", 320)
-    assert method_of(config).resolved(resumed_config(folder, 880)).renew_intervals == 4
+    assert (
+        method_of(config).resolved(resumed_config(folder, 880, CodeTrust(True))).renew_intervals
+        == 4
+    )
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_a_role_that_is_stopped_while_it_waits_is_replaced_and_changes_no_bit():
     finally:
         crew.close()
     assert stopped
-    assert [f"(pid {stopped[0]}) ended by hung" in line for line in lines] == [True]
+    assert [f"(pid {stopped[0]}) ended by a hang of" in line for line in lines] == [True]
 
 
 def test_closing_ends_every_process_and_may_be_done_twice():

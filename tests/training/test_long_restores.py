@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from whole_runs import lasting_bytes, run_on
 
+from drumline.commands.foreign_code import CodeTrust
 from drumline.commands.run import resume
 from drumline.display.plain import PlainLines
 from drumline.recipes.hts import HTS
@@ -19,6 +20,8 @@ ENDLESS = "impure_environment:EndlessAndSlow"
 SMALL = {"hidden": (4,), "evaluate_every": 0, "evaluate_episodes": 2}
 FINGERPRINTS = ("fingerprints.csv",)
 HTS_RUN = HTS(env=ENDLESS, total_steps=192, num_envs=4, alpha=6, minibatches=1, **SMALL)
+
+TRUSTED = CodeTrust(True)
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +41,7 @@ def test_a_restore_that_makes_progress_outlasts_the_limit_of_creations(
     resume(
         folder,
         dataclasses.replace(layout, creation_seconds=2.5),
+        trust=TRUSTED,
         display=PlainLines(lines, interval_seconds=1.0),
     )
     shown = [line for line in lines.getvalue().splitlines() if "restoring environments" in line]
@@ -55,7 +59,7 @@ def test_a_restore_in_the_driver_shows_how_far_it_has_come(
     folder = run_on(tmp_path / "run", HTS_RUN, layout, last_update=7)
     monkeypatch.setenv("STEP_SECONDS", "0.02")
     lines = io.StringIO()
-    resume(folder, layout, display=PlainLines(lines, interval_seconds=1.0))
+    resume(folder, layout, trust=TRUSTED, display=PlainLines(lines, interval_seconds=1.0))
     assert " of 168 env steps replayed" in lines.getvalue()
     assert lasting_bytes(folder, FINGERPRINTS) == lasting_bytes(whole, FINGERPRINTS)
 
@@ -76,5 +80,5 @@ def test_the_running_episode_of_a_single_stream_shows_how_far_it_has_come(
     folder = run_on(tmp_path / "run", config, layout, last_update=5)
     monkeypatch.setenv("STEP_SECONDS", "0.03")
     lines = io.StringIO()
-    resume(folder, layout, display=PlainLines(lines, interval_seconds=1.0))
+    resume(folder, layout, trust=TRUSTED, display=PlainLines(lines, interval_seconds=1.0))
     assert " of 100 env steps replayed" in lines.getvalue()

@@ -48,10 +48,10 @@ def alone(task: Evaluate, folder: RunFolder) -> str:
 
 
 def explain_strategy(error: BaseException, folder: RunFolder, update: int) -> None:
-    """Add to a strategy's failure where the run can go on: `update` is the last whole one."""
+    """Add to a strategy's failure where the run can go on: `update` is the latest checkpoint's."""
     if isinstance(error, StrategyFailed):
         error.add_note(
-            f"checkpoint {update} is of the state before; to go on from there, once the strategy "
+            f"checkpoint {update} is of a state before; to go on from there, once the strategy "
             f"is mended: {by_path(folder, 'resume')}"
         )
 

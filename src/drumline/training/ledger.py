@@ -84,6 +84,8 @@ class Ledger:
         if resumed_from is not None:
             self._take_over(resumed_from)
         self._began = self._checkpointed = time.perf_counter()
+        self.saved_update = 0 if resumed_from is None else resumed_from.update
+        """Update of the latest checkpoint."""
         self._throughput = Throughput()
         self._curve: list[float] = []
         self._skipped = 0
@@ -160,6 +162,7 @@ class Ledger:
         extra = {"wall_seconds": self.wall_seconds()}
         self.recorder.checkpoint(self.update, State(state.tensors, counters), extra, segments)
         self._checkpointed = time.perf_counter()
+        self.saved_update = self.update
 
     def evaluating(self, episodes: int) -> Callable[[int], None]:
         """Return a function that takes the number of ended episodes, for the display."""

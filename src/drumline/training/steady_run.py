@@ -132,7 +132,7 @@ class SteadyRun:
 
     def _explain(self, error: BaseException) -> None:
         explain(error)
-        explain_strategy(error, self._ledger.folder, self._ledger.update)
+        explain_strategy(error, self._ledger.folder, self._ledger.saved_update)
 
     def _close_ledger(self, spans: list[Span], activity: list[ProcessActivity]) -> None:
         spans = [span for span in spans if span.role != "evaluator"]
