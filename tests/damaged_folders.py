@@ -359,7 +359,11 @@ def _watch(place: Path) -> None:
     """Raise for a write outside `place`, and for a child process; never undone."""
     inside = (str(place), "/dev/", "/proc/")
 
+    from drumline.runtime import guardian
+
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen" and guardian.__file__ in arguments[1]:
+            return  # the run's own guardian, which reads nothing of the folder
         if event in ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn"):
             raise AssertionError(f"{event} {arguments!r:.100}")
         if event == "open" and isinstance(arguments[0], str) and isinstance(arguments[2], int):

@@ -48,8 +48,9 @@ except BaseException as stop:
     print(type(stop).__name__, stop)
 """,
     """
-run = drumline.load("run").resume(workers=2)
-print(len(run.metrics), run.evaluate(2).mean == drumline.load("run").evaluate(2).mean)
+run = drumline.load("run", trust_code=True).resume(workers=2)
+again = drumline.load("run", trust_code=True)
+print(len(run.metrics), run.evaluate(2).mean == again.evaluate(2).mean)
 """,
     """
 class Mine:

@@ -221,7 +221,7 @@ def test_no_worker_outlives_a_killed_driver_and_the_run_goes_on_with_the_same_bi
     driver = shell.start([sys.executable, "-m", "drumline", *train("Counting", 20_000), "--quiet"])
     rows = shell.place / "run" / "metrics.csv"
     doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") > 3)
-    assert len(shell.survivors()) == 3
+    assert len(shell.survivors()) == 4  # with the guardian
     driver.kill()
     driver.communicate(timeout=30)
     doubles.wait_until(lambda: shell.survivors() == [])

@@ -18,6 +18,8 @@ from greenlet import getcurrent, greenlet
 
 KILLS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS)
 MOST_POINTS = 400_000
+START = 1000.0
+"""Time at which every universe begins."""
 FIRST_DESCRIPTOR = 1_000_000
 """Smallest simulated descriptor: no real one has such a number."""
 
@@ -97,7 +99,7 @@ class World:
     def __init__(self, seed: int, plan: Plan):
         self.rng = random.Random(seed)
         self.plan = plan
-        self.now = 1000.0
+        self.now = START
         self.points = 0
         self.injected: Counter[str] = Counter()
         self.log: list[str] = []
@@ -288,7 +290,7 @@ class World:
 
     def _note(self, kind: str, process: Process, label: str) -> None:
         self.injected[kind] += 1
-        self.log.append(f"{self.now - 1000.0:9.4f} s: {kind} of {process.pid} at {label}")
+        self.log.append(f"{self.now - START:9.4f} s: {kind} of {process.pid} at {label}")
 
 
 def close_quietly(number: int) -> None:
