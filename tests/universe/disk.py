@@ -18,15 +18,25 @@ class Disk:
         self._rng = rng
         self._files: dict[int, bytes] = {}
         self._names: dict[int, dict[str, int]] = {}
+        self._held: dict[int, int] = {}
+        """Descriptors of all that was synced: a file system gives no other file their numbers."""
 
     def synced(self, fd: int) -> None:
         """Note a sync of a real descriptor."""
         path = Path(f"/proc/self/fd/{fd}").resolve()
         number = os.fstat(fd).st_ino
+        if number not in self._held:
+            self._held[number] = os.dup(fd)
         if path.is_dir():
             self._names[number] = _names(path)
         elif path.is_file():
             self._files[number] = path.read_bytes()
+
+    def close(self) -> None:
+        """Let the numbers go."""
+        for fd in self._held.values():
+            os.close(fd)
+        self._held.clear()
 
     def lose_power(self) -> None:
         """Change the folder to what a power loss now may leave."""

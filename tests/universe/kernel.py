@@ -213,6 +213,8 @@ class SimOS:
         """Close a descriptor."""
         descriptor = self._table.pop(fd, None)
         if descriptor is None:
+            if fd in self._world.process.files:  # its number may be another file's afterwards
+                self._world.process.files.remove(fd)
             os.close(fd)
         else:
             descriptor.close()

@@ -56,6 +56,7 @@ WITH_OS = (
     append_file,
     atomic_files,
     own_files,
+    recorder,
 )
 
 

@@ -109,6 +109,7 @@ def _explored(
         outcome.finding = f"{type(error).__name__}: {error}"
     finally:
         tiny.POINTS.clear()
+        disk.close()
     outcome.injected, outcome.points, outcome.log = world.injected, world.points, world.log
     outcome.virtual_seconds = world.now - START
     return outcome
