@@ -14,7 +14,7 @@ from campaigns import FAULTS, cases
 from doubles import GatherAt, KillAt, SleepAt
 
 from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, silent, train
+from drumline.commands.run import Run, resume, silent, train
 from drumline.commands.run_document import PROMISE, run_document
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment
@@ -122,8 +122,14 @@ def test_steps_of_discarded_episodes_are_counted_apart_on_any_layout(tmp_path: P
         total_steps=12 * WITHDRAWING[env],
     )
     seen = set()
+    # Three workers come to their first episodes together, so none is late for the whole run.
+    gathered = GatherAt("episode-begun", 3, tmp_path / "came")
     for workers in ("inline", 1, 3):
-        run = train(config, workers=workers, out=tmp_path / str(workers))
+        out = tmp_path / str(workers)
+        if workers == 3:
+            run = Run(run_with_probe(out, gathered, config, workers=3))
+        else:
+            run = train(config, workers=workers, out=out)
         lengths: dict[int, int] = {}
         for row in (run.path / "episodes.csv").read_text().splitlines()[1:]:
             update, *_, length = row.split(",")
@@ -250,8 +256,8 @@ def alive(pid: int) -> bool:
     return True
 
 
-def run_with_probe(out: Path, probe, config: ES = SMALL) -> RunFolder:
-    layout = SearchLayout(workers=2)
+def run_with_probe(out: Path, probe, config: ES = SMALL, workers: int = 2) -> RunFolder:
+    layout = SearchLayout(workers=workers)
     document = run_document(config, layout, PROMISE)
     folder = RunFolder.create(
         out, method="es", env_id=config.env, seed=config.seed, document=document
