@@ -6,9 +6,10 @@
     python benchmarks/campaign.py benchmarks/campaign.toml tables   write docs/results.md and a page
 
 Runs are made from checkouts and environments in --home, outside the work tree, at the commit of
-their begin (--commit, else HEAD). They survive kills and reboots: `go` resumes their folders. Rows
-of ended runs go into benchmarks/results/campaign_*.csv and the tables of docs/results.md, and are
-committed as runs end, unless --no-commit.
+their begin (--commit, else HEAD). They survive kills and reboots: `go` resumes their folders, and
+repeats no run that has a row, whose home may have been another. Rows of ended runs go into
+benchmarks/results/campaign_*.csv and the tables of docs/results.md, and are committed as runs end,
+unless --no-commit.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent / "learning"))
 from campaign_page import page
 from campaign_queue import BadQueue, Group, Home, Run, in_order, read_queue
-from campaign_record import Tables, read_rows, record
+from campaign_record import Row, Tables, read_rows, record
 from campaign_tables import fill
 from campaign_work import Checkout, Worker
 
@@ -61,6 +62,7 @@ def main() -> int:
         )
         return 2
     home.path.mkdir(parents=True, exist_ok=True)
+    adopt(home, groups, read_rows(TABLES.runs))
     if options.do == "go":
         return _go(home, options)
     if options.do == "pause":
@@ -71,6 +73,17 @@ def main() -> int:
         _write(home, groups)
     print("\n".join(status(home, groups)))
     return 0
+
+
+def adopt(home: Home, groups: Sequence[Group], rows: Sequence[Row]) -> None:
+    """Note runs that have rows, made by the same command, as done: a new home repeats nothing."""
+    recorded = {(row["group"], row["seed"], row["command"]): row for row in rows}
+    for run in in_order(groups):
+        command = " ".join(["drumline train", *run.command()])
+        row = recorded.get((run.group.name, str(run.seed), command))
+        if row is not None and home.state(run) == "not begun":
+            seconds = float(row["seconds_beside_other_runs"])
+            home.write_note(run, recorded=True, commit=row["commit"], seconds=seconds)
 
 
 def status(home: Home, groups: Sequence[Group]) -> list[str]:

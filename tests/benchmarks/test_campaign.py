@@ -131,6 +131,22 @@ def test_a_queue_is_worked_off_and_its_rows_are_those_of_the_run_folders(
     assert "4 core hours left" not in "\n".join(campaign.status(home, groups))
 
 
+def test_a_new_home_repeats_no_run_that_has_a_row_of_the_same_command(
+    campaign: Any, tmp_path: Path
+):
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", TINY)
+    home = campaign.Home(tmp_path / "home")
+    first, second = (campaign.Run(group, seed) for seed in group.seeds)
+    row = {"group": "tiny", "commit": "abc123", "seconds_beside_other_runs": "7200"}
+    rows = [
+        {**row, "seed": "3", "command": " ".join(["drumline train", *first.command()])},
+        {**row, "seed": "4", "command": "drumline train es CartPole-v1 --seed=4 --std=0.5"},
+    ]
+    campaign.adopt(home, [group], rows)
+    assert (home.state(first), home.state(second)) == ("done", "not begun")
+    assert campaign.hours_left(home, group) == 2.0
+
+
 @pytest.mark.faults
 def test_a_paused_campaign_goes_on_where_its_runs_were_stopped(campaign: Any, tmp_path: Path):
     longer = TINY.replace("total-steps=200", "total-steps=60000").replace("every=1", "every=0")
