@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "learning"))
 from campaign_page import page
-from campaign_queue import BadQueue, Group, Home, Run, in_order, read_queue
+from campaign_queue import BadQueue, Group, Home, Run, State, in_order, read_queue
 from campaign_record import Row, Tables, read_rows, record
 from campaign_tables import fill
 from campaign_work import Checkout, Worker
@@ -174,7 +174,7 @@ def _write(home: Home, groups: Sequence[Group]) -> None:
     runs, curves = read_rows(TABLES.runs), read_rows(TABLES.evaluations)
     if RESULTS.exists():
         RESULTS.write_text(fill(RESULTS.read_text(), runs, curves))
-    states = {run.name: home.state(run) for run in in_order(groups)}
+    states: dict[str, State] = {run.name: home.state(run) for run in in_order(groups)}
     left = {group.name: hours_left(home, group) for group in groups}
     (home.path / "page.html").write_text(page(groups, states, left, runs))
 

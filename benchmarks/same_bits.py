@@ -50,6 +50,8 @@ TREE = BENCHMARKS.parent
 SECONDS = 120.0
 """A command that takes longer has failed."""
 TABLES = ("metrics.csv", "evaluations.csv", "episodes.csv")
+POLICIES = ("policy-best.safetensors", "policy-last.safetensors")
+"""Older commits keep the best policy of the last checkpoint beside them, newer ones in it."""
 
 
 class BitDifference(NamedTuple):
@@ -208,7 +210,7 @@ def differences(old: Path, new: Path, timed: Sequence[str] = ()) -> list[BitDiff
         found += _table_difference(old / name, new / name, timed)
     last = _updates(new)
     found += _checkpoint_differences(old / "checkpoints", new / "checkpoints")
-    for policy in sorted({path.name for run in (old, new) for path in run.glob("policy-*.s*")}):
+    for policy in POLICIES:
         found += _tensor_differences(policy, last, *(_tensors(run / policy) for run in (old, new)))
     found += _replay_differences(old, new, last)
     return sorted(found, key=lambda difference: difference.update)

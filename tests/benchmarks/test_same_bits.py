@@ -70,7 +70,7 @@ def test_one_flipped_bit_of_a_tensor_is_named(run: Path, changed: Path) -> None:
 
 def test_a_zero_of_another_sign_differs(run: Path, changed: Path) -> None:
     for place, zero in ((run, 0.0), (changed, -0.0)):
-        save_file({"moments": np.array([zero])}, place / "policy-signs.safetensors")
+        save_file({"moments": np.array([zero])}, place / "policy-last.safetensors")
     assert "tensor moments" in same_bits.differences(run, changed)[0].place
 
 
