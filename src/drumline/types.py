@@ -213,3 +213,5 @@ class Individual(NamedTuple):
     fitness: float
     mean_fitness: float | None = None
     """Mean return of the distribution's mean, evaluated beside it; None where it was not."""
+    refined: bool = False
+    """Whether gradient steps changed the vector."""

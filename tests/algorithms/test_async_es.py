@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from drumline.algorithms.distribution_rules import (
     PartialMove,
     RankMove,
     RankVariance,
+    SpreadMove,
     WelfordVariance,
 )
 from drumline.algorithms.individuals import live
@@ -25,6 +27,7 @@ from drumline.functional.trust_region import diagonal_kl
 from drumline.functional.variance_updates import release_sample_count
 from drumline.recipes.update_rules import (
     MEAN_RULES,
+    RANGED_RULES,
     VARIANCE_RULES,
     RuleNumbers,
     make_update_rules,
@@ -32,6 +35,7 @@ from drumline.recipes.update_rules import (
 from drumline.types import Candidate
 
 NUMBERS = RuleNumbers(fitness_range=2.0, fitness_baseline=-30.0)
+SPREAD = RuleNumbers(fitness_range=2.0, fitness_baseline=-30.0, range_spread=2.0)
 PAIRS = [
     (mean, variance)
     for mean in MEAN_RULES
@@ -61,9 +65,9 @@ def relative(**options: Any) -> AsyncES:
     )
 
 
-def of_pair(pair: tuple[str, str], **options: Any) -> AsyncES:
+def of_pair(pair: tuple[str, str], numbers: RuleNumbers = NUMBERS, **options: Any) -> AsyncES:
     """A strategy from two rule names."""
-    rules = make_update_rules(*pair, NUMBERS)
+    rules = make_update_rules(*pair, numbers)
     return AsyncES(
         np.zeros(5),
         rules.mean,
@@ -111,6 +115,68 @@ def test_a_whole_step_of_the_release_leaves_the_variance_at_its_floor():
     strategy.tell([told(4.0, 1.0, fitness=1.0)])
     assert strategy.parameters.tolist() == [4.0, 1.0]
     assert strategy.variance == pytest.approx([1e-5, 1e-5])
+
+
+def test_the_range_follows_the_spread_of_the_last_returns():
+    rule = SpreadMove(relative_baseline, multiple=2.0, fallback=4.0, window=2)
+    strategy = AsyncES(np.zeros(1), rule, WelfordVariance(release_sample_count), seed=0)
+
+    def step(fitness: float) -> float:
+        return strategy.tell([told(1.0, fitness=fitness)])["step_size"]
+
+    assert step(4.0) == pytest.approx(8 / 12)  # one return has no spread: r = 4
+    assert step(8.0) == pytest.approx(12 / 16)  # returns 4 and 8: std 2, r = 4
+    assert step(8.0) == pytest.approx(12 / 16)  # 8 and 8: the fallback
+    assert step(0.0) == pytest.approx(0.5)  # 0 and 8: r = 8
+    assert step(-7.0) == pytest.approx(0.0)  # 0 and −7: r = 7, and d ≤ −r
+
+
+@pytest.mark.parametrize("mean_rule", RANGED_RULES)
+def test_returns_in_other_units_move_the_mean_alike_where_the_range_is_a_spread(mean_rule: str):
+    rows: list[list[float]] = []
+    for unit in (1.0, 1024.0):  # a power of two: all products are exact
+        numbers = replace(SPREAD, fitness_range=2.0 * unit)  # r of the first tell
+        strategy = of_pair((mean_rule, "one-fifth"), numbers)
+
+        def fitness(vector: np.ndarray, unit: float = unit) -> float:
+            return unit * sphere(vector)
+
+        rows.append([row["step_size"] for row in search(strategy, fitness, 40)])
+    assert rows[0] == rows[1]
+    fixed = of_pair((mean_rule, "one-fifth"))
+    assert rows[0] != [row["step_size"] for row in search(fixed, sphere, 40)]
+
+
+@pytest.mark.parametrize("mean_rule", RANGED_RULES)
+@pytest.mark.parametrize("at", [3, 25])
+def test_a_loaded_spread_goes_on_with_the_same_bits(mean_rule: str, at: int):
+    running, loaded = (of_pair((mean_rule, "one-fifth"), SPREAD) for _ in range(2))
+    search(running, sphere, at)
+    loaded.load(running.state())
+    rows = [search(s, sphere, 30, in_flight=3) for s in (running, loaded)]
+    assert rows[0] == rows[1]
+    assert same_state(running, loaded)
+
+
+def test_refined_individuals_can_be_kept_from_the_variance():
+    strategy = relative(variance_from_refined=False, initial_variance=0.5)
+    individual = told(4.0, 1.0, fitness=7.0, mean=6.0)
+    strategy.tell([individual._replace(refined=True)])
+    assert strategy.parameters == pytest.approx([2.4, 0.6])  # p = 0.6
+    assert strategy.variance.tolist() == [0.5, 0.5]
+    strategy.tell([individual])
+    assert strategy.variance.tolist() != [0.5, 0.5]
+
+
+def test_an_old_ask_moves_the_mean_by_less():
+    strategy, fresh = relative(staleness_discount=0.5), relative()
+    unmoved = told(0.0, 0.0, fitness=-9.0)
+    strategy.tell([unmoved, unmoved])  # d ≤ −r: neither moves anything
+    late = strategy.tell([told(4.0, 1.0, fitness=1.0)])
+    row = fresh.tell([told(4.0, 1.0, fitness=1.0)])
+    assert late["staleness_tells"] == 2.0
+    assert late["step_size"] == pytest.approx(row["step_size"] / 4)
+    assert strategy.parameters == pytest.approx(fresh.parameters / 4)
 
 
 def test_one_plus_one_waits_for_a_window_and_then_slides_it():
@@ -331,6 +397,8 @@ def test_a_users_rule_with_an_impossible_step_is_refused(p: float):
         {"mean_fitness_rate": 0.0},
         {"mean_fitness_rate": 1.5},
         {"archive_size": -1},
+        {"staleness_discount": -0.1},
+        {"staleness_discount": 1.1},
     ],
 )
 def test_a_number_that_cannot_be_is_refused(options: dict[str, float]):

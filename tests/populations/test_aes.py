@@ -123,7 +123,7 @@ def test_an_individual_is_told_as_it_lived_not_as_it_was_asked():
     metrics = population.tell(0, next_job(population).task, mean).metrics
     (told,) = strategy.told
     assert np.array_equal(told.vector, changed)
-    assert told._replace(vector=changed) == Individual(0, 0, changed, 7.0, 1.5)
+    assert told._replace(vector=changed) == Individual(0, 0, changed, 7.0, 1.5, True)
     assert metrics["distance_moved"] == 5.0
     assert metrics["improvement_over_mean"] == 5.5
 

@@ -1,5 +1,7 @@
 """Rule names, and which pairs are legal."""
 
+import math
+
 import pytest
 
 from drumline.recipes.update_rules import (
@@ -46,6 +48,13 @@ def test_an_unknown_name_is_refused_with_its_flag_and_those_there_are(
     ("pair", "numbers", "message"),
     [
         (("relative", "rank"), RuleNumbers(0.0, 0.0), "fitness_range must be above 0"),
+        (("rank", "rank"), RuleNumbers(1.0, 0.0, range_spread=2.0), "--range-spread goes with"),
+        (("linear", "rank"), RuleNumbers(0.0, 0.0, range_spread=2.0), "fitness_range must be"),
+        (
+            ("linear", "rank"),
+            RuleNumbers(1.0, 0.0, range_spread=math.inf),
+            "multiple of",
+        ),
         (("linear", "rank"), RuleNumbers(1.0, 0.0, negative_ratio=2.0), "negative_ratio"),
         (("rank", "rank"), RuleNumbers(1.0, 0.0, elites=11), "elites must be 1 to archive_size 10"),
         (

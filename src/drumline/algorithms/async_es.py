@@ -59,6 +59,8 @@ class AsyncES:
         archive_size: int = 0,
         kl_bound: float | None = None,
         mean_fitness_rate: float = 0.1,
+        variance_from_refined: bool = True,
+        staleness_discount: float = 1.0,
     ):
         if not (initial_variance > 0.0 and math.isfinite(initial_variance)):
             raise ValueError(f"initial_variance must be above 0, got {initial_variance}")
@@ -68,6 +70,10 @@ class AsyncES:
             raise ValueError(
                 f"mean_fitness_rate must be above 0 and at most 1, got {mean_fitness_rate}"
             )
+        if not 0.0 <= staleness_discount <= 1.0:
+            raise ValueError(f"staleness_discount must be 0 to 1, got {staleness_discount}")
+        self._variance_from_refined = variance_from_refined
+        self._staleness_discount = staleness_discount
         self._mean = np.array(mean, dtype=np.float32)
         self._variance = np.full_like(self._mean, initial_variance)
         self._mean_rule = mean_rule
@@ -110,7 +116,7 @@ class AsyncES:
 
     def state(self) -> State:
         """Return all learned state; candidates that were not told yet are kept by the caller."""
-        parts = [self._archive.state(), self._variance_rule.state()]
+        parts = [self._archive.state(), self._mean_rule.state(), self._variance_rule.state()]
         tensors, counters = (
             self.published(),
             {
@@ -134,6 +140,7 @@ class AsyncES:
         self._mean_fitness = float(state.counter("mean_fitness"))
         self._returns_averaged = int(state.counter("returns_averaged"))
         self._archive.load(state)
+        self._mean_rule.load(state)
         self._variance_rule.load(state)
 
     def _tell_one(self, individual: Individual) -> Metrics:
@@ -149,7 +156,12 @@ class AsyncES:
             self._archive,
         )
         mean, step_size = self._mean_rule(arrival)
-        variance = self._variance_rule(arrival, step_size)
+        discount = self._staleness_discount**late
+        if discount < 1.0:
+            mean, step_size = moved_mean(self._mean, mean, discount), step_size * discount
+        variance = self._variance
+        if self._variance_from_refined or not individual.refined:
+            variance = self._variance_rule(arrival, step_size)
         allowed = 1.0
         if self._kl_bound is not None:
             allowed = step_within_kl(mean, variance, self._mean, self._variance, self._kl_bound)

@@ -44,11 +44,30 @@ class MeanStep(NamedTuple):
 
 @runtime_checkable
 class MeanRule(Protocol):
-    """A rule that moves the mean."""
+    """A rule that moves the mean; may have memory."""
 
     def __call__(self, arrival: Arrival) -> MeanStep:
         """Return the new mean."""
         ...
+
+    def state(self) -> State:
+        """Return a copy of the memory."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Load a memory."""
+        ...
+
+
+class Forgetful:
+    """A rule without memory."""
+
+    def state(self) -> State:
+        """Return an empty state."""
+        return State()
+
+    def load(self, state: State) -> None:
+        """Do nothing."""
 
 
 @runtime_checkable
@@ -68,7 +87,7 @@ class VarianceRule(Protocol):
         ...
 
 
-class PartialMove:
+class PartialMove(Forgetful):
     """μ ← (1 − p) μ + p z, with p from both fitnesses."""
 
     def __init__(self, step_size: StepSize):
@@ -77,16 +96,64 @@ class PartialMove:
 
     def __call__(self, arrival: Arrival) -> MeanStep:
         """Return the mean moved by p."""
-        step_size = float(self._step_size(arrival.fitness, arrival.mean_fitness))
-        if not -1.0 <= step_size <= 1.0:
-            raise ValueError(
-                f"the mean rule returned p = {step_size} for a fitness of {arrival.fitness} "
-                f"against {arrival.mean_fitness}; p must lie in [-1, 1]"
-            )
-        return MeanStep(moved_mean(arrival.mean, arrival.vector, step_size), step_size)
+        return _moved(arrival, float(self._step_size(arrival.fitness, arrival.mean_fitness)))
 
 
-class RankMove:
+class SpreadMove:
+    """μ ← (1 − p) μ + p z with r = `multiple` · std of the last `window` individuals' returns.
+
+    Ours: a range that fits the returns of the end is so wide for those of the beginning that good
+    and bad individuals move the mean alike. `fallback` is r while all returns are equal.
+    """
+
+    def __init__(
+        self,
+        step_size: Callable[..., float],
+        *,
+        multiple: float,
+        fallback: float,
+        window: int = 20,
+    ):
+        if not (multiple > 0.0 and math.isfinite(multiple)):
+            raise ValueError(f"the multiple of the spread must be above 0, got {multiple}")
+        if window < 2:
+            raise ValueError(f"the window of the spread must be at least 2, got {window}")
+        step_size(0.0, 0.0, fitness_range=fallback)  # raises here for a bad number
+        self._step_size = step_size
+        self._multiple = multiple
+        self._fallback = fallback
+        self._returns = np.zeros(window)
+        self._count = 0
+
+    def __call__(self, arrival: Arrival) -> MeanStep:
+        """Return the mean moved by p; the arrival's own return is part of the spread."""
+        self._returns[self._count % self._returns.size] = arrival.fitness
+        self._count += 1
+        spread = float(np.std(self._returns[: self._count]))
+        fitness_range = self._multiple * spread if spread > 0.0 else self._fallback
+        step = self._step_size(arrival.fitness, arrival.mean_fitness, fitness_range=fitness_range)
+        return _moved(arrival, float(step))
+
+    def state(self) -> State:
+        """Return the window and the number of individuals so far."""
+        return State({"returns_window": self._returns.copy()}, {"returns_count": self._count})
+
+    def load(self, state: State) -> None:
+        """Load a window."""
+        self._returns = state.tensor("returns_window", like=self._returns)
+        self._count = int(state.counter("returns_count"))
+
+
+def _moved(arrival: Arrival, step_size: float) -> MeanStep:
+    if not -1.0 <= step_size <= 1.0:
+        raise ValueError(
+            f"the mean rule returned p = {step_size} for a fitness of {arrival.fitness} "
+            f"against {arrival.mean_fitness}; p must lie in [-1, 1]"
+        )
+    return MeanStep(moved_mean(arrival.mean, arrival.vector, step_size), step_size)
+
+
+class RankMove(Forgetful):
     """μ ← μ + (m − μ) / λ, m the weighted mean of the archive's K elites; waits for λ tells."""
 
     def __init__(self, elites: int = 5):
@@ -102,7 +169,7 @@ class RankMove:
         return MeanStep(moved_mean(arrival.mean, target, step_size), step_size)
 
 
-class WelfordVariance:
+class WelfordVariance(Forgetful):
     """v ← v + ((z − μ)(z − μ') − v) / n(p), unchanged where p < 1e-3."""
 
     def __init__(self, sample_count: Callable[[float], float], *, floor: float = VARIANCE_FLOOR):
@@ -120,13 +187,6 @@ class WelfordVariance:
             self._sample_count(step_size),
             floor=self._floor,
         )
-
-    def state(self) -> State:
-        """Return an empty state: the rule has no memory."""
-        return State()
-
-    def load(self, state: State) -> None:
-        """Do nothing: the rule has no memory."""
 
 
 class OneFifthVariance:

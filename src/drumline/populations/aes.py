@@ -341,7 +341,12 @@ class AESPopulation:
 
     def _tell(self, lived: AwaitingMean, mean_fitness: float | None) -> Told:
         told = Individual(
-            lived.index, lived.version, lived.vector, lived.episode_return, mean_fitness
+            lived.index,
+            lived.version,
+            lived.vector,
+            lived.episode_return,
+            mean_fitness,
+            refined=lived.kind == _RL,
         )
         metrics = self._strategy.tell([told])
         self._counters["living"] -= 1

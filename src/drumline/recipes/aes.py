@@ -122,6 +122,9 @@ class AES:
     """welford-adaptive, welford-fixed, one-fifth or rank."""
     fitness_range: float = 500.0
     """r of relative, linear and sigmoid, in units of the return."""
+    range_spread: float = 0.0
+    """relative, linear and sigmoid: r is so many standard deviations of the returns of the last 20
+    individuals; 0: r is --fitness-range."""
     fitness_baseline: float = 0.0
     """b of absolute, in units of the return."""
     negative_ratio: float = 0.0
@@ -130,6 +133,10 @@ class AES:
     """n of welford-fixed."""
     strict_welford: bool = False
     """welford-adaptive: n = 1/p instead of the release's max(1/p - 1, 1)."""
+    variance_from: Literal["all", "es"] = "all"
+    """Individuals that the variance follows; es: those without gradient steps."""
+    staleness_discount: float = 1.0
+    """Factor of the mean's step for each individual that was told between ask and tell."""
     initial_variance: float = 1e-3
     """Variance of the first candidates (the release calls it sigma_init)."""
     kl_bound: float = 0.0
@@ -221,8 +228,8 @@ class AES:
         refuse_nonpositive(self, "fitness_range", "initial_variance", "control_slope")
         refuse_nonpositive(self, "actor_steps_scale")
         refuse_unfinite(self, "fitness_baseline", "welford_samples")
-        refuse_outside_unit(self, "p_desired", "negative_ratio")
-        refuse_negative(self, "kl_bound", "critic_lag", "strategy_budget")
+        refuse_outside_unit(self, "p_desired", "negative_ratio", "staleness_discount")
+        refuse_negative(self, "kl_bound", "critic_lag", "strategy_budget", "range_spread")
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)
         self._refuse_rules_without_effect()
 
@@ -293,7 +300,10 @@ class AES:
     def _refuse_rules_without_effect(self) -> None:
         if self.strategy == ASYNC_ES:
             return
-        for name in ("mean_rule", "variance_rule", "kl_bound"):
+        for name in (
+            *("mean_rule", "variance_rule", "kl_bound"),
+            *("range_spread", "variance_from", "staleness_discount"),
+        ):
             if (value := getattr(self, name)) != getattr(AES, name):
                 raise ValueError(
                     f"--{name.replace('_', '-')} {value} goes with --strategy {ASYNC_ES}: "
@@ -306,6 +316,7 @@ class AES:
         return RuleNumbers(
             fitness_range=self.fitness_range,
             fitness_baseline=self.fitness_baseline,
+            range_spread=self.range_spread,
             negative_ratio=self.negative_ratio,
             welford_samples=self.welford_samples,
             strict_welford=self.strict_welford,
@@ -351,4 +362,6 @@ def _strategy(config: AES, start: np.ndarray) -> CandidateStrategy:
         initial_variance=config.initial_variance,
         archive_size=rules.archive_size,
         kl_bound=config.kl_bound or None,
+        variance_from_refined=config.variance_from == "all",
+        staleness_discount=config.staleness_discount,
     )

@@ -50,6 +50,9 @@ _LATE: dict[str, object] = {
     "learning_rate_floor": 0.0,
     "evaluate_max_steps": 0,
     "evaluate_sample": False,
+    "range_spread": 0.0,
+    "variance_from": "all",
+    "staleness_discount": 1.0,
 }
 """Fields that older run folders lack, with the values that those runs had."""
 

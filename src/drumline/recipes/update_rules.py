@@ -11,6 +11,7 @@ from drumline.algorithms.distribution_rules import (
     PartialMove,
     RankMove,
     RankVariance,
+    SpreadMove,
     VarianceRule,
     WelfordVariance,
 )
@@ -32,6 +33,8 @@ class RuleNumbers:
     """r of relative, linear and sigmoid."""
     fitness_baseline: float
     """b of absolute."""
+    range_spread: float = 0.0
+    """relative, linear, sigmoid: r in standard deviations of recent returns; 0: fitness_range."""
     negative_ratio: float = 0.0
     """linear: step of the mean away from a worse individual."""
     welford_samples: float = 10.0
@@ -65,13 +68,22 @@ class UpdateRules(NamedTuple):
 PRESETS = {"one-plus-one": ("full-move", "one-fifth"), "acem-rl": ("rank", "rank")}
 """Name → mean rule and variance rule: (1+1)-ES, and the release's rank-based ACEM-RL."""
 
+RANGED_RULES = ("relative", "linear", "sigmoid")
+"""Mean rules with a range r."""
+
+
+def _ranged(step_size: Callable[..., float], numbers: RuleNumbers) -> MeanRule:
+    r = numbers.fitness_range
+    if numbers.range_spread:
+        return SpreadMove(step_size, multiple=numbers.range_spread, fallback=r)
+    return PartialMove(partial(step_size, fitness_range=r))
+
+
 _MEAN_RULES: dict[str, Callable[[RuleNumbers], MeanRule]] = {
-    "relative": lambda n: PartialMove(partial(relative_baseline, fitness_range=n.fitness_range)),
+    "relative": lambda n: _ranged(relative_baseline, n),
     "absolute": lambda n: PartialMove(partial(absolute_baseline, baseline=n.fitness_baseline)),
-    "linear": lambda n: PartialMove(
-        partial(fixed_linear, fitness_range=n.fitness_range, negative_ratio=n.negative_ratio)
-    ),
-    "sigmoid": lambda n: PartialMove(partial(fixed_sigmoid, fitness_range=n.fitness_range)),
+    "linear": lambda n: _ranged(partial(fixed_linear, negative_ratio=n.negative_ratio), n),
+    "sigmoid": lambda n: _ranged(fixed_sigmoid, n),
     "full-move": lambda n: PartialMove(full_move),
     "rank": lambda n: RankMove(n.elites),
 }
@@ -100,6 +112,11 @@ def make_update_rules(mean_rule: str, variance_rule: str, numbers: RuleNumbers) 
     if variance_rule not in _VARIANCE_RULES:
         legal = ", ".join(VARIANCE_RULES)
         raise ValueError(f"--variance-rule must be one of {legal}; got {variance_rule!r}")
+    if numbers.range_spread and mean_rule not in RANGED_RULES:
+        raise ValueError(
+            f"--range-spread goes with --mean-rule {', '.join(RANGED_RULES)}: "
+            f"{mean_rule!r} has no range r"
+        )
     if mean_rule == "rank" and variance_rule.startswith("welford-"):
         legal = ", ".join(name for name in VARIANCE_RULES if not name.startswith("welford-"))
         raise ValueError(
