@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 from goals import reached
@@ -17,7 +18,10 @@ from drumline.functional.statistics import (
 )
 
 Row = Mapping[str, str]
-PUBLISHED = Path(__file__).resolve().parent / "results" / "published_es_mujoco.csv"
+RESULTS = Path(__file__).resolve().parent / "results"
+PUBLISHED = RESULTS / "published_es_mujoco.csv"
+RANDOM = RESULTS / "random_policies.csv"
+RESAMPLES = 9_999
 SHARES = (0.25, 0.5, 0.75, 1.0)
 _PART = re.compile(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
@@ -25,9 +29,11 @@ _PART = re.compile(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL
 def fill(text: str, runs: Sequence[Row], curves: Sequence[Row]) -> str:
     """Return a page with the tables of its parts made anew; parts without rows say so."""
 
+    tables = {"openai-es": published_scores, "hts-goals": shares_of_the_baseline}
+
     def table(match: re.Match[str]) -> str:
         part = match[2]
-        make = published_scores if part == "openai-es" else scores_at_budgets
+        make = tables.get(part, scores_at_budgets)
         lines = make([row for row in runs if row["part"] == part], curves)
         return match[1] + "\n".join(lines or ["No run has ended yet."]) + "\n" + match[3]
 
@@ -49,6 +55,61 @@ def scores_at_budgets(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
         seeds = seeds_in_words([int(row["seed"]) for row in mine])
         lines.append(f"| `{group}` | {seeds} | {steps:,} | " + " | ".join(cells) + " |")
     return lines
+
+
+def shares_of_the_baseline(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
+    """Return a table: environment × shares of the env steps, `hts` over `ppo`.
+
+    A share is the ratio of their interquartile means, both counted from the mean return of random
+    actions, with the 95 % interval of a bootstrap that draws the seeds of both.
+    """
+    with open(RANDOM, newline="") as lines:
+        random = {row["env"]: float(row["mean"]) for row in csv.DictReader(lines)}
+    table = ["| task | seeds | env steps | 25 % | 50 % | 75 % | 100 % | |", "|" + "---|" * 8]
+    pairs = dict.fromkeys((row["env"], int(row["env_steps"])) for row in runs)
+    for env, steps in pairs:
+        here = [row for row in runs if (row["env"], int(row["env_steps"])) == (env, steps)]
+        ours, theirs = ([row for row in here if row["method"] == one] for one in ("hts", "ppo"))
+        if not ours or not theirs:
+            continue
+        found = [
+            ratio(*(_scores(curves, rows, share * steps) - random[env] for rows in (ours, theirs)))
+            for share in SHARES
+        ]
+        met = all(each.middle >= 0.95 and each.low >= 0.8 for each in found)
+        seeds = " and ".join(
+            seeds_in_words([int(row["seed"]) for row in rows]) for rows in (ours, theirs)
+        )
+        cells = " | ".join(f"{r.middle:.2f} ({r.low:.2f} … {r.high:.2f})" for r in found)
+        table.append(f"| {env} | {seeds} | {steps:,} | {cells} | {'met' if met else 'missed'} |")
+    return table if len(table) > 2 else []
+
+
+class Ratio(NamedTuple):
+    """A ratio of interquartile means with its 95 % interval."""
+
+    middle: float
+    low: float
+    high: float
+
+
+def ratio(ours: np.ndarray, theirs: np.ndarray) -> Ratio:
+    """Return IQM(ours) / IQM(theirs); the bootstrap draws the values of both."""
+    rng = np.random.default_rng(0)
+    drawn = [
+        interquartile_mean_along(rng.choice(values, (RESAMPLES, values.size)))
+        for values in (ours, theirs)
+    ]
+    ratios = np.where(drawn[1] > 0.0, drawn[0] / drawn[1], np.inf)
+    low, high = np.quantile(ratios, (0.025, 0.975), method="inverted_cdf")  # some may be infinite
+    below = interquartile_mean(theirs)
+    middle = interquartile_mean(ours) / below if below > 0.0 else math.inf
+    return Ratio(middle, float(low), float(high))
+
+
+def _scores(curves: Sequence[Row], runs: Sequence[Row], env_steps: float) -> np.ndarray:
+    (group,) = {row["group"] for row in runs}
+    return at_budget(curves, group, [row["seed"] for row in runs], env_steps)
 
 
 def at_budget(

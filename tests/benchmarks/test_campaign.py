@@ -1,5 +1,6 @@
 """A campaign trains what its queue lists, through kills and pauses, and fills its tables."""
 
+import csv
 import os
 import signal
 import sys
@@ -219,6 +220,37 @@ def test_published_scores_are_met_by_the_median_of_the_seeds(campaign: Any):
     assert "| Swimmer 100 % | 128.25 | 1,390,000 | 600,000 | 3 (2) | met |" in early
     late = campaign.fill(text, runs, curves(500_000, 9_000_000, 9_000_000))
     assert "| Swimmer 100 % | 128.25 | 1,390,000 | not reached | 3 (1) | missed |" in late
+
+
+def test_hts_is_a_share_of_ppo_counted_from_random_actions(campaign: Any):
+    tables = sys.modules["campaign_tables"]
+    with open(tables.RANDOM, newline="") as lines:
+        (random,) = [float(row["mean"]) for row in csv.DictReader(lines) if "Hopper" in row["env"]]
+    runs, curves = [], []
+    for method, gain in (("hts", 300.0), ("ppo", 200.0)):
+        for seed in range(5, 9):
+            key = {"group": f"{method}-Hopper", "seed": str(seed)}
+            runs.append({**key, "part": "hts-goals", "method": method, "env": "Hopper-v5"})
+            runs[-1]["env_steps"] = "1000"
+            for at in (250, 500, 750, 1000):
+                mean = f"{random + gain * at + seed}"
+                curves.append({**key, "env_steps": str(at), "mean": mean, "of": ""})
+    text = "<!-- begin hts-goals -->\n<!-- end hts-goals -->"
+    filled = campaign.fill(text, runs, curves)
+    assert "| Hopper-v5 | 5–8 and 5–8 | 1,000 | 1.50 (1.50 … 1.50) |" in filled
+    assert filled.splitlines()[-2].endswith("| met |")
+    worse = [{**row, "method": {"hts": "ppo", "ppo": "hts"}[row["method"]]} for row in runs]
+    assert campaign.fill(text, worse, curves).splitlines()[-2].endswith("| missed |")
+    assert "No run has ended yet." in campaign.fill(text, runs[:4], curves)
+
+
+def test_a_ratio_of_noisy_scores_has_an_interval_around_it(campaign: Any):
+    rng = np.random.default_rng(1)
+    tables = sys.modules["campaign_tables"]
+    found = tables.ratio(rng.normal(110, 20, 15), rng.normal(100, 20, 15))
+    assert found.low < found.middle < found.high
+    assert 0.8 < found.low < 1.1 < found.high < 1.5
+    assert tables.ratio(np.ones(4), -np.ones(4)).middle == np.inf
 
 
 def test_the_page_shows_every_run_and_holds_no_markup_of_names(campaign: Any, tmp_path: Path):
