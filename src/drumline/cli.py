@@ -18,6 +18,7 @@ COMMANDS = (
     "report",
     "verify",
     "episode",
+    "rebuild",
 )
 
 USAGE = """usage: drumline COMMAND …
@@ -32,6 +33,7 @@ USAGE = """usage: drumline COMMAND …
   report RUN… [flags]          one HTML page: outcome, curves, promise, settings, machine
   verify RUN | A B [flags]     repeat a run on another layout, or compare two runs
   episode RUN [flags]          run one episode of es, ars or cem alone, to find a fault
+  rebuild RUN [flags]          make the parameters of any generation of es or ars again
 
 RUN is a path, a name under runs/, or `last`. `drumline COMMAND --help` lists the flags.
 Exit codes: 0, 1 differs, 2 wrong use, 3 failed run; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP

@@ -97,7 +97,7 @@ def test_an_environment_that_puts_out_nan_fails_the_command_in_one_sentence(
     assert "Traceback" not in ended.err
 
 
-@pytest.mark.parametrize("command", ["evaluate", "enjoy", "resume", "verify", "episode"])
+@pytest.mark.parametrize("command", ["evaluate", "enjoy", "resume", "verify", "episode", "rebuild"])
 def test_code_that_a_run_names_is_imported_only_if_trusted_and_the_message_says_how(
     terminal: Terminal, command: str
 ):

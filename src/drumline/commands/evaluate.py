@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
 
 from drumline.commands.command_line import CommandLine, WrongUse
 
@@ -11,8 +11,9 @@ from drumline.commands.command_line import CommandLine, WrongUse
 class EvaluateFlags:
     """Flags of `drumline evaluate`."""
 
-    policy: Literal["best", "last"] = "best"
-    """best: policy of the highest evaluation mean; last: policy at the end or the stop."""
+    policy: str = "best"
+    """best: policy of the highest evaluation mean; last: policy at the end or the stop; or the path
+    of a policy file, as `drumline rebuild` writes one."""
     episodes: int = 20
     """Number of episodes."""
     seed: int = 0
@@ -41,10 +42,16 @@ def command(line: CommandLine) -> int:
     from drumline.commands.evaluation import evaluate_policy
     from drumline.commands.foreign_code import trust_of
     from drumline.runs.folder import RunFolder
-    from drumline.runs.policy_files import read_policy
+    from drumline.runs.policy_files import NAMES, read_policy, read_policy_file
 
     folder = RunFolder.open(line.name())
-    stored, config = read_policy(folder, flags.policy), folder.document["config"]
+    config = folder.document["config"]
+    if flags.policy in NAMES:
+        stored = read_policy(folder, flags.policy)
+    elif flags.policy.endswith(".safetensors"):
+        stored = read_policy_file(Path(flags.policy))
+    else:
+        raise WrongUse(f"--policy {flags.policy!r} is neither best, last nor a .safetensors file")
     trust = trust_of(line, trust_code=flags.trust_code)
     sample = flags.sample or (config.get("evaluate_sample", False) and not flags.deterministic)
     result = evaluate_policy(stored, config, flags.episodes, flags.seed, trust, sample=sample)

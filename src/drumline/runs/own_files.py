@@ -26,7 +26,7 @@ FILES = frozenset(
 )
 """Names of the plain files that drumline reads or writes in a run folder."""
 
-DIRECTORIES = ("checkpoints", "replay")
+DIRECTORIES = ("checkpoints", "replay", "scalars")
 """Names of its directories; everything inside them is drumline's."""
 
 _ASIDE = re.compile(r"\.(?P<name>.+?)(\.[0-9a-f]{32})?\.partial")

@@ -49,12 +49,19 @@ def write_policy(
     """Replace policy `name`. The description is in both files, so that they cannot disagree."""
     if name not in NAMES:
         raise ValueError(f"a policy is 'best' or 'last', got {name!r}")
+    data, text = encoded_policy(tensors, document)
+    replace_file(folder.policy_tensors(name), data)
+    replace_file(folder.policy_json(name), (text + "\n").encode())
+
+
+def encoded_policy(
+    tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]
+) -> tuple[bytes, str]:
+    """Return the bytes of a policy file, and its description as text."""
     stored = storable(tensors)
     text = json.dumps({**document, "sha256": _digest(stored, document)}, indent=2)
     # One metadata entry: safetensors writes several in random order.
-    data = safetensors.numpy.save(stored, metadata={"drumline": text})
-    replace_file(folder.policy_tensors(name), data)
-    replace_file(folder.policy_json(name), (text + "\n").encode())
+    return safetensors.numpy.save(stored, metadata={"drumline": text}), text
 
 
 def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
@@ -68,6 +75,14 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
         ) from error
     except _UNREADABLE as error:
         raise RunError(f"{path} is damaged ({error}); give another --policy") from error
+
+
+def read_policy_file(path: Path) -> StoredPolicy:
+    """Read a policy file that lies anywhere."""
+    try:
+        return _read(path)[0]
+    except _UNREADABLE as error:
+        raise RunError(f"cannot read the policy {path} ({error}); give another --policy") from error
 
 
 def put_back_best(folder: RunFolder, checkpoint: int, mean: float) -> None:

@@ -78,7 +78,7 @@ class Recorder:
         self._put(lambda: self._files.event(line))
 
     def segment(self, name: str, data: bytes) -> None:
-        """Append bytes to a segment of the replay."""
+        """Append bytes to a segment of the replay or of the scalar log."""
         self._put(lambda: self._files.segment(name, data))
 
     def checkpoint(
@@ -86,7 +86,7 @@ class Recorder:
     ) -> None:
         """Write a checkpoint that counts exactly the rows of the calls so far.
 
-        `segments` are the replay segments that the checkpoint counts on.
+        `segments` are those that the checkpoint counts on.
         """
         self._put(lambda: self._files.checkpoint(update, state, extra, segments))
 

@@ -69,7 +69,7 @@ class RunFiles:
         self._open("events.jsonl").append(line)
 
     def segment(self, name: str, data: bytes) -> None:
-        """Append bytes to a segment of the replay."""
+        """Append bytes to a segment."""
         make_synced_directory((self._folder.path / name).parent)
         self._open(name).append(data)
 
@@ -109,7 +109,7 @@ class RunFiles:
             file.close()
 
     def _forget(self, segments: Collection[str]) -> None:
-        """Stop counting segments that the replay no longer needs."""
+        """Stop counting segments that the run no longer needs."""
         for name in [name for name in self._files if is_segment(name) and name not in segments]:
             file = self._files.pop(name)
             file.flush()  # an older checkpoint may count on it

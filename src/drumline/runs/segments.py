@@ -1,4 +1,4 @@
-"""Segments of a run's replay: append-only files under replay/, shared by the checkpoints."""
+"""Segments: append-only files under replay/ and scalars/ that a run's checkpoints share."""
 
 import re
 
@@ -6,7 +6,8 @@ from drumline.runs.checkpoint import Checkpoint, kept_lengths
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.own_files import read_file
 
-_NAME = re.compile(r"replay/\d{6,}")
+_ROOMS = ("replay", "scalars")
+_NAME = re.compile(rf"({'|'.join(_ROOMS)})/\d{{6,}}")
 
 
 def is_segment(name: str) -> bool:
@@ -20,7 +21,7 @@ def is_segment(name: str) -> bool:
 
 def segments_there(folder: RunFolder) -> list[str]:
     """Return the names of the folder's segments, oldest first."""
-    names = [f"replay/{path.name}" for path in (folder.path / "replay").glob("*")]
+    names = [f"{room}/{path.name}" for room in _ROOMS for path in (folder.path / room).glob("*")]
     return sorted(name for name in names if is_segment(name))
 
 

@@ -7,6 +7,8 @@ import numpy as np
 
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import GenerationStrategy, PublishedLayout, WorkerPool
+from drumline.runs.folder import RunError
+from drumline.runs.scalar_log import ScalarLog, ToldGeneration, ToldMember
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.schedules.evaluations import is_due
 from drumline.schedules.generational import Generation, GenerationPlan, generational
@@ -14,6 +16,7 @@ from drumline.tasks import Evaluate, Evaluation
 from drumline.training.attended_pool import AttendedPool
 from drumline.training.blame import explain
 from drumline.training.evaluations import evaluate_now, scheduled_tasks
+from drumline.training.layout import SearchLayout
 from drumline.training.ledger import learned
 from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunConfig, RunRequest
@@ -50,6 +53,7 @@ class GenerationalRun:
         self._request = request
         if request.resumed_from is not None:
             recipe.strategy.load(learned(request.resumed_from))
+        self._scalars = _scalar_log(request)
         words = f"{request.layout.worker_count} workers"
         self._ledger = request.ledger(config, recipe.worker.environment, recipe.policy, words)
 
@@ -127,6 +131,8 @@ class GenerationalRun:
             env_steps=generation.env_steps,
             update_share=generation.update_seconds / max(generation.generation_seconds, 1e-9),
         )
+        if self._scalars is not None:
+            self._ledger.recorder.segment(*self._scalars.append(_told(generation)))
         if self._ledger.checkpoint_due:
             self._checkpoint()
 
@@ -140,4 +146,41 @@ class GenerationalRun:
         return {name: array for name, array in published.items() if name not in left_out}
 
     def _checkpoint(self) -> None:
-        self._ledger.checkpoint(self._recipe.strategy.state())
+        segments = () if self._scalars is None else self._scalars.segments
+        self._ledger.checkpoint(self._recipe.strategy.state(), segments)
+
+
+def _scalar_log(request: RunRequest) -> ScalarLog | None:
+    """Return the log of a run that keeps one; a resumed run goes on with the one that it has."""
+    log = ScalarLog(request.resumed_from)
+    asked = isinstance(request.layout, SearchLayout) and request.layout.keep_scalars
+    if asked and request.resumed_from is not None and not log.segments:
+        raise RunError(
+            f"{request.folder.path} was begun without --keep-scalars, so its first generations are "
+            "not in a log: resume it without the flag"
+        )
+    return log if asked or log.segments else None
+
+
+def results_of(strategy: GenerationStrategy, told: ToldGeneration) -> list[Evaluation]:
+    """Return a logged generation as the results of the tasks that the strategy asks for it."""
+    return [
+        Evaluation(
+            task.version,
+            task.member,
+            task.sign,
+            task.noise_key,
+            task.std,
+            *member[:3],
+            member.moments,
+            b"",
+        )
+        for task, member in zip(strategy.ask(len(told.members)), told.members, strict=True)
+    ]
+
+
+def _told(generation: Generation) -> ToldGeneration:
+    members = (
+        ToldMember(m.fitness, m.episode_return, m.length, m.moments) for m in generation.members
+    )
+    return ToldGeneration(generation.update - 1, tuple(members))

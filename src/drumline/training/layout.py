@@ -61,6 +61,9 @@ class SearchLayout(Layout):
 
     update_threads: int = 0
     """Threads that the update's parameter tiles are spread over; 0 for one per core."""
+    keep_scalars: bool = False
+    """Log what every generation was told, so that `drumline rebuild` can make its parameters again:
+    24 bytes for each episode, and 16 · observation size for each that enters the moments."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
