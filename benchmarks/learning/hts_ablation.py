@@ -61,6 +61,7 @@ def cells(
         return (f"--minibatches={parts}", f"--epochs={epochs}", f"--alpha={alpha}")
 
     a2c = ("--learner=a2c", "--alpha=5")
+    learner = ("--learner=a2c", "--correction=auto")
     corrections = ("truncated-is", "decoupled", "ppo-ratio", "delayed", "vtrace", "none")
     weights = ("delayed", "none", "truncated-is", "vtrace")
     own = ("--learner=ppo", *ppo(base))
@@ -68,9 +69,9 @@ def cells(
         **{f"hts ppo {name}": Cell("hts", (*own, f"--correction={name}")) for name in corrections},
         **{f"hts a2c {name}": Cell("hts", (*a2c, f"--correction={name}")) for name in weights},
         "hts ppo lag 0": Cell("hts", (*own, "--lag=0")),
-        "hts a2c lag 0": Cell("hts", (*a2c, "--lag=0")),
+        "hts a2c lag 0": Cell("hts", (*a2c, "--lag=0", "--correction=auto")),
         **{f"hts ppo alpha {n}": Cell("hts", ("--learner=ppo", *ppo(n))) for n in alphas},
-        **{f"hts a2c alpha {n}": Cell("hts", ("--learner=a2c", f"--alpha={n}")) for n in alphas},
+        **{f"hts a2c alpha {n}": Cell("hts", (*learner, f"--alpha={n}")) for n in alphas},
         "hts ppo hard": Cell("hts", own, ("--barrier=hard",)),
         "hts ppo central": Cell("hts", own, ("--actors=1",)),
         "ppo": Cell("ppo", ppo(base)),

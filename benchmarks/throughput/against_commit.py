@@ -26,7 +26,9 @@ PLAIN = ["--pool", "inline", "--quiet", "--no-tensorboard"]
 TREE = Path(__file__).resolve().parents[2]
 CASES = {
     "es": "es HalfCheetah-v5 --total-steps 30000 --evaluate-every 0 --evaluate-episodes 1",
-    "hts": "hts HalfCheetah-v5 --total-steps 16384 --evaluate-every 0 --evaluate-episodes 1",
+    # One shape for all commits: presets have changed.
+    "hts": "hts HalfCheetah-v5 --total-steps 16384 --evaluate-every 0 --evaluate-episodes 1 "
+    "--alpha 128 --minibatches 32 --renew-intervals 32 --correction auto",
     "aes": "aes Pendulum-v1 --total-steps 2600 --evaluate-every 0 --evaluate-episodes 1",
     "td3": "td3 Pendulum-v1 --total-steps 3000 --evaluate-every 0 --evaluate-episodes 1",
 }

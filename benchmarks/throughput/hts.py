@@ -25,8 +25,8 @@ from provenance import one_blas_thread, provenance, write_table
 
 CASES = {
     "CartPole-v1 ppo": ["CartPole-v1", "--num-envs=64", "--alpha=128", "--epochs=4"],
-    "HalfCheetah-v5 ppo": ["HalfCheetah-v5"],
-    "Hopper-v5 ppo": ["Hopper-v5"],
+    "HalfCheetah-v5 ppo": ["HalfCheetah-v5", "--preset=paper"],
+    "Hopper-v5 ppo": ["Hopper-v5", "--preset=paper"],
     "Pong-v5 a2c": ["Pong-v5", "--learner=a2c", "--unroll=5", "--alpha=20", "--learner-threads=1"],
     "Pong-v5 ppo": ["Pong-v5"],
     "football ppo": ["gfootball/academy_empty_goal_close-v1"],

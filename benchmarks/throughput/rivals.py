@@ -24,10 +24,11 @@ from provenance import provenance, write_table
 HERE = Path(__file__).resolve().parent
 PONG_A2C = ["--learner=a2c", "--unroll=5", "--alpha=20", "--learner-threads=1"]
 VTRACE = ["--learner=a2c", "--alpha=20", "--correction=vtrace"]
+PPO_128 = ["--alpha=128", "--minibatches=32", "--renew-intervals=32"]
 CASES: dict[str, dict[str, list[str]]] = {
     "CartPole-v1 ppo": {"ppo": ["CartPole-v1"]},
     "CartPole-v1 a2c": {"a2c": ["CartPole-v1"]},
-    "HalfCheetah-v5 ppo": {"ppo": ["HalfCheetah-v5"]},
+    "HalfCheetah-v5 ppo": {"ppo": ["HalfCheetah-v5", *PPO_128]},
     "Pong-v5 ppo": {"ppo": ["Pong-v5"]},
     "Pong-v5 a2c": {"a2c": ["Pong-v5"]},
     "Pong-v5 ppo, concurrent": {

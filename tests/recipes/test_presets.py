@@ -11,8 +11,10 @@ from campaigns import cases
 from drumline.commands.run import train
 from drumline.recipes import ars
 from drumline.recipes.aes import AES
+from drumline.recipes.environment_families import ALPHAS
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
+from drumline.recipes.ppo import PPO
 from drumline.training.layout import SearchLayout
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -46,6 +48,22 @@ def test_every_es_preset_runs(env: str, tmp_path):
 @pytest.mark.parametrize("env", sorted(ars.ARS.PRESETS))
 def test_every_ars_preset_runs(env: str, tmp_path):
     three_updates(ars.ARS(env=env, **ars.ARS.PRESETS[env]), tmp_path)
+
+
+@pytest.mark.parametrize(("env", "alpha"), ALPHAS.items())
+def test_a_short_interval_keeps_the_rows_of_a_minibatch_and_all_times(env: str, alpha: int):
+    paper = HTS.VARIANTS["paper"][env]
+    for config, long in (
+        (HTS(env=env, **HTS.PRESETS[env]), HTS(env=env, **paper)),
+        (PPO(env=env, **PPO.PRESETS[env]), PPO(env=env, **paper)),
+    ):
+        assert (config.alpha, long.alpha) == (alpha, 128)
+        assert config.steps_per_update // config.minibatches == 64
+        assert long.steps_per_update // long.minibatches == 64
+        assert config.renew_intervals * alpha == long.renew_intervals * 128
+        assert config.evaluate_every * alpha == long.evaluate_every * 128
+    assert HTS(env=env, **HTS.PRESETS[env]).correction_used == "decoupled"
+    assert HTS(env=env, **paper).correction_used == "truncated-is"
 
 
 PLAIN = ES(

@@ -1,10 +1,35 @@
 """Families of environments for which the actor-critic methods have presets."""
 
+from collections.abc import Mapping
+from typing import Any
+
 CONTROL_IDS = tuple(
     f"{name}-v{version}"
     for name in ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Swimmer", "Humanoid")
     for version in (4, 5)
 )
+ALPHAS = {
+    f"{name}-v{version}": alpha
+    for name, alpha in (("HalfCheetah", 16), ("Hopper", 64))
+    for version in (4, 5)
+}
+"""Environment → steps between two synchronisations that tuning found best (docs/results.md)."""
+
+
+def with_alpha(preset: Mapping[str, Any], alpha: int) -> dict[str, Any]:
+    """Return a preset for 128 steps, 32 minibatches a pass, as one for intervals of `alpha` steps.
+
+    Minibatches keep their rows, and what is counted in intervals its env steps.
+    """
+    return {
+        **preset,
+        "alpha": alpha,
+        "minibatches": 32 * alpha // 128,
+        "renew_intervals": preset["renew_intervals"] * 128 // alpha,
+        "evaluate_every": preset["evaluate_every"] * 128 // alpha,
+    }
+
+
 ATARI_IDS = tuple(
     f"{prefix}{name}-v5"
     for prefix in ("", "ALE/")

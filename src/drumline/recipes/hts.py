@@ -1,5 +1,6 @@
 """HTS-RL as a recipe: its config, its presets and its parts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, Self
@@ -12,7 +13,13 @@ from drumline.recipes.actor_critic import (
     parts_of,
     with_inference_rows,
 )
-from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBALL_IDS
+from drumline.recipes.environment_families import (
+    ALPHAS,
+    ATARI_IDS,
+    CONTROL_IDS,
+    FOOTBALL_IDS,
+    with_alpha,
+)
 from drumline.recipes.method import Presets
 from drumline.recipes.refused_values import (
     refuse_negative,
@@ -202,8 +209,16 @@ class HTS:
             "evaluate_every": 250,
         },
         **dict.fromkeys(CONTROL_IDS, _CONTROL),
+        **{
+            env: {**with_alpha(_CONTROL, alpha), "correction": "decoupled"}
+            for env, alpha in ALPHAS.items()
+        },
         **dict.fromkeys(ATARI_IDS, _ATARI),
         **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
+    }
+    VARIANTS: ClassVar[Mapping[str, Presets]] = {
+        # The release's interval of 128 steps, and the truncated weights.
+        "paper": dict.fromkeys(ALPHAS, _CONTROL),
     }
 
     def __post_init__(self) -> None:
@@ -212,8 +227,8 @@ class HTS:
         legal = CORRECTIONS[self.learner]
         if self.correction not in ("auto", *legal):
             raise ValueError(
-                f"--correction {self.correction!r} does not go with --learner {self.learner}: "
-                f"legal are {', '.join(legal)}"
+                f"--correction {self.correction!r}, typed or of the environment's preset, does not "
+                f"go with --learner {self.learner}: give one of {', '.join(legal)}"
             )
         refuse_unusable_rollouts(self)
         if self.learner == "ppo":

@@ -5,7 +5,13 @@ from typing import ClassVar, Literal, Self
 
 from drumline.envs.environment import Engine
 from drumline.recipes.actor_critic import packages_with_network, with_inference_rows
-from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBALL_IDS
+from drumline.recipes.environment_families import (
+    ALPHAS,
+    ATARI_IDS,
+    CONTROL_IDS,
+    FOOTBALL_IDS,
+    with_alpha,
+)
 from drumline.recipes.lockstep import lockstep_recipe
 from drumline.recipes.method import Presets
 from drumline.recipes.refused_values import (
@@ -176,6 +182,7 @@ class PPO:
             "evaluate_every": 250,
         },
         **dict.fromkeys(CONTROL_IDS, _CONTROL),
+        **{env: with_alpha(_CONTROL, alpha) for env, alpha in ALPHAS.items()},
         **dict.fromkeys(ATARI_IDS, _ATARI),
         **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
     }
