@@ -86,9 +86,10 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
 
 def one_thread() -> None:
     """Limit torch to one thread, as in every worker, executor and (by default) learner."""
-    import torch
 
-    torch.set_num_threads(1)
+    from drumline.functional.torch_threads import limit_torch
+
+    limit_torch(1)
 
 
 def _virtual_costs(clocked: Any, times: dict[str, float]) -> dict[str, dict[str, float | None]]:

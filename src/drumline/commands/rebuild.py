@@ -74,6 +74,7 @@ def rebuild(
     from dataclasses import asdict
 
     from drumline.commands.foreign_code import UNTRUSTED
+    from drumline.commands.process_as_found import process_as_found
     from drumline.recipes.methods import config_from, find_method
     from drumline.runs.folder import RunError
     from drumline.runs.policy_files import encoded_policy
@@ -91,7 +92,7 @@ def rebuild(
             "from returns can be made again without its episodes"
         )
     at = _begin(folder, recipe, generation)
-    with one_numpy_thread():
+    with one_numpy_thread(), process_as_found():
         for told in read_scalars(folder):
             if generation is not None and at == generation:
                 break

@@ -15,6 +15,7 @@ from drumline.commands.foreign_code import (
     importable_cwd,
     refuse_code_of_main,
 )
+from drumline.commands.process_as_found import process_as_found
 from drumline.commands.run_document import NO_PROMISE, promise_of, run_document
 from drumline.commands.stored_policy import load_policy
 from drumline.display.dashboard import Display, choose_display
@@ -65,6 +66,7 @@ class Run:
         ]
 
     @property
+    @process_as_found()
     def policy(self) -> Policy:
         """Return the policy at the end of training, or at the stop.
 
@@ -72,6 +74,7 @@ class Run:
         """
         return load_policy(read_policy(self.folder, "last"), self._trust)
 
+    @process_as_found()
     def evaluate(
         self, episodes: int = 20, policy: str = "last", seed: int = 0, *, sample: bool = False
     ) -> EvaluationResult:
@@ -80,6 +83,7 @@ class Run:
         config = self.folder.document["config"]
         return evaluate_policy(stored, config, episodes, seed, self._trust, sample=sample)
 
+    @process_as_found()
     def episode(
         self, member: int, *, checkpoint: int | None = None, evaluation: bool = False
     ) -> Evaluation:
@@ -126,6 +130,7 @@ def train(
     return trained(config, layout, TRUSTED, out=out, display=display, last_update=last_update)
 
 
+@process_as_found()
 def trained(
     config: Any,
     layout: Layout,
@@ -169,6 +174,7 @@ def load(path: str | Path, *, trust_code: bool = False) -> Run:
     return Run(RunFolder.open(path), CodeTrust(trust_code))
 
 
+@process_as_found()
 def resume(
     folder: RunFolder,
     layout: Layout,

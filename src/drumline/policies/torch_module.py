@@ -6,6 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from drumline import seeding
+from drumline.functional.torch_threads import limit_torch
 from drumline.policies.heads import action_function
 from drumline.policies.mlp import OBSERVATION_CLIP
 from drumline.policies.spec import PolicySpec
@@ -79,8 +81,6 @@ def _one_line(error: Exception) -> str:
 
 def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
     """Return the module's own initialisation under a torch seed drawn from `rng`."""
-    from drumline import seeding
-
     with torch.random.fork_rng(devices=[]):
         seeding.seed_globals(int(rng.integers(2**31)))
         module = build_module(spec)
@@ -91,7 +91,7 @@ class TorchPolicy:
     """One torch thread, inference mode, one observation at a time."""
 
     def __init__(self, spec: PolicySpec):
-        torch.set_num_threads(1)
+        limit_torch(1)
         self._module = build_module(spec)
         self.parameter_count = sum(p.numel() for p in self._module.parameters())
         self.vector = np.zeros(self.parameter_count, dtype=np.float32)

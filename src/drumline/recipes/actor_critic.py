@@ -49,12 +49,12 @@ def make_learner(
 
 def with_inference_rows(config: Rollouts, acting_threads: int = 1) -> Rollouts:
     """Return the config with the rows that keep the bits of the forward pass, or refuse it."""
-    import torch
 
+    from drumline.functional.torch_threads import limit_torch
     from drumline.policies.actor_critic import initial_parameters
     from drumline.policies.invariance import choose_rows
 
-    torch.set_num_threads(acting_threads)
+    limit_torch(acting_threads)
     parts = parts_of(config)
     network = parts.network
     if config.renew_intervals < 0:

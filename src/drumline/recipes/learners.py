@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
 from drumline.algorithms.a2c import A2C, A2CSettings
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
@@ -16,6 +15,7 @@ from drumline.algorithms.rollout_preparation import RolloutPreparation
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
 from drumline.functional.annealing import linear
 from drumline.functional.losses import LossOfInterval
+from drumline.functional.torch_threads import limit_torch
 from drumline.policies.actor_critic import initial_parameters
 from drumline.protocols import Learner
 from drumline.recipes.families import Config
@@ -65,7 +65,7 @@ def make_learner(
         shards=config.learners,
         pause=pause,
     )
-    torch.set_num_threads(acting_threads)
+    limit_torch(acting_threads)
     threads = config.learner_threads if written_out else 1  # torch intra-op threads
     return _OnThreads(learner, threads, acting_threads)
 
@@ -122,8 +122,8 @@ class _OnThreads:
 
     def update(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Metrics:
         """Learn from one interval."""
-        torch.set_num_threads(self._threads)
+        limit_torch(self._threads)
         try:
             return self._learner.update(rollout, behavior)
         finally:
-            torch.set_num_threads(self._acting_threads)
+            limit_torch(self._acting_threads)

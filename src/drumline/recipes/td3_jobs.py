@@ -23,12 +23,12 @@ class TD3JobsSpec:
 
     def __call__(self, shared: Mapping[str, np.ndarray]) -> "TD3Jobs":
         """Build the jobs."""
-        import torch
 
         from drumline.algorithms.td3 import TD3Jobs
         from drumline.buffers.minibatches import Minibatches
+        from drumline.functional.torch_threads import limit_torch
 
-        torch.set_num_threads(1)
+        limit_torch(1)
         settings = self.made()
         draws = Minibatches(Replay(self.shape, shared), settings.batch_size, settings.noise_size)
         return TD3Jobs(settings, draws)

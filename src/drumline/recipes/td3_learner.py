@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from drumline.algorithms.td3 import TD3
 from drumline.algorithms.td3_steps import TD3Settings
 from drumline.buffers.minibatches import Minibatches
 from drumline.buffers.replay import Replay
+from drumline.functional.torch_threads import limit_torch
 from drumline.policies.spec import PolicySpec
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def make_learner(config: "TD3Config", policy: PolicySpec, replay: Replay) -> TD3:
     """Return the learner over a replay, on the threads that its config gives it."""
-    torch.set_num_threads(config.learner_threads)
+    limit_torch(config.learner_threads)
     settings = settings_of(config, policy)
     draws = Minibatches(replay, settings.batch_size, settings.noise_size)
     return TD3(settings, draws, config.seed)
