@@ -1,13 +1,18 @@
 """Growth of a run with its env steps: memory, files, checkpoints, and seconds to resume and report.
 
     python benchmarks/growth.py --steps 100000,1000000 --methods es,hts,ppo,td3,aes
+    python benchmarks/growth.py --table
 
 Every method trains a tiny network on a cheap environment to each number of steps; then the run is
 resumed for one more update and its report is made. One row of growth.csv per run and file; the rows
-of a finished run are written at once.
+of a finished run are written at once, beside those of other runs that the file has. `--table` runs
+nothing: it prints each quantity's growth between a method's two longest runs, and what follows for
+10^8 env steps if it goes on like that.
 """
 
 import argparse
+import csv
+import math
 import os
 import re
 import shutil
@@ -16,7 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from provenance import provenance, write_table
 
@@ -31,8 +36,22 @@ METHODS = {
 """Method → environment and flags. A replay of fixed size, so that what else grows is seen."""
 
 
-def timed(words: list[str], limit: float) -> tuple[float, float]:
-    """Run a command; return its seconds and the peak memory of its largest process in MiB."""
+AIM = 10**8
+"""Env steps for which `--table` reckons."""
+
+
+class Measured(NamedTuple):
+    """One command as it was run."""
+
+    seconds: float
+    peak_mib: float
+    """Resident memory of its largest process at its highest."""
+    checkpoint_seconds: float
+    """The longest writing of a checkpoint; 0 without one."""
+
+
+def timed(words: list[str], limit: float) -> Measured:
+    """Run a command to its end."""
     began = time.perf_counter()
     done = subprocess.run(
         ["/usr/bin/env", sys.executable, "-c", _MEASURED, *words],
@@ -43,20 +62,32 @@ def timed(words: list[str], limit: float) -> tuple[float, float]:
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
-    found = re.search(r"peak (\d+) (\d+)", done.stderr)
+    seconds = time.perf_counter() - began
+    found = re.search(r"peak (\d+) (\d+) (\S+)", done.stderr)
     assert found is not None
-    return time.perf_counter() - began, max(map(int, found.groups())) / 1024
+    *peaks, slowest = found.groups()
+    return Measured(seconds, max(map(int, peaks)) / 1024, float(slowest))
 
 
 _MEASURED = """
-import resource, runpy, sys
+import resource, runpy, sys, time
+from drumline.runs import run_files
+write, slowest = run_files.write_checkpoint, 0.0
+def timed_write(*arguments, **named):
+    global slowest
+    began = time.perf_counter()
+    try:
+        return write(*arguments, **named)
+    finally:
+        slowest = max(slowest, time.perf_counter() - began)
+run_files.write_checkpoint = timed_write
 sys.argv = ["drumline", *sys.argv[1:]]
 try:
     runpy.run_module("drumline", run_name="__main__", alter_sys=True)
 finally:
     both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     peaks = [resource.getrusage(which).ru_maxrss for which in both]
-    print("peak", *peaks, file=sys.stderr)
+    print("peak", *peaks, slowest, file=sys.stderr)
 """
 
 
@@ -76,18 +107,64 @@ def measured(method: str, steps: int, out: Path, limit: float) -> list[dict[str,
     env, *flags = METHODS[method]
     run = str(out / f"{method}-{steps}")
     train = ["train", method, env, *flags, *TINY, f"--total-steps={steps}", f"--out={run}"]
-    numbers: dict[str, float] = {}
-    numbers["train_seconds"], numbers["train_peak_mib"] = timed(train, limit)
+    trained = timed(train, limit)
     before = sizes(Path(run))
     further = ["resume", run, "--quiet", f"--total-steps={steps + 1}"]
-    numbers["resume_seconds"], numbers["resume_peak_mib"] = timed(further, limit)
-    numbers["report_seconds"], numbers["report_peak_mib"] = timed(["report", run], limit)
-    numbers |= {f"{name}_bytes": float(size) for name, size in before.items()}
+    commands = {
+        "train": trained,
+        "resume": timed(further, limit),
+        "report": timed(["report", run], limit),
+    }
+    numbers = {f"{name}_bytes": float(size) for name, size in before.items()}
+    numbers["checkpoint_seconds"] = trained.checkpoint_seconds
+    for name, one in commands.items():
+        numbers |= {f"{name}_seconds": one.seconds, f"{name}_peak_mib": one.peak_mib}
     shutil.rmtree(run)
     return [
         {"method": method, "environment": env, "env_steps": steps, "what": what, "value": value}
         for what, value in sorted(numbers.items())
     ]
+
+
+def growth_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each quantity at a method's two longest runs, its exponent, and its value at 10^8.
+
+    exponent = log(value₂ ÷ value₁) ÷ log(steps₂ ÷ steps₁): 0 stays, 1 grows linearly. The value at
+    10^8 lies on the straight line through both points; it is an extrapolation.
+    """
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for row in rows:
+        points = found.setdefault((row["method"], row["what"]), {})
+        points[int(row["env_steps"])] = float(row["value"])
+    table: list[dict[str, Any]] = []
+    for (method, what), points in found.items():
+        if len(points) < 2:
+            continue
+        (first, low), (second, high) = sorted(points.items())[-2:]
+        positive = low > 0 and high > 0
+        exponent = math.log(high / low) / math.log(second / first) if positive else math.nan
+        slope = max(0.0, (high - low) / (second - first))
+        table.append(
+            {
+                "method": method,
+                "what": what,
+                "env_steps_1": first,
+                "value_1": low,
+                "env_steps_2": second,
+                "value_2": high,
+                "exponent": round(exponent, 3),
+                "value_at_1e8": round(high + slope * (AIM - second), 3),
+            }
+        )
+    return table
+
+
+def kept_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows that a results file has; none if there is no file."""
+    if not path.exists():
+        return []
+    with open(path, newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def main() -> None:
@@ -97,8 +174,14 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--limit", type=float, default=600.0, help="seconds of one command")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/growth.csv")
+    parser.add_argument("--table", action="store_true", help="print the growth, run nothing")
     typed = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+    rows = kept_rows(typed.out)
+    if typed.table:
+        printed = csv.DictWriter(sys.stdout, list(growth_rows(rows)[0]), lineterminator="\n")
+        printed.writeheader()
+        printed.writerows(growth_rows(rows))
+        return
     facts = provenance([0])
     with tempfile.TemporaryDirectory() as folder:
         for steps in map(int, typed.steps.split(",")):
@@ -108,6 +191,7 @@ def main() -> None:
                 except subprocess.TimeoutExpired:
                     print(f"{method} to {steps} steps: not within {typed.limit:g} s", flush=True)
                     continue
+                rows = [r for r in rows if (r["method"], int(r["env_steps"])) != (method, steps)]
                 rows += [{**row, **facts} for row in new]
                 write_table(typed.out, rows)
                 print(f"{method} to {steps} steps: measured", flush=True)
