@@ -252,7 +252,7 @@ def _table(path: Path, timed: Sequence[str] = ()) -> list[dict[str, str]] | None
     """Read the columns of a table that do not depend on time; None without a table."""
     if not path.is_file():
         return None
-    rows = csv.DictReader(whole_lines(path))
+    rows = csv.DictReader(line.decode() for line in whole_lines(path))
     return [
         {name: row[name] for name in row if not by_the_clock(name) and name not in timed}
         for row in rows

@@ -217,7 +217,7 @@ def readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     from drumline.commands.verify import verify_two
     from drumline.display.comparison import grouped
     from drumline.display.contributions import read_individuals
-    from drumline.display.run_data import last_evaluation, read_run
+    from drumline.display.run_data import last_returns, read_run
     from drumline.recipes.methods import with_late_settings
     from drumline.runs.checkpoint import checkpoint_numbers, kept_lengths, read_checkpoint
     from drumline.runs.event_log import logged_workers
@@ -238,9 +238,9 @@ def readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "config", lambda: resumed_config(opened, None, UNTRUSTED)
     yield "curves", lambda: grouped([(with_late_settings(opened.document), read_run(folder))])
     yield "individuals", lambda: read_individuals(folder)
-    yield "last evaluation", lambda: last_evaluation(folder)
+    yield "last evaluation", lambda: last_returns(folder)
     yield "evaluations", lambda: read_evaluations(opened.evaluations_csv)
-    yield "chain", lambda: read_chain(opened.fingerprints_csv)
+    yield "chain", lambda: read_chain(opened.fingerprints_csv).last()
     yield "columns", lambda: read_columns(opened.metrics_csv)
     yield "facts", lambda: [_chain(opened), *_policies(opened)]
     yield "comparison", lambda: verify_two(opened, opened)
@@ -254,7 +254,7 @@ def readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"policy {name}", lambda name=name: load_policy(read_policy(opened, name), UNTRUSTED)
         yield f"environment {name}", lambda name=name: environment_of(read_policy(opened, name))
     if (folder / "events.jsonl").exists():
-        yield "events", lambda: logged_workers(folder / "events.jsonl")
+        yield "events", lambda: list(logged_workers(folder / "events.jsonl"))
     shape = ReplayShape(60, 4, 1, 8, 8)
     for name in segments_there(opened):
         yield name, lambda name=name: list(blocks_in((folder / name).read_bytes(), 0, shape))

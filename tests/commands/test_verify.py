@@ -9,7 +9,7 @@ import drumline
 from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import Run
 from drumline.commands.verify import verify_again
-from drumline.display.run_data import last_evaluation, read_run
+from drumline.display.run_data import last_returns, read_run
 from drumline.runs.folder import RunError
 from drumline.runs.metrics import read_evaluations
 from drumline.training.layout import SearchLayout
@@ -47,7 +47,7 @@ def test_half_a_row_does_not_count(tmp_path: Path, whole: Run, left: int):
     run = torn(whole, tmp_path / "evaluations", "evaluations.csv", left)
     rows = read_evaluations(whole.folder.evaluations_csv)[:-1]
     assert read_evaluations(run.folder.evaluations_csv) == rows
-    assert last_evaluation(run.path) == list(rows[-1].returns)
+    assert last_returns(run.path) == list(rows[-1].returns)
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "fingerprints.csv"])

@@ -24,7 +24,7 @@ def test_a_log_gives_back_the_order_of_the_workers(tmp_path: Path):
     path = tmp_path / "events.jsonl"
     workers = [2, 0, 5, 0, 1]
     path.write_bytes(b"".join(event_line(event(k, worker)) for k, worker in enumerate(workers)))
-    assert logged_workers(path) == workers
+    assert list(logged_workers(path)) == workers
 
 
 def test_a_line_says_when_in_virtual_time_and_nothing_of_the_wall_clock():
@@ -35,7 +35,7 @@ def test_a_line_says_when_in_virtual_time_and_nothing_of_the_wall_clock():
 def test_a_line_that_was_cut_short_does_not_count(tmp_path: Path):
     path = tmp_path / "events.jsonl"
     path.write_bytes(event_line(event(0, 3)) + event_line(event(1, 4))[:-5])
-    assert logged_workers(path) == [3]
+    assert list(logged_workers(path)) == [3]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,10 @@ def test_a_log_with_a_gap_or_a_damaged_line_is_refused(tmp_path: Path, second: b
         logged_workers(path)
 
 
-def test_a_log_in_use_is_not_open_any_more(tmp_path: Path):
+def test_a_log_that_is_not_read_on_is_not_open_any_more(tmp_path: Path):
     path = tmp_path / "events.jsonl"
     path.write_bytes(event_line(event(0, 3)) + event_line(event(1, 4)))
-    workers = iter(logged_workers(path))
+    workers = logged_workers(path)
     assert next(workers) == 3
+    del workers
     assert str(path) not in [opened.path for opened in psutil.Process().open_files()]

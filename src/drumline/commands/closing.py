@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from drumline.display.dashboard import Display, choose_display
-from drumline.display.run_data import last_evaluation
+from drumline.display.run_data import last_returns
 from drumline.functional.statistics import mean_interval
 from drumline.runs.folder import RunFolder
 from drumline.runs.next_commands import as_typed
@@ -22,7 +22,7 @@ def display_for(*, quiet: bool, json: bool) -> Display:
 def say_finished(folder: RunFolder) -> None:
     """Print the run folder, the outcome and the next command to try."""
     print(visible(folder.path))
-    returns = last_evaluation(folder.path)
+    returns = last_returns(folder.path)
     if returns:
         print(mean_line(returns))
     commands = (as_typed(folder, name) for name in ("plot", "enjoy", "verify"))

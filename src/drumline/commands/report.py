@@ -60,15 +60,14 @@ def _chain(folder: "RunFolder") -> "Check":
     from drumline.runs.folder import RunError
 
     try:
-        rows = read_chain(folder.fingerprints_csv).rows
+        count, head = 0, ""
+        for row in read_chain(folder.fingerprints_csv).rows():
+            count, head = count + 1, row.chained
     except RunError as error:
         return Check(False, str(error))
-    if not rows:
+    if not count:
         return Check(None, "the hash chain has no updates yet")
-    head = list(rows.values())[-1]
-    return Check(
-        True, f"the hash chain holds over {len(rows):,} updates and ends in {head.chained}"
-    )
+    return Check(True, f"the hash chain holds over {count:,} updates and ends in {head}")
 
 
 def _policies(folder: "RunFolder") -> "list[Check]":

@@ -60,9 +60,14 @@ class Run:
     def metrics(self) -> list[dict[str, float]]:
         """Return one row per update."""
         table = read_table(self.folder.metrics_csv)
+        kinds = [_number] * len(table.columns)
         return [
-            {name: table.cell(row, i, float) for i, name in enumerate(table.columns) if cells[i]}
-            for row, cells in enumerate(table.rows)
+            {
+                name: value
+                for name, value in zip(table.columns, row, strict=True)
+                if value is not None
+            }
+            for row in table.values(table.columns, kinds)
         ]
 
     @property
@@ -105,6 +110,10 @@ class Run:
         kind = find_method(self.folder.document["method"]).layout
         layout = layout_of(workers, kind)
         return resume(self.folder, layout, trust=self._trust, total_steps=total_steps)
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None
 
 
 def layout_of(workers: int | Literal["inline"], kind: type[Layout] = Layout) -> Layout:

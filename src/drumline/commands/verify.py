@@ -10,9 +10,13 @@ from drumline.commands.command_line import CommandLine, WrongUse
 
 if TYPE_CHECKING:
     from drumline.commands.foreign_code import CodeTrust
-    from drumline.runs.fingerprints import Difference
+    from drumline.runs.fingerprints import Chain, Difference
     from drumline.runs.folder import RunFolder
     from drumline.training.layout import Layout
+
+
+QUICK_SECONDS = 60.0
+"""Updates of a run's first seconds are repeated unless a number is given."""
 
 
 @dataclass(frozen=True)
@@ -101,18 +105,14 @@ def verify_again(
     if other := "; ".join(map(str, differences(folder.document))):
         raise RunError(f"{NO_PROMISE}: {folder.path} was made on another machine ({other})")
     ours = (
-        read_chain(folder.fingerprints_csv) if is_there(folder.fingerprints_csv) else Chain((), {})
+        read_chain(folder.fingerprints_csv)
+        if is_there(folder.fingerprints_csv)
+        else Chain((), None)
     )
-    rows = run.metrics if is_there(folder.metrics_csv) else []
-    for name in ("update", "wall_seconds", *(["event"] if logged else [])):
-        if any(name not in row for row in rows):
-            raise RunError(f"{folder.metrics_csv} is damaged: no {name!r} in a row")
-    rows = [row for row in rows if row["update"] in ours.rows]  # a full disk may cut one file only
-    if logged:
-        rows = _whose_events_are_logged(rows, Path(logged["replay_events"]))
-    if not rows:
+    found, quick = _updates_recorded(folder, ours, _events_logged(logged))
+    if not found:
         raise RunError(f"{folder.path} has no updates to verify")
-    count = min(len(rows), updates or updates_within(rows, 60.0))
+    count = min(found, updates or max(1, quick))
     (_, first), *later = horizons_of(folder)
     small = {"evaluate_every": 0, "evaluate_episodes": 1, "total_steps": first}
     again = replace(run.config, **small, **logged)
@@ -138,18 +138,43 @@ def _event_log(config: Any, folder: "RunFolder") -> dict[str, str]:
     return {"replay_events": str(log)} if getattr(config, "clock", "") == "wall" else {}
 
 
-def _whose_events_are_logged(rows: list[dict[str, float]], log: Path) -> list[dict[str, float]]:
-    """Return the updates that can be repeated: a full disk may have cost the last events."""
+def _events_logged(logged: dict[str, str]) -> int | None:
+    """Return the number of events in the log that the run is repeated by; None without one."""
     from drumline.runs.event_log import logged_workers
     from drumline.runs.own_files import is_there
 
-    events = len(logged_workers(log)) if is_there(log) else 0
-    return [row for row in rows if row["event"] < events]
+    if not logged:
+        return None
+    log = Path(logged["replay_events"])
+    return sum(1 for _ in logged_workers(log)) if is_there(log) else 0
 
 
-def updates_within(rows: list[dict[str, float]], seconds: float) -> int:
-    """Return the number of updates in a run's first `seconds`, at least 1."""
-    return max(1, sum(row["wall_seconds"] <= seconds for row in rows))
+def _updates_recorded(folder: "RunFolder", chain: "Chain", events: int | None) -> tuple[int, int]:
+    """Return the number of updates that can be repeated, and those of the first 60 seconds.
+
+    A full disk may have cut one file only: an update counts with its row in the metrics and in the
+    chain and, where there is an event log, with its event.
+    """
+    from drumline.runs.folder import RunError
+    from drumline.runs.own_files import is_there
+    from drumline.runs.tables import read_table
+
+    newest = chain.last()
+    if newest is None or not is_there(folder.metrics_csv):
+        return 0, 0
+    table = read_table(folder.metrics_csv)
+    names = ("update", "wall_seconds", *(() if events is None else ("event",)))
+    for name in names:
+        if table.columns and name not in table.columns:
+            raise RunError(f"{folder.metrics_csv} is damaged: no {name!r} in a row")
+    if not table.columns:
+        return 0, 0
+    found = quick = 0
+    for update, seconds, *event in table.values(names, [float] * len(names)):
+        if update <= newest.update and (events is None or event[0] < events):
+            found += 1
+            quick += seconds <= QUICK_SECONDS
+    return found, quick
 
 
 def verify_two(left: "RunFolder", right: "RunFolder") -> "Difference | None":

@@ -1,6 +1,6 @@
 """Contribution of each kind of individual to the mean: the sampled (ES) and the refined (RL)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from drumline.display.plots import PALETTE, Clock, write_picture
-from drumline.display.run_data import read_columns
+from drumline.display.run_data import number_rows
+from drumline.display.thinned_rows import ThinnedRows
 from drumline.runs.safe_text import plot_label
 
 if TYPE_CHECKING:
@@ -37,10 +38,14 @@ _PANELS = {
 
 @dataclass(frozen=True)
 class Individuals:
-    """The individuals of one run, in the order of their tells: arrays `[N]` by name."""
+    """The individuals of one run, in the order of their tells: arrays `[N]` by name.
+
+    More than 131,072 individuals are thinned evenly; `counts` are those of all, by kind.
+    """
 
     label: str
     columns: dict[str, np.ndarray]
+    counts: dict[str, int]
 
 
 class Contribution(NamedTuple):
@@ -63,15 +68,21 @@ class Contribution(NamedTuple):
 
 def read_individuals(folder: Path, label: str | None = None) -> Individuals:
     """Read the individuals of a run, without those of the warm-up."""
+    names = (*_COLUMNS, "idle_after")
+    kept = ThinnedRows(len(names))
+    kinds = {number: name for name, number in KINDS.items()}
+    counts = dict.fromkeys(KINDS, 0)
     try:
-        columns = read_columns(folder / "metrics.csv", _COLUMNS)
+        for index, row in _with_idle_after(number_rows(folder / "metrics.csv", _COLUMNS)):
+            if row[0] in kinds:
+                counts[kinds[row[0]]] += 1
+                kept.add(index, row)
     except ValueError as error:
         raise ValueError(f"{error}; --contributions is for runs of aes and its variants") from error
-    columns["idle_after"] = _idle_after(columns)
-    told = np.isin(columns["kind"], list(KINDS.values()))
-    if not told.any():
+    if not any(counts.values()):
         raise ValueError(f"{folder / 'metrics.csv'} has no individuals yet: nothing to plot")
-    return Individuals(label or folder.name, {name: c[told] for name, c in columns.items()})
+    columns = dict(zip(names, kept.columns(), strict=True))
+    return Individuals(label or folder.name, columns, counts)
 
 
 def contribution(individuals: Individuals, kind: str) -> Contribution:
@@ -81,7 +92,7 @@ def contribution(individuals: Individuals, kind: str) -> Contribution:
     gains = columns["step_size"] * np.maximum(columns["improvement_over_mean"], 0.0)
     means = {name: _mean(columns[name][mine]) for name in _PANELS}
     return Contribution(
-        individuals=int(mine.sum()),
+        individuals=individuals.counts[kind],
         path_share=_share(columns["update_norm"], mine),
         gain_share=_share(gains, mine),
         **{name: value for name, value in means.items() if name != "update_norm"},
@@ -148,13 +159,20 @@ def contributions_figure(
     return figure
 
 
-def _idle_after(columns: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the wait after each individual, which its logical worker reports with the next one."""
-    after = np.full(columns["kind"].size, np.nan)
-    for worker in np.unique(columns["logical_worker"]):
-        (rows,) = np.nonzero(columns["logical_worker"] == worker)
-        after[rows[:-1]] = columns["idle_virtual_seconds"][rows[1:]]
-    return after
+def _with_idle_after(rows: Iterable[list[float]]) -> Iterator[tuple[int, list[float]]]:
+    """Yield (index, row), the row with the wait after it at its end.
+
+    Its logical worker reports the wait with its next row, so a row comes when that one is read.
+    """
+    worker, idle = _COLUMNS.index("logical_worker"), _COLUMNS.index("idle_virtual_seconds")
+    newest: dict[float, tuple[int, list[float]]] = {}
+    for index, row in enumerate(rows):
+        before = newest.get(row[worker])
+        if before is not None:
+            yield before[0], [*before[1], row[idle]]
+        newest[row[worker]] = (index, row)
+    for index, row in newest.values():
+        yield index, [*row, np.nan]
 
 
 def _draw_kind(

@@ -22,7 +22,7 @@ from drumline.display.contributions import contributions_figure, read_individual
 from drumline.display.glyphs import duration
 from drumline.display.glyphs import score as written
 from drumline.display.plots import curves_figure
-from drumline.display.run_data import RunCurve, last_evaluation, read_columns, read_run
+from drumline.display.run_data import RunCurve, last_returns, read_columns, read_run
 from drumline.functional.stability import stability
 from drumline.functional.statistics import mean_interval
 from drumline.runs.folder import RunFolder
@@ -113,7 +113,7 @@ def _outcome(runs: Sequence[ReportedRun], curves: Sequence[RunCurve]) -> str:
 
 
 def _outcome_row(run: ReportedRun, curve: RunCurve) -> list[str]:
-    returns = np.array(last_evaluation(run.folder.path))
+    returns = np.array(last_returns(run.folder.path))
     means = curve.evaluation_mean[np.isfinite(curve.evaluation_mean)]
     low, high = mean_interval(returns) if returns.size else (np.nan, np.nan)
     update = read_columns(run.folder.metrics_csv, ("update",))["update"][-1]

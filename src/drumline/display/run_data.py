@@ -1,12 +1,14 @@
 """The curves of a run folder, read from its CSV files."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from drumline.runs.metrics import read_evaluations
+from drumline.display.thinned_rows import ThinnedRows
+from drumline.runs.metrics import last_evaluation
 from drumline.runs.own_files import is_there
 from drumline.runs.tables import read_table
 
@@ -16,7 +18,10 @@ _EVALUATIONS = ("env_steps", "mean", "standard_error")
 
 @dataclass(frozen=True)
 class RunCurve:
-    """Data of one run's curves: training `[N]` and evaluation `[M]` against two clocks."""
+    """Data of one run's curves: training `[N]` and evaluation `[M]` against two clocks.
+
+    A file of more than 131,072 rows is thinned evenly; its first and last row are kept.
+    """
 
     label: str
     env_steps: np.ndarray
@@ -52,17 +57,25 @@ def read_run(folder: Path, label: str | None = None) -> RunCurve:
     )
 
 
-def last_evaluation(folder: Path) -> list[float]:
+def last_returns(folder: Path) -> list[float]:
     """Return the returns of the newest evaluation; empty before the first one."""
-    path = folder / "evaluations.csv"
-    if not is_there(path):
-        return []
-    rows = read_evaluations(path)
-    return list(rows[-1].returns) if rows else []
+    row = last_evaluation(folder / "evaluations.csv")
+    return [] if row is None else list(row.returns)
 
 
 def read_columns(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Read columns of a CSV file; an empty cell is nan, an incomplete last row is left out."""
+    """Read columns of a CSV file, thinned to `MOST` rows, its first and last row among them."""
+    kept = ThinnedRows(len(names))
+    for index, row in enumerate(number_rows(path, names)):
+        kept.add(index, row)
+    return dict(zip(names, kept.columns(), strict=True))
+
+
+def number_rows(path: Path, names: tuple[str, ...]) -> Iterator[list[float]]:
+    """Yield each row's cells of some columns; an empty cell is nan.
+
+    An incomplete last row is left out.
+    """
     try:
         table = read_table(path)
     except OSError as error:
@@ -70,9 +83,8 @@ def read_columns(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     missing = [name for name in names if name not in table.columns]
     if missing and table.columns:
         raise ValueError(f"{path} lacks the columns {', '.join(missing)}")
-    if missing:
-        return {name: np.zeros(0) for name in names}
-    return {name: np.array(table.cells(name, _number), dtype=float) for name in names}
+    if not missing:
+        yield from table.values(names, [_number] * len(names))
 
 
 def _number(text: str) -> float:

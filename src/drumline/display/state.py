@@ -33,7 +33,7 @@ class DisplayState:
     episodes: int
     wall_seconds: float
     return_curve: Sequence[float]
-    """Mean episode return of each update so far, newest last."""
+    """Mean episode return of the updates so far, thinned in long runs, newest last."""
     evaluation_mean: float | None
     evaluation_best: float | None
     env_steps_per_second_10s: float
@@ -57,6 +57,33 @@ class DisplayState:
         if not self.evaluation_episodes:
             return ""
         return f"evaluating: {self.evaluated_episodes} of {self.evaluation_episodes} episodes"
+
+
+class ReturnCurve:
+    """A curve of bounded length: from `most` values on every second, fourth…, and the newest."""
+
+    def __init__(self, most: int = 4096):
+        self._kept: list[float] = []
+        self._newest = 0.0
+        self._most = most
+        self._every = 1
+        self._count = 0
+
+    def append(self, value: float) -> None:
+        """Add the newest value."""
+        if self._count % self._every == 0:
+            if len(self._kept) == self._most:
+                self._kept, self._every = self._kept[::2], 2 * self._every
+            if self._count % self._every == 0:
+                self._kept.append(value)
+        self._newest = value
+        self._count += 1
+
+    @property
+    def values(self) -> list[float]:
+        """Return the kept values, the newest last."""
+        newest_kept = self._count == 0 or (self._count - 1) % self._every == 0
+        return self._kept if newest_kept else [*self._kept, self._newest]
 
 
 class Throughput:

@@ -25,6 +25,21 @@ class Spread(NamedTuple):
     worst: float
 
 
+class Falls:
+    """The largest drawdown of scores that come one by one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.largest = 0.0
+        self._best = -np.inf
+
+    def add(self, score: float) -> None:
+        """Add the next score, which is finite."""
+        self.count += 1
+        self._best = max(self._best, score)
+        self.largest = max(self.largest, self._best - score)
+
+
 def drawdowns(scores: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """max_{s ≤ t} f_s − f_t: distance of each score below the best so far."""
     return np.maximum.accumulate(scores) - scores

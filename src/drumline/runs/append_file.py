@@ -1,10 +1,15 @@
 """AppendFile: a file that only grows, with its length in bytes known at every row."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from drumline.runs.atomic_files import sync_directory
-from drumline.runs.own_files import opened, read_file
+from drumline.runs.own_files import opened
+from drumline.runs.run_error import RunError
+
+LONGEST_LINE = 1 << 24
+"""Bytes of the longest line that is read; a longer one is damage."""
 
 
 class AppendFile:
@@ -50,7 +55,18 @@ class AppendFile:
         self._file.close()
 
 
-def whole_lines(path: Path) -> list[str]:
-    """Return a file's complete lines; an incomplete last line (a kill, a full disk) is left out."""
-    text = read_file(path).decode()
-    return text[: text.rfind("\n") + 1].splitlines()
+def whole_lines(path: Path) -> Iterator[bytes]:
+    """Yield a file's complete lines without their ends, one in memory at a time.
+
+    An incomplete last line (a kill, a full disk) is left out.
+    """
+    with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
+        number = 0
+        while (line := file.readline(LONGEST_LINE)).endswith(b"\n"):
+            number += 1
+            yield line[:-1]
+        if len(line) == LONGEST_LINE:
+            raise RunError(
+                f"{path} is damaged: line {number + 1} is longer than {LONGEST_LINE} bytes; "
+                "give another RUN"
+            )

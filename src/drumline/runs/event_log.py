@@ -4,11 +4,12 @@ Under `--clock wall` the log allows the run to be repeated bit for bit. Under th
 records each event's virtual time.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from drumline.runs.own_files import read_file
+from drumline.runs.append_file import whole_lines
 from drumline.tasks import Event
 
 
@@ -26,13 +27,19 @@ def event_line(event: Event) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-def logged_workers(path: Path) -> list[int]:
-    """Return the logical worker of each event; an incomplete last line is left out.
+def logged_workers(path: Path) -> Iterator[int]:
+    """Return the logical workers of the events, one line in memory at a time.
 
-    The file is read at once: a generator would hold it open until it is garbage-collected.
+    The whole log is checked before the first. An incomplete last line is left out.
     """
-    whole_lines = read_file(path).split(b"\n")[:-1]
-    return [_worker(path, number, line) for number, line in enumerate(whole_lines)]
+    for _ in _workers(path):
+        pass
+    return _workers(path)
+
+
+def _workers(path: Path) -> Iterator[int]:
+    for number, line in enumerate(whole_lines(path)):
+        yield _worker(path, number, line)
 
 
 def _worker(path: Path, expected: int, line: bytes) -> int:

@@ -1,16 +1,15 @@
 """The hash chain of a run: two runs are equal up to an update exactly when their chains are."""
 
-import csv
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from drumline.runs.append_file import whole_lines
 from drumline.runs.folder import RunError
+from drumline.runs.tables import csv_lines
 
 _DIGITS = 18
 """Digits of the largest number of an update."""
@@ -29,10 +28,40 @@ class ChainRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """fingerprints.csv as read: the names of the published arrays, and the rows by update."""
+    """fingerprints.csv: the names of the published arrays; `rows` reads the rest."""
 
     columns: tuple[str, ...]
-    rows: dict[int, ChainRow]
+    path: Path | None
+    """None for a chain without rows."""
+
+    def rows(self) -> Iterator[ChainRow]:
+        """Yield the rows by rising update; RunError unless each follows from the one before it.
+
+        One row is in memory at a time. An incomplete last line, as a killed run leaves one, is left
+        out.
+        """
+        if self.path is None:
+            return
+        head, newest = chain_start(self.columns), -1
+        lines = _lines(self.path)
+        next(lines, None)
+        for number, cells in enumerate(lines, start=2):
+            row = _parse_row(cells, len(self.columns))
+            follows = row is not None and row.chained == _chained(head, row.update, row.hashes)
+            if row is None or not follows or row.update <= newest:
+                raise RunError(
+                    f"{self.path} is damaged: line {number} does not follow from the one before "
+                    "it; give another RUN"
+                )
+            yield row
+            head, newest = row.chained, row.update
+
+    def last(self) -> ChainRow | None:
+        """Return the newest row, after reading all of them; None without one."""
+        newest = None
+        for row in self.rows():
+            newest = row
+        return newest
 
 
 class Difference(NamedTuple):
@@ -89,50 +118,63 @@ def row_line(row: ChainRow) -> str:
 
 
 def read_chain(path: Path) -> Chain:
-    """Read fingerprints.csv; RunError unless every row follows from the one before it.
-
-    An incomplete last line, as a killed run leaves one, is left out.
-    """
-    try:
-        lines = list(csv.reader(whole_lines(path)))
-    except (OSError, ValueError, csv.Error) as error:
-        raise RunError(f"cannot read {path} ({error}); give another RUN") from error
-    if not lines:
-        return Chain((), {})
-    if len(lines[0]) < 2 or lines[0][0] != "update" or lines[0][-1] != "chained":
+    """Read the header of fingerprints.csv; RunError if there is none."""
+    header = next(_lines(path), None)
+    if header is None:
+        return Chain((), None)
+    if len(header) < 2 or header[0] != "update" or header[-1] != "chained":
         raise RunError(f"{path} is damaged: line 1 is not its header; give another RUN")
-    columns = tuple(lines[0][1:-1])
-    rows: dict[int, ChainRow] = {}
-    head = chain_start(columns)
-    for number, cells in enumerate(lines[1:], start=2):
-        row = _parse_row(cells, len(columns))
-        if row is None or row.chained != _chained(head, row.update, row.hashes):
-            raise RunError(
-                f"{path} is damaged: line {number} does not follow from the one before it; "
-                "give another RUN"
-            )
-        rows[row.update] = row
-        head = row.chained
-    return Chain(columns, rows)
+    return Chain(tuple(header[1:-1]), path)
 
 
 def first_difference(first: Chain, second: Chain, *, whole: bool = False) -> Difference | None:
     """Compare the updates of both chains; with `whole`, a row in only one of them differs too.
 
-    Chains without a common update differ, because no update was compared.
+    Chains without a common update differ, because no update was compared. Both are read to their
+    ends, so that a damaged row is found wherever it is.
     """
-    common = sorted(first.rows.keys() & second.rows.keys())
-    if not common:
-        return Difference(min(first.rows.keys() | second.rows.keys(), default=0), MISSING)
-    if first.columns != second.columns:
-        only_one = sorted(set(first.columns) ^ set(second.columns))
-        return Difference(common[0], only_one[0])
-    for update in common:
-        difference = _row_difference(first.columns, first.rows[update], second.rows[update])
-        if difference is not None:
-            return difference
-    lacking = sorted(first.rows.keys() ^ second.rows.keys()) if whole else []
-    return Difference(lacking[0], MISSING) if lacking else None
+    compared = False
+    differs: Difference | None = None
+    lacking: int | None = None
+    for update, one, other in _side_by_side(first, second):
+        if one is None or other is None:
+            lacking = update if lacking is None else lacking
+            continue
+        if not compared and first.columns != second.columns:
+            only_one = sorted(set(first.columns) ^ set(second.columns))
+            differs = Difference(update, only_one[0])
+        compared = True
+        differs = differs or _row_difference(first.columns, one, other)
+    if not compared:
+        return Difference(lacking or 0, MISSING)
+    if differs is None and whole and lacking is not None:
+        return Difference(lacking, MISSING)
+    return differs
+
+
+def _side_by_side(
+    first: Chain, second: Chain
+) -> Iterator[tuple[int, ChainRow | None, ChainRow | None]]:
+    """Yield (update, row, row) by update; None for the chain that lacks the update."""
+    ours, theirs = first.rows(), second.rows()
+    one, other = next(ours, None), next(theirs, None)
+    while one is not None or other is not None:
+        if one is not None and (other is None or one.update < other.update):
+            yield one.update, one, None
+            one = next(ours, None)
+        elif other is not None and (one is None or other.update < one.update):
+            yield other.update, None, other
+            other = next(theirs, None)
+        elif one is not None and other is not None:
+            yield one.update, one, other
+            one, other = next(ours, None), next(theirs, None)
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    try:
+        yield from csv_lines(path)
+    except OSError as error:
+        raise RunError(f"cannot read {path} ({error}); give another RUN") from error
 
 
 def _parse_row(cells: Sequence[str], count: int) -> ChainRow | None:

@@ -3,8 +3,9 @@
 import csv
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from drumline.runs.own_files import is_there, opened
 from drumline.runs.run_error import RunError
@@ -88,20 +89,37 @@ def evaluation_line(row: EvaluationRow) -> str:
 
 def read_evaluations(path: Path) -> list[EvaluationRow]:
     """Return the rows of evaluations.csv, earlier sessions included; none if there is no file."""
+    return list(evaluation_rows(path))
+
+
+def evaluation_rows(path: Path) -> Iterator[EvaluationRow]:
+    """Yield the rows of evaluations.csv, one in memory at a time; none if there is no file."""
     if not is_there(path):
-        return []
+        return
     table = read_table(path)
     if not table.columns:
-        return []
+        return
     if table.columns != tuple(EVALUATIONS_HEADER.split(",")):
         raise RunError(f"{path} is damaged: line 1 is not its header; give another RUN")
-    columns = (
-        table.cells("update", int),
-        table.cells("env_steps", int),
-        table.cells("returns", lambda cell: tuple(map(float, cell.split(";")))),
-        table.cells("lengths", lambda cell: tuple(map(int, cell.split(";")))),
-    )
-    return [EvaluationRow(*row) for row in zip(*columns, strict=True)]
+    kinds: tuple[Callable[[str], Any], ...] = (int, int, _floats, _integers)
+    for row in table.values(("update", "env_steps", "returns", "lengths"), kinds):
+        yield EvaluationRow(*row)
+
+
+def last_evaluation(path: Path) -> EvaluationRow | None:
+    """Return the newest row of evaluations.csv; None before the first one."""
+    newest = None
+    for row in evaluation_rows(path):
+        newest = row
+    return newest
+
+
+def _floats(cell: str) -> tuple[float, ...]:
+    return tuple(map(float, cell.split(";")))
+
+
+def _integers(cell: str) -> tuple[int, ...]:
+    return tuple(map(int, cell.split(";")))
 
 
 def _number(value: float) -> str:

@@ -12,12 +12,12 @@ import numpy as np
 
 from drumline.display.dashboard import Display
 from drumline.display.plain import ReaderGone
-from drumline.display.state import DisplayState, RunTitle, Throughput
-from drumline.functional.stability import stability
+from drumline.display.state import DisplayState, ReturnCurve, RunTitle, Throughput
+from drumline.functional.stability import Falls
 from drumline.runs.card import RunCard, write_card
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
-from drumline.runs.metrics import read_evaluations
+from drumline.runs.metrics import evaluation_rows, last_evaluation
 from drumline.runs.next_commands import by_path
 from drumline.runs.policy_files import put_back_best
 from drumline.runs.recorder import Recorder
@@ -87,7 +87,7 @@ class Ledger:
         self.saved_update = 0 if resumed_from is None else resumed_from.update
         """Update of the latest checkpoint."""
         self._throughput = Throughput()
-        self._curve: list[float] = []
+        self._curve = ReturnCurve()
         self._skipped = 0
         self._evaluating = (0, 0)
         """Episodes that have ended and all episodes of the evaluation that the run waits for."""
@@ -110,8 +110,7 @@ class Ledger:
         if self._resumed_from is not None:
             mean = float(self.counters["best_evaluation"])
             put_back_best(self.folder, self._resumed_from.update, mean)
-            rows = read_evaluations(self.folder.evaluations_csv)
-            self.last_evaluation = rows[-1] if rows else None
+            self.last_evaluation = last_evaluation(self.folder.evaluations_csv)
 
     def start_display(self) -> None:
         """Show the run's names, and start counting speed."""
@@ -238,7 +237,7 @@ class Ledger:
                 total_steps=run.total_steps,
                 episodes=int(self.counters["episodes"]),
                 wall_seconds=self.wall_seconds(),
-                return_curve=self._curve,
+                return_curve=self._curve.values,
                 evaluation_mean=None if evaluation is None else evaluation.mean,
                 evaluation_best=best if np.isfinite(best) else None,
                 env_steps_per_second_10s=self._throughput.recent(),
@@ -279,8 +278,12 @@ class Ledger:
 
     def _write_card(self, chained: str) -> None:
         document = self.folder.document
-        evaluations = read_evaluations(self.folder.evaluations_csv)
-        means = np.array([row.mean for row in evaluations if np.isfinite(row.mean)])
+        best: EvaluationRow | None = None
+        falls = Falls()
+        for row in evaluation_rows(self.folder.evaluations_csv):
+            best = row if best is None or _by_mean(row) > _by_mean(best) else best
+            if np.isfinite(row.mean):
+                falls.add(row.mean)
         write_card(
             self.folder,
             RunCard(
@@ -294,8 +297,8 @@ class Ledger:
                 versions=document.get("versions", {}),
                 machine=document.get("machine", {}),
                 metrics=self._metrics,
-                best_evaluation=max(evaluations, key=_by_mean, default=None),
-                largest_drawdown=stability(means).largest_drawdown if means.size > 1 else None,
+                best_evaluation=best,
+                largest_drawdown=falls.largest if falls.count > 1 else None,
                 fingerprint=chained,
             ),
         )
