@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from individuals_examples import search, sphere
+from individuals_examples import same_state, search, sphere
 
-from drumline.algorithms import optimizer_packages
+from drumline.algorithms import external, optimizer_packages
 from drumline.algorithms.external import External, HiddenRandomness
 from drumline.algorithms.individuals import live
 from drumline.algorithms.optimizer_packages import cma_factory, named_factory, nevergrad_factory
@@ -361,3 +361,152 @@ def test_a_users_object_may_say_what_its_distribution_is(users_module: Any):
         assert strategy.tell([live(candidate, 1.0)])["sampling_std"] == 0.3
     finally:
         del users_module.HillClimber.metrics
+
+
+class Remembers:
+    """A user's own optimiser that says and takes over its state; its draws are counted."""
+
+    def __init__(self, start: np.ndarray, seed: int):
+        self.best, self.fitness, self.asked, self.seed = start, -np.inf, 0, seed
+        self.heard = 0
+
+    def ask(self) -> np.ndarray:
+        self.asked += 1
+        noise = np.random.default_rng((self.seed, self.asked)).standard_normal(self.best.size)
+        return self.best + 0.3 * noise
+
+    def tell(self, vector: np.ndarray, fitness: float) -> None:
+        self.heard += 1
+        if fitness > self.fitness:
+            self.best, self.fitness = vector, fitness
+
+    def state(self) -> dict[str, Any]:
+        return {"best": self.best, "fitness": self.fitness, "asked": self.asked}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.best, self.fitness, self.asked = state["best"], state["fitness"], state["asked"]
+
+
+@pytest.fixture
+def every_twenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external, "SNAPSHOT_TELLS", 20)
+
+
+def restored(strategy: External, make: Any) -> External:
+    again = External(np.zeros(3), make, seed=0)
+    state = strategy.state()
+    copies = {name: tensor.copy() for name, tensor in state.tensors.items()}
+    again.load(type(state)(copies, dict(state.counters)))
+    return again
+
+
+@pytest.mark.parametrize("tells", [1, 19, 20, 21, 47, 100])
+def test_an_optimiser_with_a_state_goes_on_from_it_with_the_same_bits(
+    every_twenty: None, tells: int
+):
+    strategy = External(np.zeros(3), Remembers, seed=0)
+    search(strategy, sphere, tells, in_flight=4, rng=np.random.default_rng(1))
+    again = restored(strategy, Remembers)
+    assert same_state(strategy, again)
+    optimizer: Any = again._optimizer
+    assert optimizer.heard == tells % 20  # of all tells only those since its state
+    for _ in range(50):
+        (one,), (other,) = strategy.ask(1), again.ask(1)
+        assert one.index == other.index
+        assert one.vector.tobytes() == other.vector.tobytes()
+        refined = one._replace(vector=one.vector + np.float32(0.1))
+        for each in (strategy, again):
+            each.tell([live(refined, sphere(refined.vector))])
+    assert same_state(strategy, again)
+
+
+def test_the_state_of_an_optimiser_with_a_state_does_not_grow(every_twenty: None):
+    strategy = External(np.zeros(3), Remembers, seed=0)
+    sizes = []
+    for _ in range(3):
+        search(strategy, sphere, 60)
+        sizes.append(sum(tensor.nbytes for tensor in strategy.state().tensors.values()))
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+def test_a_journal_of_before_there_was_a_state_goes_on(every_twenty: None):
+    strategy = External(np.zeros(3), HillClimber, seed=0)
+
+    class Now(HillClimber):
+        def state(self) -> dict[str, Any]:
+            drawn: Any = self.rng.bit_generator.state["state"]
+            words = {
+                f"{name}{i}": drawn[name] >> 32 * i & 0xFFFFFFFF for name in drawn for i in range(4)
+            }
+            return {"best": self.best, "fitness": self.fitness, **words}
+
+        def load(self, state: dict[str, Any]) -> None:
+            self.best, self.fitness = state["best"], state["fitness"]
+            whole: Any = self.rng.bit_generator.state
+            for name in whole["state"]:
+                whole["state"][name] = sum(state[f"{name}{i}"] << 32 * i for i in range(4))
+            self.rng.bit_generator.state = whole
+
+    search(strategy, sphere, 50)
+    again = restored(strategy, Now)
+    once_more = restored(again, Now)
+    for each in (strategy, again, once_more):
+        search(each, sphere, 30)
+    assert "snapshot_tells" in again.state().counters
+    assert "snapshot_tells" not in strategy.state().counters
+    assert same_state(again, once_more)
+    assert again.parameters.tobytes() == strategy.parameters.tobytes()
+    External(np.zeros(3), Now, seed=0).rehearse()
+
+
+def test_a_state_that_does_not_hold_everything_is_refused_before_there_is_a_run():
+    class Forgets(Remembers):
+        def state(self) -> dict[str, Any]:
+            return {**super().state(), "asked": 0}
+
+    External(np.zeros(3), Remembers, seed=0).rehearse()
+    with pytest.raises(StrategyFailed, match=r"other vectors once its state\(\) is given to load"):
+        External(np.zeros(3), Forgets, seed=0).rehearse()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "climber has a state.. of NoneType"),
+        ({"x": "text"}, "has 'x' in its state.., a str"),
+        ({"x": np.array([object()])}, "has 'x' in its state.., a ndarray"),
+        ({3: 1.0}, "has 3 in its state"),
+    ],
+)
+def test_a_state_that_no_checkpoint_can_hold_is_refused(answer: Any, message: str):
+    class Says(Remembers):
+        def state(self) -> Any:
+            return answer
+
+    with pytest.raises(StrategyFailed, match=message):
+        External(np.zeros(3), Says, seed=0, name="climber").rehearse()
+
+
+def test_a_state_of_an_optimiser_that_no_longer_takes_one_is_refused(every_twenty: None):
+    strategy = External(np.zeros(3), Remembers, seed=0)
+    search(strategy, sphere, 20)
+    with pytest.raises(StrategyFailed, match=r"no state\(\) and load\(\), but the checkpoint"):
+        External(np.zeros(3), HillClimber, seed=0).load(strategy.state())
+
+
+def test_a_replay_says_how_far_it_has_come():
+    strategy = External(np.zeros(3), HillClimber, seed=0)
+    search(strategy, sphere, 5)
+    again = External(np.zeros(3), HillClimber, seed=0)
+    seen: list[tuple[int, int]] = []
+    again.replaying = lambda done, events: seen.append((done, events))
+    again.load(strategy.state())
+    assert seen == [(done, 10) for done in range(11)]
+
+
+def test_a_sample_leaves_the_search_as_it_was():
+    strategy, other = (External(np.zeros(3), HillClimber, seed=0) for _ in range(2))
+    left = iter(range(7))
+    assert strategy.sample(lambda: next(left, None) is not None) == 7
+    assert same_state(strategy, other)
+    assert strategy.ask(1)[0].vector.tobytes() == other.ask(1)[0].vector.tobytes()

@@ -1,9 +1,12 @@
-"""An ask/tell optimiser from outside as a strategy, whose state is a journal of its calls."""
+"""An ask/tell optimiser from outside as a strategy.
+
+Its state is a journal of its calls, or what the optimiser says of itself and a short journal.
+"""
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Float32
@@ -13,7 +16,12 @@ from drumline.algorithms.individuals import norm, staleness, tell_each
 from drumline.errors import StrategyFailed
 from drumline.types import Candidate, Individual, Metrics, State
 
+SNAPSHOT_TELLS = 1000
+"""Tells between two calls of an optimiser's `state()`: a resume replays fewer than these."""
+
 _REHEARSED = 2  # vectors
+_REHEARSED_TELLS = 5
+_OPTIMIZER = "strategy_state_"  # before the optimiser's own names in a state
 _HIDDEN = "it has randomness that does not follow from the seed it is given"
 
 
@@ -22,10 +30,14 @@ class VectorOptimizer(Protocol):
     """Interface of a user's own optimiser: it maximises, and must repeat itself bit for bit.
 
     Several vectors may be in flight at once, and they are told in any order. A vector that gradient
-    steps have changed is told as it was evaluated. Three methods are optional. `discard(asked)` is
+    steps have changed is told as it was evaluated. Some methods are optional. `discard(asked)` is
     called before such a tell. `recommend()` returns the vector to evaluate and publish; without it,
     that is the fittest vector told. `metrics()` returns the `sampling_std` and `condition_number`
     of its distribution.
+
+    `state()` returns names with NumPy arrays, integers and floats; a newly made optimiser after
+    `load(state)` asks and answers bit for bit as this one. With these two methods, checkpoints keep
+    that state. Without them, they keep all asks and tells, and a resume repeats every one.
     """
 
     def ask(self) -> Any:
@@ -49,12 +61,24 @@ class RefusesRefined(ValueError):
     """An optimiser learns only from vectors that it asked for."""
 
 
+class _Snapshot(NamedTuple):
+    """An optimiser's own state after a tell, and the strategy's beside it."""
+
+    optimizer: dict[str, np.ndarray | int | float]
+    parameters: np.ndarray
+    best_fitness: float
+    out: dict[int, np.ndarray]
+    asked: int
+    tells: int
+
+
 class External:
     """An optimiser as a strategy. Its state is a journal of asks and tells, which `load` replays.
 
     Any optimiser that repeats itself for a seed therefore resumes bit for bit, without being
     pickled. The journal keeps the vectors that were told changed, and checksums of those asked,
-    which reveal an optimiser that does not repeat itself.
+    which reveal an optimiser that does not repeat itself. An optimiser with `state()` and `load()`
+    is asked for its state every `SNAPSHOT_TELLS` tells, and the journal begins anew there.
     """
 
     def __init__(
@@ -69,7 +93,14 @@ class External:
         self._make = make
         self._seed = seeding.seeds(seed, 1, "external-optimizer")[0]
         self._name = name
+        self.replaying: Callable[[int, int], None] = lambda done, events: None
+        """Called while `load` replays a journal, with the events done and all of them."""
         self._begin()
+
+    @property
+    def replays_everything(self) -> bool:
+        """Whether a resume repeats all asks and tells: the optimiser has no `state()`."""
+        return not self._offers_state(self._optimizer)
 
     @property
     def parameters(self) -> Float32[np.ndarray, " P"]:
@@ -89,8 +120,11 @@ class External:
         return {"parameters": self._parameters.copy()}
 
     def state(self) -> State:
-        """Return the journal: per event the index told (−1: an ask), whether it was changed."""
-        return State(
+        """Return the journal: per event the index told (−1: an ask), whether it was changed.
+
+        It begins at the optimiser's own state, if there is one.
+        """
+        journal = State(
             {
                 "journal_asked": self._checksums.rows(),
                 "journal_told": self._told.rows(),
@@ -100,6 +134,7 @@ class External:
             },
             {"tells": self._tells},
         )
+        return journal if self._snapshot is None else State.merged(journal, self._snapshot_state())
 
     def rehearse(self) -> None:
         """Ask two newly made optimisers; raises `HiddenRandomness` if they differ."""
@@ -110,9 +145,42 @@ class External:
                 "so no result could be repeated. Draw them from that seed, or train without the "
                 "promise with --no-promise"
             )
+        if not self.replays_everything:
+            self._rehearse_state()
+
+    def sample(self, keeps_on: Callable[[], bool]) -> int:
+        """Ask and tell a new optimiser while `keeps_on`; returns the number of tells."""
+        made, tells = self._make(self._start.copy(), self._seed), 0
+        while keeps_on():
+            vector = self._usable(self._called("ask", made.ask), "asked for")
+            self._called("tell", made.tell, vector, -float(tells))
+            tells += 1
+        return tells
+
+    def _rehearse_state(self) -> None:
+        """Compare an optimiser with one that has loaded its state."""
+        one, other = (self._make(self._start.copy(), self._seed) for _ in range(2))
+        for fitness in range(_REHEARSED_TELLS):
+            vector = self._usable(self._called("ask", one.ask), "asked for")
+            self._called("tell", one.tell, vector, float(fitness))
+        self._load_optimizer(other, self._state_of(one))
+        for _ in range(_REHEARSED):
+            vectors = [
+                self._usable(self._called("ask", made.ask), "asked for") for made in (one, other)
+            ]
+            if vectors[0].tobytes() != vectors[1].tobytes():
+                raise StrategyFailed(
+                    f"{self._name} asks for other vectors once its state() is given to load() of a "
+                    "new one: let them hold all that ask and tell use, or remove both"
+                )
+            for made, vector in zip((one, other), vectors, strict=True):
+                self._called("tell", made.tell, vector, 0.5)
 
     def load(self, state: State) -> None:
-        """Make the optimiser anew and replay a journal; raises if its vectors differ."""
+        """Make the optimiser anew, load its own state and replay the journal since.
+
+        Raises if its vectors differ from those of the journal.
+        """
         told, changed, fitness, vectors = (
             _journal(state, *form)
             for form in (
@@ -132,15 +200,20 @@ class External:
         if "journal_asked" in state.tensors:
             checksums = _journal(state, "journal_asked", "u4", 1).tolist()
         self._begin()
+        if "snapshot_tells" in state.counters:
+            self._load_snapshot(state)
         rest = iter(vectors)
-        for index, was_changed, value in zip(
-            told.tolist(), changed.tolist(), fitness.tolist(), strict=True
+        events = len(told)
+        for done, (index, was_changed, value) in enumerate(
+            zip(told.tolist(), changed.tolist(), fitness.tolist(), strict=True)
         ):
+            self.replaying(done, events)
             if index < 0:
                 self._ask_one()
             else:
                 vector = next(rest) if was_changed else self._out[index].astype(np.float32)
-                self._take(index, vector, value)
+                self._take(index, vector, value, snapshots=False)
+        self.replaying(events, events)
         if checksums not in ([], self._checksums.rows().tolist()):
             raise HiddenRandomness(
                 f"{self._name}, told again what the run has told it, asks for other vectors: "
@@ -158,13 +231,17 @@ class External:
         self._parameters = self._start.copy()
         self._best_fitness = -math.inf
         self._out: dict[int, np.ndarray] = {}
+        self._snapshot: _Snapshot | None = None
+        self._asked = 0
+        self._tells = 0
+        self._begin_journal()
+
+    def _begin_journal(self) -> None:
         self._checksums = _Column(np.uint32)
         self._told = _Column(np.int64)
         self._changed = _Column(np.bool_)
         self._fitness = _Column(np.float64)
         self._changed_vectors = _Column(np.float32, self._start.size)
-        self._asked = 0
-        self._tells = 0
 
     def _ask_one(self) -> Candidate:
         index, self._asked = self._asked, self._asked + 1
@@ -189,7 +266,14 @@ class External:
             "staleness_tells": float(late),
         }
 
-    def _take(self, index: int, vector: Float32[np.ndarray, " P"], fitness: float) -> None:
+    def _take(
+        self,
+        index: int,
+        vector: Float32[np.ndarray, " P"],
+        fitness: float,
+        *,
+        snapshots: bool = True,
+    ) -> None:
         asked = self._out.pop(index)
         changed = not np.array_equal(asked.astype(np.float32), vector)
         if changed:
@@ -209,6 +293,108 @@ class External:
         elif fitness > self._best_fitness:
             self._parameters = vector.copy()
         self._best_fitness = max(self._best_fitness, fitness)
+        if snapshots and self._tells % SNAPSHOT_TELLS == 0:
+            self._begin_at_state()
+
+    def _begin_at_state(self) -> None:
+        """Begin the journal anew at the optimiser's own state, if it has one."""
+        alike = len({vector.dtype for vector in self._out.values()}) <= 1  # or wait for the next
+        if alike and not self.replays_everything:
+            self._snapshot = _Snapshot(
+                self._state_of(self._optimizer),
+                self._parameters.copy(),
+                self._best_fitness,
+                dict(self._out),
+                self._asked,
+                self._tells,
+            )
+            self._begin_journal()
+
+    def _snapshot_state(self) -> State:
+        own = self._snapshot
+        assert own is not None, "there is no snapshot before the first thousand tells"
+        named = {f"{_OPTIMIZER}{name}": value for name, value in own.optimizer.items()}
+        vectors = list(own.out.values())
+        return State(
+            {
+                "snapshot_parameters": own.parameters,
+                "snapshot_out": np.array(list(own.out), np.int64),
+                "snapshot_vectors": np.array(vectors).reshape(len(vectors), self._start.size),
+                **{name: value for name, value in named.items() if isinstance(value, np.ndarray)},
+            },
+            {
+                "snapshot_best_fitness": own.best_fitness,
+                "snapshot_asked": own.asked,
+                "snapshot_tells": own.tells,
+                **{
+                    name: value
+                    for name, value in named.items()
+                    if not isinstance(value, np.ndarray)
+                },
+            },
+        )
+
+    def _load_snapshot(self, state: State) -> None:
+        out, vectors = _journal(state, "snapshot_out", "i8", 1), state.tensor("snapshot_vectors")
+        parameters = _journal(state, "snapshot_parameters", "f4", 1)
+        shapes = ((len(out), self._start.size), self._start.shape)
+        if (vectors.shape, parameters.shape) != shapes or vectors.dtype.kind != "f":
+            raise ValueError(
+                f"the state holds {list(vectors.shape)} vectors that are out and "
+                f"{list(parameters.shape)} parameters, expected {list(shapes)}"
+            )
+        named = {**state.tensors, **state.counters}
+        optimizer = {
+            name.removeprefix(_OPTIMIZER): value
+            for name, value in named.items()
+            if name.startswith(_OPTIMIZER)
+        }
+        self._load_optimizer(self._optimizer, optimizer)
+        self._parameters = parameters.copy()
+        self._best_fitness = float(state.counter("snapshot_best_fitness"))
+        self._out = dict(zip(out.tolist(), vectors.copy(), strict=True))
+        self._asked, self._tells = (
+            int(state.counter(name)) for name in ("snapshot_asked", "snapshot_tells")
+        )
+        self._snapshot = _Snapshot(
+            optimizer,
+            self._parameters.copy(),
+            self._best_fitness,
+            dict(self._out),
+            self._asked,
+            self._tells,
+        )
+
+    @staticmethod
+    def _offers_state(optimizer: VectorOptimizer) -> bool:
+        return all(callable(getattr(optimizer, name, None)) for name in ("state", "load"))
+
+    def _state_of(self, optimizer: Any) -> dict[str, np.ndarray | int | float]:
+        """Return copies of an optimiser's own state."""
+        found = self._called("state", optimizer.state)
+        if not isinstance(found, Mapping):
+            raise StrategyFailed(f"{self._name} has a state() of {type(found).__name__}, no dict")
+        kept: dict[str, np.ndarray | int | float] = {}
+        says: Mapping[Any, Any] = found
+        for name, value in says.items():
+            stored = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+            if not isinstance(name, str) or not (stored or type(value) in (int, float)):
+                raise StrategyFailed(
+                    f"{self._name} has {name!r} in its state(), a {type(value).__name__}: it may "
+                    "hold NumPy arrays of numbers, int and float"
+                )
+            kept[name] = value.copy() if isinstance(value, np.ndarray) else value
+        return kept
+
+    def _load_optimizer(self, optimizer: Any, state: Mapping[str, Any]) -> None:
+        if not self._offers_state(optimizer):
+            raise StrategyFailed(
+                f"{self._name} has no state() and load(), but the checkpoint holds its state"
+            )
+        copies: dict[str, Any] = {
+            k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()
+        }
+        self._called("load", optimizer.load, copies)
 
     def _log(self, told: int, fitness: float, *, changed: bool) -> None:
         self._told.add(told)

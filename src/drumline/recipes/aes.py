@@ -10,6 +10,7 @@ import numpy as np
 from drumline.algorithms.actor_choice import ActorChoice
 from drumline.algorithms.async_es import AsyncES
 from drumline.algorithms.candidate_generations import CandidateStrategy
+from drumline.algorithms.external import External
 from drumline.algorithms.first_critics import first_critics
 from drumline.functional.population_control import controlled_probability, fixed_probability
 from drumline.populations.aes import AESPopulation, PopulationPlan
@@ -259,7 +260,7 @@ class AES:
     def build(self, layout: SteadyLayout) -> SteadyRecipe:
         """Put the parts together; only here do names become functions."""
         parts = refining_parts(self, self.actor_hidden, self.concurrency)
-        start = parts.actor.first_parameters(self.seed)
+        strategy = _strategy(self, parts.actor.first_parameters(self.seed))
         probability = (
             partial(controlled_probability, desired_share=self.p_desired, slope=self.control_slope)
             if self.rl_probability == "controlled"
@@ -287,7 +288,7 @@ class AES:
             population=partial(
                 AESPopulation,
                 plan,
-                _strategy(self, start),
+                strategy,
                 ActorChoice(probability, seed=self.seed),
                 first_critics(parts.critic_sizes, self.seed),
             ),
@@ -295,6 +296,7 @@ class AES:
             longest_episode=parts.actor.longest,
             costs=virtual_costs(self, parts.actor.sizes, parts.critic_sizes),
             order=self,
+            replayed=strategy if isinstance(strategy, External) else None,
         )
 
     def _refuse_rules_without_effect(self) -> None:

@@ -1,4 +1,4 @@
-"""The line that shows how far a restore of environments has come."""
+"""The line that shows how far a restore of environments, or of a strategy, has come."""
 
 import time
 
@@ -9,10 +9,11 @@ _SECONDS = 1.0
 
 
 class RestoreNote:
-    """Shows replayed env steps at most each second; a restore of less than a second shows none."""
+    """Shows what was replayed at most each second; a restore of less than a second shows none."""
 
-    def __init__(self, display: Display):
+    def __init__(self, display: Display, what: str = "environments", unit: str = "env steps"):
         self._display = display
+        self._what, self._unit = what, unit
         self._next = 0.0
         self._shown: tuple[int, int] | None = None
         self._since = 0.0
@@ -39,6 +40,6 @@ class RestoreNote:
             self._shown = replayed, total
             share = f"{replayed / total:.0%}"
             self._display.note(
-                f"restoring environments: {count(replayed)} of {count(total)} env steps "
+                f"restoring {self._what}: {count(replayed)} of {count(total)} {self._unit} "
                 f"replayed ({share})"
             )
