@@ -281,4 +281,8 @@ class EndsItsProcess(Counting):
                     time.sleep(600.0)
                 case "crash":
                     ctypes.string_at(0)
+                case "native exit":
+                    ctypes.CDLL(None).exit(0)
+                case "native exit, locked":
+                    ctypes.PyDLL(None).exit(0)
         return super().step(action)

@@ -435,16 +435,16 @@ def test_a_journal_of_before_there_was_a_state_goes_on(every_twenty: None):
     class Now(HillClimber):
         def state(self) -> dict[str, Any]:
             drawn: Any = self.rng.bit_generator.state["state"]
-            words = {
-                f"{name}{i}": drawn[name] >> 32 * i & 0xFFFFFFFF for name in drawn for i in range(4)
-            }
-            return {"best": self.best, "fitness": self.fitness, **words}
+            words = [
+                drawn[name] >> 32 * i & 0xFFFFFFFF for name in ("state", "inc") for i in range(4)
+            ]
+            return {"best": self.best, "fitness": self.fitness, "words": np.array(words)}
 
         def load(self, state: dict[str, Any]) -> None:
             self.best, self.fitness = state["best"], state["fitness"]
             whole: Any = self.rng.bit_generator.state
-            for name in whole["state"]:
-                whole["state"][name] = sum(state[f"{name}{i}"] << 32 * i for i in range(4))
+            for name, words in zip(("state", "inc"), np.split(state["words"], 2), strict=True):
+                whole["state"][name] = sum(int(word) << 32 * i for i, word in enumerate(words))
             self.rng.bit_generator.state = whole
 
     search(strategy, sphere, 50)

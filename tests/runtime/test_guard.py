@@ -16,6 +16,8 @@ from drumline.runtime.guard import Guard
 
 ENDINGS = {
     "exit": (3, r"after step \d+, has called os._exit\(0\)"),
+    "native exit": (3, r"after step \d+, has called exit\(\) in native code"),
+    "native exit, locked": (3, r"after step \d+, has called exit\(\) in native code"),
     "crash": (-11, r"after step \d+, has ended the process"),
     "hang": (-6, r"after step \d+, has hung for \d+ s \(--hang-seconds 1\)"),
 }
@@ -61,11 +63,14 @@ def typed(words: list[str], tmp_path: Path, **more: str) -> "subprocess.Complete
             ("td3", "exit"),
             ("td3", "crash"),
             ("td3", "hang"),
+            ("td3", "native exit"),
+            ("td3", "native exit, locked"),
+            ("rehearsal", "native exit"),
             ("rehearsal", "exit"),
             ("pool", "exit"),
             ("crew", "crash"),
         ],
-        quick=[("td3", "exit"), ("crew", "crash")],
+        quick=[("td3", "exit"), ("td3", "native exit"), ("crew", "crash")],
     ),
 )
 def test_an_environment_that_ends_the_driver_is_named_with_seed_and_step(
@@ -104,6 +109,33 @@ def test_a_step_costs_a_store_and_closing_ends_the_guardian():
     guard.close()
     assert guard._process.returncode == 0
     assert os._exit is real
+
+
+@pytest.mark.parametrize("ending", ["", "guard.close()", "os.fork() or libc.exit(7)"])
+def test_a_process_that_ends_well_beside_a_guard_keeps_its_code(ending: str):
+    """A guard left open, one that was closed, and a child process that native code ends."""
+    script = (
+        "import ctypes, os, sys\n"
+        "from drumline.runtime.guard import Guard\n"
+        "libc = ctypes.CDLL(None)\n"
+        "for _ in range(3):\n"
+        "    Guard(60.0).close()\n"
+        "guard = Guard(60.0)\n"
+        "guard.enter('somewhere')\n"
+        f"{ending}\n"
+        "code = 5 if 'fork' not in sys.argv[1] else os.waitstatus_to_exitcode(os.wait()[1])\n"
+        "guard.leave()\n"
+        "sys.exit(code)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, ending],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == (7 if "fork" in ending else 5), ended.stderr
+    assert ended.stderr == ""
 
 
 def test_a_breakpoint_is_no_hang(monkeypatch: pytest.MonkeyPatch):

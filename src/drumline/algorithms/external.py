@@ -372,13 +372,11 @@ class External:
     def _state_of(self, optimizer: Any) -> dict[str, np.ndarray | int | float]:
         """Return copies of an optimiser's own state."""
         found = self._called("state", optimizer.state)
-        if not isinstance(found, Mapping):
+        if not hasattr(found, "items"):
             raise StrategyFailed(f"{self._name} has a state() of {type(found).__name__}, no dict")
         kept: dict[str, np.ndarray | int | float] = {}
-        says: Mapping[Any, Any] = found
-        for name, value in says.items():
-            stored = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-            if not isinstance(name, str) or not (stored or type(value) in (int, float)):
+        for name, value in found.items():
+            if not isinstance(name, str) or not _storable(value):
                 raise StrategyFailed(
                     f"{self._name} has {name!r} in its state(), a {type(value).__name__}: it may "
                     "hold NumPy arrays of numbers, int and float"
@@ -437,6 +435,17 @@ class External:
                 f"finite in float32, {tells}"
             )
         return array
+
+
+def _storable(value: Any) -> bool:
+    """Return whether a checkpoint can hold a value: an array of numbers, an int or a float."""
+    if type(value) in (int, float):
+        return True
+    return isinstance(value, np.ndarray) and _kind(value) in "biuf"
+
+
+def _kind(array: np.ndarray) -> str:
+    return array.dtype.kind
 
 
 class _Column:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from drumline.runtime import guardian
 from drumline.runtime.guardian import DEBUGGED, LENGTH, OUTSIDE, SIZE, STATE, STEP, STEPPING, TEXT
+from drumline.runtime.native_exit import NativeExit
 from drumline.runtime.shared_arrays import anonymous_file
 
 _FAILED_RUN = 3
@@ -56,6 +57,7 @@ class Guard:
                 faulthandler.enable()
         self._exit: Callable[[int], NoReturn] = os._exit
         os._exit = self._exited
+        self._native_exit = NativeExit(self._exited_natively)
         self._stepping = STEPPING
         self._breakpoint = sys.breakpointhook
         sys.breakpointhook = self._at_breakpoint
@@ -85,6 +87,7 @@ class Guard:
         if os.getpid() != self._owner:
             return
         self.leave()
+        self._native_exit.close()
         os._exit = self._exit
         sys.breakpointhook = self._breakpoint
         if not self._had_handler:
@@ -108,11 +111,20 @@ class Guard:
         """Stand in for `os._exit`: an environment must not end a run as if all were well."""
         if os.getpid() != self._owner or self._words[STATE] == OUTSIDE:
             self._exit(code)
-        where: Any = guardian.place(self._memory, self._words)
+        self._say_ended(f"os._exit({code})")
+        self._exit(code or _FAILED_RUN)
+
+    def _exited_natively(self) -> None:
+        """End the process with a code that is not 0: C's `exit` does not tell its own here."""
+        if os.getpid() == self._owner and self._words[STATE] != OUTSIDE:
+            self._say_ended("exit() in native code")
+            self._exit(_FAILED_RUN)
+
+    def _say_ended(self, call: str) -> None:
+        where = guardian.place(self._memory, self._words)
         self.leave()
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()
         with suppress(OSError):
-            os.write(2, f"drumline: {where} has called os._exit({code})\n".encode())
-        self._exit(code or _FAILED_RUN)
+            os.write(2, f"drumline: {where} has called {call}\n".encode())
