@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typed_commands import TINY, Terminal
 
+from drumline.commands.evaluation import draws_actions, longest_episode
 from drumline.envs import make
 
 
@@ -76,3 +77,26 @@ def test_an_environment_that_gymnasium_lacks_or_has_otherwise_is_not_drawn(
 
     monkeypatch.setattr(make, "make_environment", none)
     assert "Gymnasium has no CartPole-v1" in terminal("enjoy", "run").err
+
+
+def test_episodes_are_chosen_and_bounded_as_the_runs_own_evaluations(terminal: Terminal):
+    flags = ["--num-envs=2", "--alpha=8", "--minibatches=1", "--total-steps=32", "--hidden", "4"]
+    evaluations = ["--evaluate-sample", "--evaluate-max-steps=6", "--evaluate-episodes=2"]
+    words = ["ppo", "CartPole-v1", "--engine=gymnasium", *flags, *evaluations, "--quiet"]
+    assert terminal("train", *words, "--out=run").code == 0
+    evaluated = terminal("evaluate", "run", "--episodes=1").out.splitlines()[0]
+    assert evaluated == "return 6.0, 1 episode"
+    shown = terminal("enjoy", "run", "--max-steps=500")
+    assert shown.code == 0, shown.err
+    assert f"{evaluated}, 6 env steps" in shown.out
+
+
+@pytest.mark.parametrize("typed", [(), ("--deterministic",), ("--sample",)])
+def test_actions_are_drawn_as_typed_or_as_in_the_run(typed: tuple[str, ...]):
+    config = {"evaluate_sample": True, "evaluate_max_steps": 40}
+    flags = {"sample": "--sample" in typed, "deterministic": "--deterministic" in typed}
+    assert draws_actions(config, **flags) is (typed != ("--deterministic",))
+    assert draws_actions({}, **flags) is (typed == ("--sample",))
+    assert longest_episode(config, 0, 100) == 40
+    assert longest_episode(config, 30) == 30
+    assert longest_episode({}, 0) == 0

@@ -441,11 +441,7 @@ def _storable(value: Any) -> bool:
     """Return whether a checkpoint can hold a value: an array of numbers, an int or a float."""
     if type(value) in (int, float):
         return True
-    return isinstance(value, np.ndarray) and _kind(value) in "biuf"
-
-
-def _kind(array: np.ndarray) -> str:
-    return array.dtype.kind
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf"  # pyright: ignore[reportUnknownMemberType]
 
 
 class _Column:

@@ -23,9 +23,10 @@ class EnjoyFlags:
     seed: int = 0
     """Root of the episodes' seeds, which are the same as in `evaluate`."""
     max_steps: int = 1000
-    """End an episode after this many env steps."""
+    """End an episode after this many env steps, or after the run's --evaluate-max-steps."""
     deterministic: bool = False
-    """Take the most likely action each time (this is the default)."""
+    """Take the most likely action each time; the default, unless the run was made with
+    --evaluate-sample, as Atari's presets are."""
     sample: bool = False
     """Draw actions, as in `evaluate`."""
     window: bool = False
@@ -58,7 +59,9 @@ def command(line: CommandLine) -> int:
     from drumline.commands.closing import mean_line
     from drumline.commands.evaluation import (
         begin_episode,
+        draws_actions,
         episode_seeds,
+        longest_episode,
         sampled,
     )
     from drumline.commands.foreign_code import trust_of
@@ -71,11 +74,13 @@ def command(line: CommandLine) -> int:
     folder = RunFolder.open(line.name())
     stored = read_policy(folder, flags.policy)
     policy: Policy = load_policy(stored, trust_of(line, trust_code=flags.trust_code))
-    if flags.sample:
-        policy = sampled(policy, stored, folder.document["config"])
+    config = folder.document["config"]
+    sample = draws_actions(config, sample=flags.sample, deterministic=flags.deterministic)
+    if sample:
+        policy = sampled(policy, stored, config)
     made = _made_to_draw(environment_of(stored), "human" if window else "rgb_array")
     seeds = episode_seeds(flags.seed, flags.episodes)
-    limit = min(n for n in (flags.max_steps, made.limit) if n)
+    limit = longest_episode(config, flags.max_steps, made.limit)
 
     def begin(number: int, seed: int) -> None:
         begin_episode(policy, flags.seed, number, seed)

@@ -39,7 +39,7 @@ def command(line: CommandLine) -> int:
     flags = line.flags("RUN", {"evaluation": EvaluateFlags()})["evaluation"]
     refuse_both_kinds(sample=flags.sample, deterministic=flags.deterministic)
     from drumline.commands.closing import mean_line
-    from drumline.commands.evaluation import evaluate_policy
+    from drumline.commands.evaluation import draws_actions, evaluate_policy
     from drumline.commands.foreign_code import trust_of
     from drumline.runs.folder import RunFolder
     from drumline.runs.policy_files import NAMES, read_policy, read_policy_file
@@ -53,7 +53,7 @@ def command(line: CommandLine) -> int:
     else:
         raise WrongUse(f"--policy {flags.policy!r} is neither best, last nor a .safetensors file")
     trust = trust_of(line, trust_code=flags.trust_code)
-    sample = flags.sample or (config.get("evaluate_sample", False) and not flags.deterministic)
+    sample = draws_actions(config, sample=flags.sample, deterministic=flags.deterministic)
     result = evaluate_policy(stored, config, flags.episodes, flags.seed, trust, sample=sample)
     if flags.json:
         print(

@@ -56,6 +56,17 @@ def begin_episode(policy: Policy, seed: int, episode: int, episode_seed: int) ->
         policy.begin(seeding.generator(seed, "evaluate-command-action", episode))
 
 
+def draws_actions(config: Mapping[str, Any], *, sample: bool, deterministic: bool) -> bool:
+    """Return whether actions are drawn: as typed, else as in the run's own evaluations."""
+    return sample or (bool(config.get("evaluate_sample", False)) and not deterministic)
+
+
+def longest_episode(config: Mapping[str, Any], *limits: int) -> int:
+    """Return the smallest of the limits and of the run's `evaluate_max_steps`; 0: none."""
+    bounds = (*limits, int(config.get("evaluate_max_steps", 0)))
+    return min((steps for steps in bounds if steps), default=0)
+
+
 def evaluate_policy(
     stored: StoredPolicy,
     config: Mapping[str, Any],
@@ -76,7 +87,7 @@ def evaluate_policy(
         policy = sampled(policy, stored, config)
     spec = environment_of(stored)
     made = make_environment(spec)
-    limits = [steps for steps in (made.limit, int(config.get("evaluate_max_steps", 0))) if steps]
+    limit = longest_episode(config, made.limit)
     loop = EpisodeLoop(made.environment, policy, spec.id)
     guard = Guard(HANG_SECONDS)
     returns, lengths = [], []
@@ -86,7 +97,7 @@ def evaluate_policy(
             guard.enter(f"{spec.id}, episode {number}, seed {episode_seed}")
             episode = loop.run(
                 episode_seed,
-                min(limits, default=0),
+                limit,
                 progress=guard.progress,
                 withdrawn=lambda: False,
             )

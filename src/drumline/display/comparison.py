@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from drumline.display.drawing import import_matplotlib
 from drumline.display.plots import PALETTE, Clock, write_picture
 from drumline.display.run_data import RunCurve
 from drumline.functional.stability import spread, stability
@@ -126,6 +127,7 @@ def draw_comparison(groups: Sequence[Group], out: Path) -> None:
 
 def comparison_figure(groups: Sequence[Group]) -> "Figure":
     """Return the figure of every group against two clocks: IQM and its 95 % interval."""
+    import_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

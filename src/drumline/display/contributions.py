@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from drumline.display.drawing import import_matplotlib
 from drumline.display.plots import PALETTE, Clock, write_picture
 from drumline.display.run_data import number_rows
 from drumline.display.thinned_rows import ThinnedRows
@@ -110,6 +111,7 @@ def contributions_figure(
     runs: Sequence[Individuals], *, x: Clock = "env_steps", title: str = ""
 ) -> "Figure":
     """Return the figure of each quantity of each kind: thin by run, thick the mean over runs."""
+    import_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

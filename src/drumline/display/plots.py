@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from drumline.display.drawing import import_matplotlib
 from drumline.display.run_data import RunCurve
 from drumline.runs.atomic_files import replace_file
 from drumline.runs.safe_text import plot_label
@@ -64,6 +65,7 @@ def curves_figure(
     """
     if not runs:
         raise ValueError("no runs to plot")
+    import_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
