@@ -119,8 +119,14 @@ class RotationRun:
             log=self._request.display.message,
         )
 
+    @property
+    def _evaluators(self) -> int:
+        """As many processes as step environments in training; an episode is one process's."""
+        workers = self._recipe.staff.executors or self._request.layout.worker_count
+        return min(workers, self._config.evaluate_episodes)
+
     def _make_pool(self) -> WorkerPool:
-        """Return the pool that evaluates: one worker beside the crew, idle most of the time."""
+        """Return the pool that evaluates beside the crew, idle most of the time."""
         # A method from outside need not have the field.
         sample: bool = getattr(self._config, "evaluate_sample", False)
         worker = EvaluatorSpec(
@@ -129,7 +135,9 @@ class RotationRun:
         published = PublishedLayout.of(self._learner.published())
 
         def pool() -> WorkerPool:
-            return self._request.pool(worker, published, size=1, role="evaluator", probed=False)
+            return self._request.pool(
+                worker, published, size=self._evaluators, role="evaluator", probed=False
+            )
 
         replaced = never_freed(worker.environment) and not self._request.inline
         return ReplacedPool(pool) if replaced else pool()

@@ -339,7 +339,8 @@ class SteadyRun:
     def _make_evaluators(self) -> WorkerPool:
         worker = EvaluatorSpec(self._recipe.environment, self._recipe.policy, noise_seed=0)
         published = PublishedLayout.of(self._policy())
-        return self._request.pool(worker, published, size=1, role="evaluator", probed=False)
+        size = min(self._processes, self._config.evaluate_episodes)
+        return self._request.pool(worker, published, size=size, role="evaluator", probed=False)
 
     # state
 
