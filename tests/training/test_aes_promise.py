@@ -18,6 +18,7 @@ from stopping import stop_at_call
 from threadpoolctl import threadpool_limits
 from whole_runs import folder_for, run_on
 
+from drumline.algorithms import external
 from drumline.buffers import queued_replay
 from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import Run, load, resume, silent, train
@@ -26,6 +27,7 @@ from drumline.errors import ImpureEnvironment
 from drumline.recipes import update_rules
 from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
 from drumline.recipes.methods import method_of
+from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import read_evaluations
 from drumline.training.layout import SteadyLayout
@@ -217,6 +219,21 @@ def test_a_resume_computes_a_strategy_again_with_the_threads_of_the_run(tmp_path
         whole = run_on(tmp_path / "whole", config, INLINE)
         folder = run_on(tmp_path / "run", config, INLINE, last_update=20)
         assert lasting_bytes(resume(folder, INLINE, trust=TRUSTED).folder) == lasting_bytes(whole)
+
+
+def test_a_resume_takes_a_strategys_own_state_and_changes_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(external, "SNAPSHOT_TELLS", 4)
+    config = replace(SMALL, strategy="remembering_search:Remembers")
+    whole = run_on(tmp_path / "whole", config, INLINE)
+    folder = run_on(tmp_path / "run", config, INLINE, last_update=20)
+    state = read_checkpoint(folder).state
+    assert 0 < state.counter("snapshot_tells") <= state.counter("tells")
+    resumed = resume(folder, INLINE, trust=TRUSTED).folder
+    assert lasting_bytes(resumed) == lasting_bytes(whole)
+    ends = [read_checkpoint(each) for each in (whole, resumed)]
+    assert ends[0].fingerprint == ends[1].fingerprint
 
 
 def test_a_longer_run_is_the_one_that_was_longer_from_the_start(tmp_path: Path, expected: Any):
