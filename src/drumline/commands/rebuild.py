@@ -141,7 +141,7 @@ def _compare(folder: "RunFolder", generation: int, published: "Mapping[str, np.n
     from drumline.runs.folder import RunError
 
     chain = read_chain(folder.fingerprints_csv)
-    row = chain.rows.get(generation)
+    row = next((row for row in chain.rows() if row.update == generation), None)
     if row is None:
         return False
     for name, expected in zip(chain.columns, row.hashes, strict=True):
