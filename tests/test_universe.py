@@ -1,40 +1,172 @@
 """Universes of failures: each ends with the bytes of the training without faults."""
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
-from universe.campaign import campaign, outcomes
+from universe.campaign import campaign, next_of, outcomes
+from universe.memory import ORDERS, SharedArray, laid_over
 from universe.planted import PLANTED
-from universe.universes import METHODS
+from universe.trainings import METHODS
+from universe.world import Plan, World
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["es", "hts", "aes"])
 def test_a_few_universes_end_as_without_faults(method: str):
-    rows = campaign(first=10_015, count=6, jobs=1, method=method)
+    rows = campaign(10_015, 6, 1, [f"--method={method}", "--mode=bounded"])
     assert rows["findings"] == 0, rows["what"]
     assert rows["sessions"] > rows["universes"], "no driver was killed: this proves little"
     assert rows["kill"] + rows["exit"] + rows["hang"] > 0
 
 
+def test_a_few_universes_with_faults_without_a_bound_leave_only_what_is_right():
+    rows = campaign(10_015, 8, 1, ["--mode=unbounded"])
+    assert rows["findings"] == 0, rows["what"]
+    assert rows["driver_kill"] + rows["power_loss"] > 4
+    assert rows["unbounded"] == 8
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"es", "hts", "aes"}))
+def test_a_universe_of_each_other_method_ends_as_without_faults(method: str):
+    rows = campaign(10_000, 1, 1, [f"--method={method}"])
+    assert rows["findings"] == 0, rows["what"]
+
+
 def test_a_number_is_one_universe():
-    one, again = (list(outcomes(10_003, 2, 1, None, None)) for _ in range(2))
+    one, again = (
+        [{**told, "processor_seconds": 0} for told in outcomes(10_003, 2, 1)] for _ in range(2)
+    )
     assert one == again
     assert one[0]["points"] != one[1]["points"]
 
 
+def test_a_campaign_goes_on_where_its_table_ends(tmp_path):
+    table = tmp_path / "universes.csv"
+    assert next_of(table) == 0
+    table.write_text("first,universes\n0,2000\n2000,500\n")
+    assert next_of(table) == 2500
+
+
 def test_a_bug_is_found_where_there_is_one():
-    found = list(outcomes(0, 30, 1, "es", "told by arrival"))
+    found = list(outcomes(0, 30, 1, ["--plant=told by arrival"]))
     assert "other bytes" in found[-1]["finding"]
+
+
+Actor = Callable[[SharedArray, list[int]], None]
+
+
+def _litmus(order: str, first: Actor, second: Actor, tries: int = 400) -> set[tuple[int, ...]]:
+    """Run two processes over two words in worlds of one order; return what they have loaded."""
+    seen: set[tuple[int, ...]] = set()
+    for seed in range(tries):
+        world = World(seed, Plan(order=order))
+        loads: list[int] = []
+
+        def process(run: Actor, world: World = world, loads: list[int] = loads) -> None:
+            new = not world.memories._memories
+            copy = world.memories.copy_of((0, 0), 16, world.process, new=new)
+            arrays: dict[str, Any] = {"words": np.zeros(2, np.int64)}
+            laid_over(arrays, world, copy, {"words": 0})
+            world.point("begun")
+            run(arrays["words"], loads)
+
+        def driver(world: World = world, process: Callable[[Actor], None] = process) -> None:
+            children = [
+                world.spawn(lambda run=run: process(run), ["child"], world.process)
+                for run in (first, second)
+            ]
+            world.block(lambda: not any(child.alive for child in children))
+
+        done = world.spawn(driver, ["driver"])
+        world.run(done)
+        assert done.error is None
+        seen.add(tuple(loads))
+    return seen
+
+
+def _sends(words: SharedArray, loads: list[int]) -> None:
+    words[0] = 1
+    words[1] = 1
+    for _ in range(10):
+        words.world.point("goes on")
+
+
+def _receives(words: SharedArray, loads: list[int]) -> None:
+    flag = words[1].item()
+    words.world.point("between two loads")
+    loads += [flag, words[0].item()]
+
+
+def test_message_passing_breaks_in_weak_order_alone():
+    for order in ORDERS:
+        seen = _litmus(order, _sends, _receives)
+        assert {(0, 0), (1, 1)} <= seen
+        assert ((1, 0) in seen) == (order == "weak"), order
+
+
+def test_a_bell_orders_message_passing_in_every_order():
+    def sends(words: SharedArray, loads: list[int]) -> None:
+        words[0] = 1
+        words.world.call("bell")
+        words[1] = 1
+
+    def receives(words: SharedArray, loads: list[int]) -> None:
+        flag = words[1].item()
+        words.world.call("bell taken")
+        loads += [flag, words[0].item()]
+
+    for order in ORDERS:
+        assert (1, 0) not in _litmus(order, sends, receives), order
+
+
+def test_store_buffering_breaks_in_all_but_strong_order():
+    def crossed(own: int) -> Actor:
+        def run(words: SharedArray, loads: list[int]) -> None:
+            words[own] = 1
+            words.world.point("between store and load")
+            loads.append(words[1 - own].item())
+            for _ in range(10):
+                words.world.point("goes on")
+
+        return run
+
+    for order in ORDERS:
+        seen = _litmus(order, crossed(0), crossed(1))
+        assert {(0, 1), (1, 0), (1, 1)} & seen
+        assert ((0, 0) in seen) == (order != "strong"), order
+
+
+def test_two_processes_that_write_parts_of_one_word_lose_nothing():
+    def writer(place: int) -> Actor:
+        def run(words: SharedArray, loads: list[int]) -> None:
+            halves = words.view(np.int32)
+            for value in range(1, 6):
+                halves[place] = value
+                words.world.point("written")
+            for _ in range(400):
+                words.world.point("goes on")
+            words.world.call("bell")
+            loads.append(halves[place].item())
+
+        return run
+
+    for order in ORDERS:
+        assert _litmus(order, writer(0), writer(1), 20) == {(5, 5)}
 
 
 @pytest.mark.faults
 def test_two_hundred_universes_end_as_without_faults():
-    rows = campaign(first=20_000, count=200, jobs=1)
+    rows = campaign(20_000, 200, 1)
     assert rows["findings"] == 0, rows["what"]
-    for kind in ("kill", "exit", "hang", "stop", "driver_kill"):
+    for kind in ("kill", "exit", "hang", "stop", "driver_kill", "power_loss", "full_disk"):
         assert rows[kind] > 0, kind
+    assert rows["unbounded"] > 0
+    assert rows["x86_order"] > 0
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bugs_are_found(bug: str):
-    found = list(outcomes(0, 100, 1, PLANTED[bug].method, bug))
+    found = list(outcomes(0, 100, 1, [f"--plant={bug}"]))
     assert found[-1]["finding"]

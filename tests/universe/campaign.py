@@ -1,6 +1,7 @@
 """Many universes in batches, each batch in a process of its own, and a table of what they found.
 
-    python -m tests.universe 17                         repeat one universe, with its faults
+    python -m tests.universe 17                         repeat a universe, with its faults
+    python -m tests.universe 17 --shrink                and leave out faults it can do without
     python -m tests.universe --campaign 10000 --out benchmarks/results/universes.csv
     python -m tests.universe --planted --out benchmarks/results/universes_planted.csv
 
@@ -16,17 +17,21 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from universe.memory import ORDERS
 from universe.planted import PLANTED
-from universe.universes import METHODS, Outcome, explored
+from universe.universes import METHODS, MODES, Outcome, explored
+from universe.world import FAULTS
 
 BATCH = 100
 """Universes of a process: what a killed simulated process held is freed with it only."""
+SAVED = 2000
+"""Universes of a row of the table."""
 MOST_FOR_PLANTED = 2000
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,8 +45,14 @@ def main() -> int:
     )
     parser.add_argument("numbers", type=int, nargs="*", help="universes to repeat")
     parser.add_argument("--campaign", type=int, default=0, help="explore so many universes")
-    parser.add_argument("--first", type=int, default=0, help="number of the first")
+    parser.add_argument("--first", type=int, help="number of the first; else go on from --out")
     parser.add_argument("--method", choices=METHODS, help="of this method alone")
+    parser.add_argument("--mode", choices=MODES, help="of this mode alone")
+    parser.add_argument("--order", choices=ORDERS, help="with this order of stores")
+    parser.add_argument("--without", nargs="*", default=(), choices=FAULTS, help="faults left out")
+    parser.add_argument(
+        "--shrink", action="store_true", help="leave out faults that are not needed"
+    )
     parser.add_argument("--plant", choices=PLANTED, help="with this bug in the code")
     parser.add_argument("--planted", action="store_true", help="find every planted bug")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -49,61 +60,90 @@ def main() -> int:
     parser.add_argument("--batch", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.numbers or options.batch:
-        numbers = options.numbers or range(options.first, options.first + options.campaign)
+        numbers = options.numbers or range(
+            options.first or 0, (options.first or 0) + options.campaign
+        )
         return _here(numbers, options)
     if options.planted:
         return _find_planted(options)
-    rows = campaign(options.first, options.campaign, options.jobs, options.method)
-    if options.out:
-        append_row(options.out, rows)
-    print(json.dumps(rows))
-    return 1 if rows["findings"] else 0
+    first = options.first if options.first is not None else next_of(options.out)
+    words = _words(options)
+    print("universes from", first, flush=True)
+    for start in range(first, first + options.campaign, SAVED):
+        row = campaign(start, min(SAVED, first + options.campaign - start), options.jobs, words)
+        if options.out:
+            append_row(options.out, row)
+        print(json.dumps(row), flush=True)
+        if row["findings"]:
+            return 1
+    return 0
 
 
-def campaign(
-    first: int, count: int, jobs: int, method: str | None = None, plant: str | None = None
-) -> dict[str, Any]:
+def _words(options: argparse.Namespace) -> list[str]:
+    """Return the flags that a batch gets."""
+    given = {name: getattr(options, name) for name in ("method", "mode", "order", "plant")}
+    return [f"--{name}={value}" for name, value in given.items() if value]
+
+
+def next_of(table: Path | None) -> int:
+    """Return the number behind the last universe of a table."""
+    if table is None or not table.exists():
+        return 0
+    with open(table, newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    return max(int(row["first"]) + int(row["universes"]) for row in rows)
+
+
+def campaign(first: int, count: int, jobs: int, words: Sequence[str] = ()) -> dict[str, Any]:
     """Explore universes on several processes; return the totals."""
     began = time.perf_counter()
     totals: Counter[str] = Counter()
     findings: list[str] = []
-    for outcome in outcomes(first, count, jobs, method, plant):
+    for outcome in outcomes(first, count, jobs, words):
         totals["points"] += outcome["points"]
         totals["virtual_milliseconds"] += round(outcome["virtual_seconds"] * 1e3)
-        totals["sessions"] += outcome["sessions"]
+        totals["processor_milliseconds"] += round(outcome["processor_seconds"] * 1e3)
+        totals.update({name: outcome[name] for name in ("sessions", "refusals")})
+        totals.update({outcome["mode"]: 1, outcome["order"]: 1})
         totals.update({f"faults: {kind}": n for kind, n in outcome["injected"].items()})
         if outcome["finding"]:
             findings.append(f"{outcome['number']} ({outcome['method']}): {outcome['finding']}")
             print(findings[-1], flush=True)
-    seconds = time.perf_counter() - began
-    kinds = ("kill", "exit", "hang", "stop", "driver kill", "power loss")
     return {
+        "commit": _commit(),
         "first": first,
         "universes": count,
         "findings": len(findings),
+        "unbounded": totals["unbounded"],
+        "x86_order": totals["x86"],
         "points": totals["points"],
         "virtual_hours": round(totals["virtual_milliseconds"] / 3.6e6, 3),
         "sessions": totals["sessions"],
-        **{kind.replace(" ", "_"): totals[f"faults: {kind}"] for kind in kinds},
-        "seconds": round(seconds),
-        "universes_per_hour": round(count / seconds * 3600),
+        "refusals": totals["refusals"],
+        **{kind.replace(" ", "_"): totals[f"faults: {kind}"] for kind in FAULTS},
+        "seconds": round(time.perf_counter() - began),
+        "processor_seconds": round(totals["processor_milliseconds"] / 1e3),
         "jobs": jobs,
         "what": "; ".join(findings),
     }
 
 
+def _commit() -> str:
+    words = ["git", "-C", str(ROOT), "rev-parse", "--short=9", "HEAD"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return done.stdout.decode().strip()
+
+
 def outcomes(
-    first: int, count: int, jobs: int, method: str | None, plant: str | None
+    first: int, count: int, jobs: int, words: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """Yield each universe's outcome; batches run at the same time."""
 
     def batch(start: int) -> list[dict[str, Any]]:
         size = min(BATCH, first + count - start)
-        words = ["--batch", f"--first={start}", f"--campaign={size}"]
-        words += [f"--method={method}"] if method else []
-        words += [f"--plant={plant}"] if plant else []
+        numbers = ["--batch", f"--first={start}", f"--campaign={size}"]
         done = subprocess.run(
-            [sys.executable, "-m", "tests.universe", *words],
+            [sys.executable, "-m", "tests.universe", *numbers, *words],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": "0"},
             stdout=subprocess.PIPE,
@@ -125,14 +165,41 @@ def _here(numbers: Sequence[int], options: argparse.Namespace) -> int:
     logging.disable(logging.WARNING)
     bad = False
     bug = PLANTED[options.plant] if options.plant else None
+    more = {"mode": options.mode, "order": options.order, "without": options.without}
+    if bug:
+        more |= {"mode": options.mode or bug.mode, "order": options.order or bug.order}
     for number in numbers:
-        method = options.method or (bug and bug.method)
-        outcome = explored(number, method, bug.planted if bug else nullcontext)
+        chosen = options.method or (bug and bug.method)
+
+        def once(without: Collection[str], number: int = number, chosen: Any = chosen) -> Outcome:
+            planted = bug.planted if bug else nullcontext
+            return explored(number, chosen, planted, **{**more, "without": without})
+
+        began = time.process_time()
+        outcome = once(options.without)
+        outcome.processor_seconds = round(time.process_time() - began, 3)
+        if options.shrink and outcome.finding:
+            outcome = shrunk(once, outcome, options.without)
         bad |= bool(outcome.finding)
         _tell(outcome, as_json=options.batch)
         if bug and bad:
             break
     return 1 if bad else 0
+
+
+def shrunk(
+    once: Callable[[Collection[str]], Outcome], outcome: Outcome, without: Collection[str]
+) -> Outcome:
+    """Leave out kinds of faults, one after the other, as long as there is a finding."""
+    left_out = list(without)
+    for kind in FAULTS:
+        if outcome.injected[kind]:
+            smaller = once([*left_out, kind])
+            if smaller.finding:
+                left_out.append(kind)
+                outcome = smaller
+    print(f"found without: {', '.join(left_out) or 'nothing left out'}")
+    return outcome
 
 
 def _tell(outcome: Outcome, *, as_json: bool) -> None:
@@ -142,9 +209,11 @@ def _tell(outcome: Outcome, *, as_json: bool) -> None:
         return
     faults = ", ".join(f"{kind} {count}" for kind, count in outcome.injected.items()) or "none"
     print(
-        f"universe {outcome.number}: {outcome.method}, {outcome.sessions} sessions, "
-        f"{outcome.points} points, {outcome.virtual_seconds:.2f} virtual s; faults: {faults}\n"
+        f"universe {outcome.number}: {outcome.method}, {outcome.mode} faults, "
+        f"{outcome.order} order, {outcome.sessions} sessions, {outcome.points} points, "
+        f"{outcome.virtual_seconds:.2f} virtual s; faults: {faults}\n"
         f"  {outcome.finding or 'as without faults'}"
+        + (f"\n  {outcome.refusal}" if outcome.refusal else "")
     )
     print("\n".join(f"  {line}" for line in outcome.log))
 
@@ -155,7 +224,7 @@ def _find_planted(options: argparse.Namespace) -> int:
     for name, bug in PLANTED.items():
         found: dict[str, Any] | None = None
         for start in range(0, MOST_FOR_PLANTED, BATCH):
-            for outcome in outcomes(start, BATCH, 1, bug.method, name):
+            for outcome in outcomes(start, BATCH, 1, [f"--plant={name}"]):
                 found = found or (outcome if outcome["finding"] else None)
             if found:
                 break
@@ -163,6 +232,7 @@ def _find_planted(options: argparse.Namespace) -> int:
         row = {
             "bug": name,
             "method": bug.method,
+            "mode": bug.mode or "drawn",
             "universe": found["number"] if found else "not found",
             "finding": found["finding"] if found else "",
         }

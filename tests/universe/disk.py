@@ -1,8 +1,9 @@
 """Disk: what of a run folder is left after a power loss that nothing but `fsync` guards against.
 
 A file keeps the bytes that it had at its last sync, and perhaps a part or all of those written
-since. A directory keeps the names that it had at its last sync; each later change of a name may be
-lost or not. This is what POSIX allows and what journalling file systems do at worst.
+since, or zeros in the place of these. A directory keeps the names that it had at its last sync;
+each later change of a name may be lost or not. This is what POSIX allows and what journalling file
+systems do at worst.
 """
 
 import os
@@ -64,7 +65,8 @@ class Disk:
         safe = self._files.get(number, b"")
         choices = [safe, data]
         if data.startswith(safe):
-            choices.append(data[: self._rng.randint(len(safe), len(data))])
+            part = data[: self._rng.randint(len(safe), len(data))]
+            choices += [part, part.ljust(len(data), b"\0")]
         left = self._rng.choice(choices)
         path.write_bytes(left)
         self._files[number] = left

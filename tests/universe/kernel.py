@@ -5,6 +5,8 @@ and writes may be short, bytes arrive late, a pipe ends with its last writer, de
 with their process. What they do not have is the real module's.
 """
 
+import errno
+import io
 import os
 import select
 import selectors
@@ -132,7 +134,7 @@ class SimOS:
 
     @property
     def _table(self) -> dict[int, Any]:
-        return self._world.process.descriptors
+        return self._world.process.descriptors if self._world.inside else {}
 
     def _add(self, *descriptors: Any) -> tuple[int, ...]:
         table, numbers = self._table, []
@@ -155,7 +157,7 @@ class SimOS:
 
     def eventfd_write(self, fd: int, number: int) -> None:
         """Add to a counter."""
-        self._world.point("bell")
+        self._world.call("bell")
         self._table[fd].shared.count += number
 
     def eventfd_read(self, fd: int) -> int:
@@ -164,7 +166,7 @@ class SimOS:
         if not shared.count:
             raise BlockingIOError
         count, shared.count = shared.count, 0
-        self._world.point("bell taken")
+        self._world.call("bell taken")
         return count
 
     def read(self, fd: int, most: int) -> bytes:
@@ -172,7 +174,7 @@ class SimOS:
         world, end = self._world, self._table.get(fd)
         if not isinstance(end, End):
             return os.read(self.real(fd), most)
-        world.point("read")
+        world.call("read")
         if not end.readable:
             if not end.blocking:
                 raise BlockingIOError
@@ -194,7 +196,7 @@ class SimOS:
         world, end = self._world, self._table.get(fd)
         if not isinstance(end, End):
             return os.write(self.real(fd), data)
-        world.point("write")
+        world.call("write")
         if not end.writable:
             if not end.blocking:
                 raise BlockingIOError
@@ -213,7 +215,9 @@ class SimOS:
         """Close a descriptor."""
         descriptor = self._table.pop(fd, None)
         if descriptor is None:
-            if fd in self._world.process.files:  # its number may be another file's afterwards
+            if (
+                self._world.inside and fd in self._world.process.files
+            ):  # its number may be another file's afterwards
                 self._world.process.files.remove(fd)
             os.close(fd)
         else:
@@ -260,11 +264,64 @@ class SimOS:
     def _child(self, pid: int) -> Process:
         return next(p for p in self._world.processes if p.pid == pid)
 
+    def open(self, path: Any, flags: int, *mode: int) -> int:
+        """Open a real file; making one needs room."""
+        if self._world.inside and flags & os.O_CREAT and not os.path.exists(path):
+            self._world.call("file made")
+            if self._world.rng.random() < 0.3:
+                self._world.disk_fault("file made")
+        return os.open(path, flags, *mode)
+
+    def fdopen(self, fd: int, mode: str, buffering: int = -1, **more: Any) -> Any:
+        """Return a file whose writes reach the simulated disk."""
+        if not self._world.inside or not set(mode) & set("wa"):
+            return os.fdopen(fd, mode, buffering, **more)
+        raw = _RawFile(self._world, fd)
+        return raw if buffering == 0 else io.BufferedWriter(raw)
+
     def fsync(self, fd: int) -> None:
         """Note what is on the simulated disk; a point before and after."""
-        self._world.point("before fsync")
+        self._world.call("before fsync")
+        if self._world.rng.random() < 0.3:  # most file systems take the room with the write
+            self._world.disk_fault("fsync")
         self._synced(fd)
-        self._world.point("after fsync")
+        self._world.call("after fsync")
+
+
+class _RawFile(io.RawIOBase):
+    """A real file, written in one process on a disk that may be full."""
+
+    def __init__(self, world: World, fd: int):
+        self._world = world
+        self._fd = fd
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def write(self, data: Any) -> int:
+        """Write what there is room for."""
+        world, data = self._world, bytes(data)
+        if not world.inside:
+            return len(data)  # a dead process's buffer, given up by the interpreter
+        world.call("file written")
+        try:
+            world.disk_fault("file written")
+        except OSError as error:
+            room = world.rng.randrange(len(data)) if data and world.rng.random() < 0.5 else 0
+            if error.errno != errno.ENOSPC or not room:
+                raise
+            return os.write(self._fd, data[:room])
+        if len(data) > 1 and world.rng.random() < 0.05:
+            data = data[: world.rng.randint(1, len(data))]
+        return os.write(self._fd, data)
+
+    def close(self) -> None:
+        if not self.closed and self._world.inside:
+            os.close(self._fd)
+        super().close()
 
 
 class SimPopen:
@@ -276,7 +333,7 @@ class SimPopen:
 
     def __init__(self, command: Sequence[str], *, pass_fds: Iterable[int], **_: Any):
         world = self.world
-        world.point("before spawn")
+        world.call("before spawn")
         module, *arguments = command[5:]  # after the child's program and the place of Drumline
         parent = world.process
         inherited: dict[int, Any] = {}
@@ -288,11 +345,11 @@ class SimPopen:
         self._child = child
         self.pid = child.pid
         self.returncode: int | None = None
-        world.point("after spawn")
+        world.call("after spawn")
 
     def poll(self) -> int | None:
         """Return the code of a child that has ended."""
-        self.world.point("child looked at")
+        self.world.call("child looked at")
         self.returncode = self._child.status
         return self.returncode
 
@@ -347,7 +404,7 @@ class SimPoll:
     def poll(self, milliseconds: float | None = None) -> list[tuple[int, int]]:
         """Return descriptors with their events."""
         world = self._world
-        world.point("poll")
+        world.call("poll")
         seconds = None if milliseconds is None else milliseconds / 1000.0
         if not self._found() and seconds != 0.0:
             world.block(lambda: bool(self._found()), seconds)
@@ -389,7 +446,7 @@ class SimSelector:
     def select(self, seconds: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return the keys that are ready, in any order."""
         world = self.world
-        world.point("select")
+        world.call("select")
         process = world.process
 
         def found() -> list[tuple[selectors.SelectorKey, int]]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from drumline.commands import run
-from drumline.protocols import Unwatched
+from drumline.protocols import PublishedLayout, Unwatched
 from drumline.runs import append_file, atomic_files, own_files, recorder
 from drumline.runtime import (
     board,
@@ -25,6 +25,7 @@ from drumline.runtime import (
     process_pool,
     role_child,
     role_process,
+    roles,
     shared_arrays,
     worker_process,
 )
@@ -39,6 +40,7 @@ from universe.kernel import (
     SimTime,
     leave,
 )
+from universe.memory import laid_over
 from universe.world import World
 
 WITH_OS = (
@@ -97,12 +99,10 @@ def patched(world: World, system: SimOS) -> Iterator[None]:
         put(module, "leave", leave)
         put(module, "_no_probe", world.point)
     put(role_child, "open", partial(_opened, system))
-    attach = shared_arrays.SharedArrays.attach
-    put(
-        shared_arrays.SharedArrays,
-        "attach",
-        staticmethod(lambda fd, layout: attach(os.dup(system.real(fd)), layout)),
-    )
+    create, attach = _shared(world, system)
+    put(shared_arrays.SharedArrays, "create", staticmethod(create))
+    put(shared_arrays.SharedArrays, "attach", staticmethod(attach))
+    put(roles, "STRETCHES_KEPT", 16)  # most of a crew's memory, and nothing waits for them
     put(recorder, "threading", SimThreading(world))
     put(recorder, "SimpleQueue", type("SimpleQueue", (SimQueue,), {"world": world}))
     put(recorder, "perf_counter", clock.perf_counter)
@@ -115,6 +115,28 @@ def patched(world: World, system: SimOS) -> Iterator[None]:
                 delattr(module, name)
             else:
                 setattr(module, name, value)
+
+
+def _shared(world: World, system: SimOS) -> tuple[Any, Any]:
+    """Arrays of which each process has a copy of its own."""
+    made, taken = shared_arrays.SharedArrays.create, shared_arrays.SharedArrays.attach
+
+    def laid(arrays: shared_arrays.SharedArrays, *, new: bool) -> shared_arrays.SharedArrays:
+        if world.inside:
+            offsets, size = shared_arrays._offsets(arrays.layout)
+            facts = os.fstat(arrays.fd)
+            key = facts.st_dev, facts.st_ino
+            copy = world.memories.copy_of(key, size, world.process, new=new)
+            laid_over(arrays.arrays, world, copy, offsets)
+        return arrays
+
+    def create(layout: PublishedLayout) -> shared_arrays.SharedArrays:
+        return laid(made(layout), new=True)
+
+    def attach(fd: int, layout: PublishedLayout) -> shared_arrays.SharedArrays:
+        return laid(taken(os.dup(system.real(fd)), layout), new=False)
+
+    return create, attach
 
 
 def _claim(world: World, claim: Any) -> Any:

@@ -1,19 +1,23 @@
 """Bugs that are planted to see whether universes find them: each breaks one mechanism."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from drumline.commands import run
 from drumline.envs.journal import Journal
 from drumline.runs import checkpoint, rewind
+from drumline.runs.append_file import AppendFile
 from drumline.runtime.child_process import Stillness
 from drumline.runtime.deaths import Deaths
 from drumline.runtime.exchange import SharedExchange
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.published import PublishedSlots
 from drumline.schedules import event_order, generational
+from drumline.workers.lane_group import LaneGroup
 from drumline.workers.versions import VersionedInference
 
 
@@ -22,6 +26,8 @@ class Bug(NamedTuple):
 
     method: str
     planted: Callable[[], AbstractContextManager[None]]
+    mode: str | None = None
+    order: str | None = None
 
 
 def replaced(place: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], Any]:
@@ -135,6 +141,77 @@ def _first_slot(slot_for: Any) -> Any:
     return early
 
 
+def _swallowed(flush: Any) -> Any:
+    """Rows for which the disk has no room are dropped."""
+
+    def quiet(self: AppendFile) -> None:
+        with suppress(OSError):
+            flush(self)
+
+    return quiet
+
+
+def _repeated(flush: Any) -> Any:
+    """After a short write, all of the rows are written again."""
+
+    def again(self: AppendFile) -> None:
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        try:
+            while data and self._file.write(data) < len(data):
+                pass
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
+
+    return again
+
+
+def _unsynced(sync: Any) -> Any:
+    """A checkpoint counts rows that are not on the disk."""
+
+    def flushed(self: AppendFile) -> None:
+        self.flush()
+
+    return flushed
+
+
+def _state_first(request: Any) -> Any:
+    """An executor marks its request before it writes the version that it wants."""
+
+    def early(self: SharedExchange, environments: np.ndarray, versions: np.ndarray) -> None:
+        self.state[environments] = 1
+        self.version[environments] = versions
+        if self._bells.actors:
+            self._ring(self._bells.actors, self._actor_of, environments)
+        else:
+            self._bells.driver.ring()
+
+    return early
+
+
+def _counted_early(step: Any) -> Any:
+    """A step is counted before its row is stored."""
+
+    def early(self: LaneGroup, lanes: np.ndarray, at: Any) -> None:
+        self._exchange.finish(self._environments[lanes], self._steps[lanes] + 1)
+        step(self, lanes, at)
+
+    return early
+
+
+def _another_branch(read: Any) -> Any:
+    """A resume after a lost driver takes the counters of the checkpoint before, with its rows."""
+
+    def mixed(folder: Any, number: int | None = None) -> Any:
+        newest = read(folder, number)
+        numbers = checkpoint.checkpoint_numbers(folder)
+        if len(numbers) < 2:
+            return newest
+        return replace(newest, lengths=read(folder, numbers[-2]).lengths)
+
+    return mixed
+
+
 PLANTED: dict[str, Bug] = {
     "lost wake-up": Bug("hts", replaced(SharedExchange, "serve", _lost_wake_up)),
     "double issue": Bug("aes", replaced(Deaths, "judge", _doubled)),
@@ -153,5 +230,15 @@ PLANTED: dict[str, Bug] = {
     ),
     "hang never noticed": Bug(
         "aes", replaced(Stillness, "seconds", lambda _: lambda self, mark, elapsed: 0.0)
+    ),
+    "full disk swallowed": Bug("es", replaced(AppendFile, "flush", _swallowed)),
+    "short write repeated": Bug("es", replaced(AppendFile, "flush", _repeated)),
+    "rows counted before they are synced": Bug("aes", replaced(AppendFile, "sync", _unsynced)),
+    "request marked before its version": Bug(
+        "hts", replaced(SharedExchange, "request", _state_first)
+    ),
+    "step counted before its row": Bug("hts", replaced(LaneGroup, "_step", _counted_early)),
+    "rows of an older checkpoint": Bug(
+        "es", replaced(run, "read_checkpoint", _another_branch), mode="unbounded"
     ),
 }

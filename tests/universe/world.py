@@ -5,6 +5,8 @@ a point: the clock moves, a fault may strike, and the scheduler chooses which pr
 process that is killed is never resumed, so no `finally` of it runs, as after SIGKILL.
 """
 
+import errno
+import math
 import os
 import random
 import signal
@@ -15,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from greenlet import getcurrent, greenlet
+
+from universe.memory import Memories
 
 KILLS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS)
 MOST_POINTS = 400_000
@@ -50,11 +54,33 @@ class Plan:
     stop: float = 0.0
     driver_kill: float = 0.0
     power_loss: float = 0.0
-    most: int = 0
+    full: float = 0.0
+    """Chance that a write finds the disk full, for a time or until a person makes room."""
+    error: float = 0.0
+    """Chance of an input/output error in a write or sync."""
+    most: float = 0
     """Deaths and hangs of children; more than two at one place are a failure by contract."""
-    most_driver: int = 0
+    most_driver: float = 0
+    most_disk: float = 0
     slow: float = 1.0
     """Largest factor by which a process is slower than another."""
+    order: str = "strong"
+    """Order in which processes see the stores of others: see `universe.memory`."""
+    most_points: float = math.inf
+    """Points after which the driver is killed."""
+
+
+FAULTS = {
+    "kill": "kill",
+    "exit": "exit",
+    "hang": "hang",
+    "stop": "stop",
+    "driver kill": "driver_kill",
+    "power loss": "power_loss",
+    "full disk": "full",
+    "disk error": "error",
+}
+"""Kinds of faults, each with its field of a Plan."""
 
 
 class Task:
@@ -110,6 +136,9 @@ class World:
         self._hub = getcurrent()
         self._task: Task | None = None
         self.on_power_loss: Callable[[], None] | None = None
+        self.memories = Memories(self.rng, plan.order)
+        self.full_until = 0.0
+        """Time at which the disk has room again."""
 
     # processes
 
@@ -160,6 +189,7 @@ class World:
         if not process.alive:
             return
         process.status = status
+        self.memories.ended(process)
         for descriptor in list(process.descriptors.values()):
             descriptor.close()
         process.descriptors.clear()
@@ -218,7 +248,7 @@ class World:
 
     # points
 
-    def point(self, label: str) -> None:
+    def point(self, label: str, *, stored: bool = True) -> None:
         """Let time pass, let a fault strike, and let another process go on."""
         if not self.inside:
             return
@@ -226,14 +256,25 @@ class World:
         if self.points > MOST_POINTS:
             raise Stuck(f"no end after {MOST_POINTS} points")
         process = self.process
+        if stored:
+            self.memories.note(process, self.now)
         self.now += self.rng.expovariate(1.0) * 2e-5 * process.pace
         self._strike(process, label)
         self._switch(lambda: True, None)
 
+    def call(self, label: str) -> None:
+        """A point that is a system call."""
+        if self.inside:
+            self.memories.barrier(self.process, self.now)
+            self.point(label, stored=False)
+            self.memories.load(self.process)
+
     def block(self, ready: Callable[[], bool], seconds: float | None = None) -> bool:
         """Wait until `ready()`, or for a time; returns whether it is ready."""
+        self.memories.barrier(self.process, self.now)
         deadline = None if seconds is None else self.now + max(0.0, seconds)
         self._switch(ready, deadline)
+        self.memories.load(self.process)
         return ready()
 
     def _switch(self, ready: Callable[[], bool], deadline: float | None) -> None:
@@ -241,6 +282,7 @@ class World:
         assert task is not None
         task.ready, task.deadline = ready, deadline
         self._hub.switch()
+        self.memories.pass_on(self.now)
 
     def _strike(self, process: Process, label: str) -> None:
         plan, rng = self.plan, self.rng
@@ -249,6 +291,7 @@ class World:
             return
         if rng.random() < plan.stop:
             process.stopped_until = self.now + rng.choice([0.01, 1.0, 5.0])
+            self.memories.barrier(process, self.now)
             self._note("stop", process, label)
         if sum(self.injected[kind] for kind in ("kill", "exit", "hang")) >= plan.most:
             return
@@ -267,6 +310,9 @@ class World:
     def _strike_driver(self, process: Process, label: str) -> None:
         plan = self.plan
         struck = self.injected["driver kill"] + self.injected["power loss"]
+        if self.points > plan.most_points:
+            self._note("driver kill", process, label)
+            self.die(process, -signal.SIGKILL)
         if struck >= plan.most_driver:
             return
         chance = self.rng.random()
@@ -277,6 +323,28 @@ class World:
             self._note("power loss", process, label)
             self.on_power_loss()
             self.die(process, -signal.SIGKILL)
+
+    def disk_fault(self, label: str) -> None:
+        """Raise OSError if the disk is full or fails."""
+        if not self.inside:
+            return
+        plan, rng = self.plan, self.rng
+        struck = self.injected["full disk"] + self.injected["disk error"]
+        if struck < plan.most_disk:
+            chance = rng.random()
+            if chance < plan.full:
+                self._note("full disk", self.process, label)
+                self.full_until = self.now + rng.choice([0.01, 5.0, math.inf])
+            elif chance < plan.full + plan.error:
+                self._note("disk error", self.process, label)
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    @property
+    def full(self) -> bool:
+        """Whether the disk has no room now."""
+        return self.now < self.full_until
 
     def die(self, process: Process, status: int) -> None:
         """End a process at this point; if it is the running one, it is never resumed."""
