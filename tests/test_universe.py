@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from universe.campaign import campaign, next_of, outcomes
+from universe.campaign import add_row, campaign, next_of, outcomes
 from universe.memory import ORDERS, SharedArray, laid_over
 from universe.planted import PLANTED
 from universe.trainings import METHODS
@@ -46,6 +46,18 @@ def test_a_campaign_goes_on_where_its_table_ends(tmp_path):
     assert next_of(table) == 0
     table.write_text("first,universes\n0,2000\n2000,500\n")
     assert next_of(table) == 2500
+    row = {"commit": "c", "first": 2500, "universes": 200, "virtual_hours": 0.5, "what": ""}
+    add_row(table, row)
+    add_row(table, {**row, "first": 2700, "what": "2701"})
+    add_row(table, {**row, "commit": "d", "first": 2900})
+    assert table.read_text().splitlines() == [
+        "commit,first,universes,virtual_hours,what",
+        ",0,2000,,",
+        ",2000,500,,",
+        "c,2500,400,1.0,2701",
+        "d,2900,200,0.5,",
+    ]
+    assert next_of(table) == 3100
 
 
 def test_a_bug_is_found_where_there_is_one():

@@ -30,8 +30,8 @@ from universe.world import FAULTS
 
 BATCH = 100
 """Universes of a process: what a killed simulated process held is freed with it only."""
-SAVED = 2000
-"""Universes of a row of the table."""
+SAVED = 200
+"""Universes after which the table is written."""
 MOST_FOR_PLANTED = 2000
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,7 +72,7 @@ def main() -> int:
     for start in range(first, first + options.campaign, SAVED):
         row = campaign(start, min(SAVED, first + options.campaign - start), options.jobs, words)
         if options.out:
-            append_row(options.out, row)
+            add_row(options.out, row)
         print(json.dumps(row), flush=True)
         if row["findings"]:
             return 1
@@ -91,7 +91,7 @@ def next_of(table: Path | None) -> int:
         return 0
     with open(table, newline="") as lines:
         rows = list(csv.DictReader(lines))
-    return max(int(row["first"]) + int(row["universes"]) for row in rows)
+    return max(map(_behind, rows), default=0)
 
 
 def campaign(first: int, count: int, jobs: int, words: Sequence[str] = ()) -> dict[str, Any]:
@@ -240,6 +240,36 @@ def _find_planted(options: argparse.Namespace) -> int:
         if options.out:
             append_row(options.out, row)
     return 1 if missed else 0
+
+
+def add_row(path: Path, row: dict[str, Any]) -> None:
+    """Add a row to a table of campaigns: to its last row, where that goes on at one commit."""
+    rows: list[dict[str, Any]] = []
+    if path.exists():
+        with open(path, newline="") as lines:
+            rows = list(csv.DictReader(lines))
+    last = rows[-1] if rows else {}
+    if last.get("commit") == row["commit"] and _behind(last) == row["first"]:
+        row = {name: _sum(name, last[name], value) for name, value in row.items()}
+        rows.pop()
+    aside = path.with_suffix(".partial")
+    with open(aside, "w", newline="") as lines:
+        writer = csv.DictWriter(lines, list(row), restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([{name: one.get(name, "") for name in row} for one in [*rows, row]])
+    aside.replace(path)
+
+
+def _behind(row: dict[str, Any]) -> int:
+    return int(row["first"]) + int(row["universes"])
+
+
+def _sum(name: str, before: str, value: Any) -> Any:
+    if name in ("commit", "first", "jobs"):
+        return before
+    if name == "what":
+        return "; ".join(filter(None, (before, value)))
+    return round(float(before) + value, 3) if isinstance(value, float) else int(before) + value
 
 
 def append_row(path: Path, row: dict[str, Any]) -> None:

@@ -286,7 +286,7 @@ class Words:
 
 def touch(world: Any) -> None:
     """Let another process go on before or after a word is used, now and then."""
-    if world is not None and world.inside and world.rng.random() < 0.03:
+    if world is not None and world.inside and world.rng.random() < 0.01:
         world.point("word")
 
 

@@ -162,7 +162,7 @@ METHODS: dict[str, Callable[[random.Random], Any]] = {
     "ars": ars,
     "cem-rl": cem_rl,
 }
-WEIGHTS = (6, 6, 6, 1, 1, 1, 1, 1)
+WEIGHTS = (6, 6, 4, 1, 1, 1, 1, 1)
 """Shares of the methods; IMPALA has no promise, so there is nothing to compare its bytes with."""
 
 
