@@ -248,7 +248,13 @@ def expected(method: str, seed: int, place: Path) -> Whole:
         mock.patch.object(run_files.RunFiles, "segment", segment_seen),
         mock.patch.object(os, "fsync"),  # most of the time would be waits for the disk
     ):
-        layout = _kind(method)(pool="inline", tensorboard=False, checkpoint_minutes=1e-9)
+        layout = _kind(method)(
+            pool="inline",
+            hang_seconds=1e6,  # real ones: a campaign in the background waits for processors
+            creation_seconds=1e6,
+            tensorboard=False,
+            checkpoint_minutes=1e-9,
+        )
         train(config, layout=layout, out=out)
     tiny.POINTS[:] = points
     whole.content = content(out)
