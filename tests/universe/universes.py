@@ -105,7 +105,10 @@ def explored(
         whole = trainings.expected(chosen, config.seed, _baselines())
         outcome = Outcome(number, chosen, mode or drawn, plan.order)
         with planted():
-            return _Universe(outcome, config, plan, place, rng, whole).explored()
+            outcome = _Universe(outcome, config, plan, place, rng, whole).explored()
+        outcome.finding = outcome.finding.replace(str(place), "UNIVERSE")
+        outcome.refusal = outcome.refusal.replace(str(place), "UNIVERSE")
+        return outcome
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
