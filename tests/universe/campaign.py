@@ -30,7 +30,7 @@ from universe.world import FAULTS
 
 BATCH = 100
 """Universes of a process: what a killed simulated process held is freed with it only."""
-SAVED = 200
+SAVED = 100
 """Universes after which the table is written."""
 MOST_FOR_PLANTED = 2000
 ROOT = Path(__file__).resolve().parents[2]
@@ -234,7 +234,7 @@ def _find_planted(options: argparse.Namespace) -> int:
             "method": bug.method,
             "mode": bug.mode or "drawn",
             "universe": found["number"] if found else "not found",
-            "finding": found["finding"] if found else "",
+            "finding": found["finding"].split("\n")[0] if found else "",
         }
         print(row, flush=True)
         if options.out:

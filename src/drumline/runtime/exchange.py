@@ -8,7 +8,8 @@ The exchange moves indices without knowing their meaning. Every word has one wri
     released  driver: the newest interval that may be begun, for each environment
 
 The contents of a request are written before its state word and read after it. On processors that
-keep stores in order (x86) this is enough; on others the doorbell's system call lies between.
+keep stores in order (x86-64) this is enough. On others only a doorbell's system call orders them,
+and a process looks at words of those that have not rung, so nothing is promised there (ADR 18).
 """
 
 from collections.abc import Mapping, Sequence
