@@ -101,6 +101,7 @@ def _judged(error: Exception) -> tuple[int, str]:
         return 3, f"{scarce}{_notes(error)}"
     # Imported only here: a command that ends well does not need these modules.
     from drumline.display.video import VideoError
+    from drumline.envs.environment import EnvironmentProblem
     from drumline.envs.episode import NonFinite
     from drumline.errors import (
         ImpureEnvironment,
@@ -116,6 +117,8 @@ def _judged(error: Exception) -> tuple[int, str]:
 
     failed = (ImpureEnvironment, NonFinite, RecordingFailed, RoleKilled, WorkersLost)
     if isinstance(error, WorkerError):
+        if isinstance(error.cause, EnvironmentProblem):
+            return 2, str(error.cause)
         if isinstance(error.cause, (NonFinite, FloatingPointError)) and _ours(error.cause):
             return 3, f"{error.cause}{_notes(error)}"  # the message says where
         return 3, f"{error.error}\n{error.traceback.rstrip()}{_notes(error)}"

@@ -134,7 +134,9 @@ class GymnasiumLanes:
     def _start(self, lane: int) -> Any:
         self._elapsed[lane] = 0
         seed = episode_seed(self._root_seed, self._first + lane, int(self.episode[lane]))
-        return self._environments[lane].reset(seed=seed)[0]
+        observation = self._environments[lane].reset(seed=seed)[0]
+        self._step[lane] = self._environments[lane].step  # without checks after the first episode
+        return observation
 
     def _replay(self, lane: int, actions: np.ndarray, replaying: Replaying) -> None:
         formed = self._form(actions, len(actions))

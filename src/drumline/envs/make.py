@@ -15,6 +15,7 @@ from drumline.envs.environment import (
     EnvironmentSpec,
     MadeEnvironment,
 )
+from drumline.envs.interface import CheckedEnvironment
 
 
 def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:
@@ -26,13 +27,16 @@ def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> M
         environment, limit = made, made.limit
     else:
         environment, limit = _make_gymnasium(spec, render_mode)
-    wrapped = _wrapped_limit(environment)
+    wrapped, stack = _wrapped_limit(environment), _stack(environment)
+    if spec.engine == "gymnasium":
+        environment = CheckedEnvironment(environment, spec.id)
     if spec.frame_skip > 1:
         from drumline.envs.frame_skip import FrameSkip
 
         environment = FrameSkip(environment, spec.frame_skip, limit)
         limit, wrapped = -(-limit // spec.frame_skip), -(-wrapped // spec.frame_skip)
-    return MadeEnvironment(environment, limit, _stack(environment), wrapped)
+        stack = 1
+    return MadeEnvironment(environment, limit, stack, wrapped)
 
 
 def _stack(environment: Environment) -> int:

@@ -1,0 +1,125 @@
+"""Checks of an environment's own code, in its first episode: what reset and step return."""
+
+import logging
+from typing import Any, NoReturn
+
+import numpy as np
+
+from drumline.envs.environment import EnvironmentProblem
+
+_LOGGER = logging.getLogger("drumline")
+_STEP = "(observation, reward, terminated, truncated, info)"
+
+
+class CheckedEnvironment:
+    """An environment whose first episode is checked; later ones go straight to it.
+
+    A fault in the form of what `reset` and `step` return raises `EnvironmentProblem`, which says
+    what to return instead. Observations outside their space are only logged, once.
+    """
+
+    def __init__(self, environment: Any, env_id: str):
+        self.observation_space = environment.observation_space
+        self.action_space = environment.action_space
+        self._environment = environment
+        self._id = env_id
+        self._resets = 0
+        self._steps = 0
+        self._warned = False
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
+        """Start an episode; what the first call returns is checked."""
+        returned: Any = self._environment.reset(seed=seed)
+        self._resets += 1
+        if self._resets == 2:  # from now on without a call in between
+            self.reset, self.step = self._environment.reset, self._environment.step
+        if self._resets == 1:
+            if not isinstance(returned, tuple):
+                self._refuse(
+                    f"reset() returned {_kind(returned)} instead of (observation, info): "
+                    "return observation, {}"
+                )
+            if len(returned) != 2 or not isinstance(returned[1], dict):
+                self._refuse(
+                    f"reset() returned {_kinds(returned)} instead of (observation, info), "
+                    "whose info is a dict"
+                )
+            self._check_observation("reset()", returned[0])
+        return returned
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Take a step; those of the first episode are checked."""
+        returned: Any = self._environment.step(action)
+        if self._resets <= 1:
+            self._steps += 1
+            self._check_step(returned)
+        return returned
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._environment.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_environment":  # a copy or unpickling asks before there is one
+            raise AttributeError(name)
+        return getattr(self._environment, name)
+
+    def _check_step(self, returned: Any) -> None:
+        if not isinstance(returned, tuple) or len(returned) != 5:
+            old = isinstance(returned, tuple) and len(returned) == 4
+            hint = " (four values are Gym's old form)" if old else ""
+            self._refuse(f"step() returned {_kinds(returned)} instead of {_STEP}{hint}")
+        values: Any = returned
+        observation, reward, terminated, truncated, info = values
+        self._check_observation("step()", observation)
+        if not np.isscalar(reward) and not (isinstance(reward, np.ndarray) and reward.ndim == 0):
+            self._refuse(f"step() returned {_kind(reward)} as reward: return a number, as float(x)")
+        for name, flag in (("terminated", terminated), ("truncated", truncated)):
+            if not np.isscalar(flag) or flag not in (0, 1):
+                self._refuse(f"step() returned {_kind(flag)} as {name}: return True or False")
+        if not isinstance(info, dict):
+            self._refuse(f"step() returned {_kind(info)} as info: return a dict, as {{}}")
+
+    def _check_observation(self, call: str, observation: Any) -> None:
+        space = self.observation_space
+        if not isinstance(observation, (np.ndarray, np.generic)):
+            self._refuse(
+                f"{call} returned {_kind(observation)} as observation: return a NumPy array, as "
+                f"np.asarray(observation, np.{space.dtype})"
+            )
+        if observation.shape != space.shape:
+            self._refuse(
+                f"{call} returned an observation of shape {list(observation.shape)}, but the "
+                f"observation_space has {list(space.shape)}: make both the same"
+            )
+        if not np.issubdtype(observation.dtype, np.number) and observation.dtype != np.bool_:
+            self._refuse(f"{call} returned an observation of {observation.dtype}, not of numbers")
+        low: Any = getattr(space, "low", -np.inf)
+        high: Any = getattr(space, "high", np.inf)
+        if not self._warned and bool(
+            np.any(np.less(observation, low) | np.greater(observation, high))
+        ):
+            self._warned = True
+            _LOGGER.warning(
+                "%s: %s returned an observation outside the observation_space %s (step %d of the "
+                "first episode): a policy is scaled for what the space says",
+                self._id,
+                call,
+                space,
+                self._steps,
+            )
+
+    def _refuse(self, fault: str) -> NoReturn:
+        raise EnvironmentProblem(f"{self._id}: {fault}")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {list(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+def _kinds(returned: Any) -> str:
+    if not isinstance(returned, tuple):
+        return _kind(returned)
+    return f"{len(returned)} values ({', '.join(map(_kind, returned))})"
