@@ -10,6 +10,7 @@ from campaigns import cases
 from typed_commands import TINY, Terminal, drumline, said_command
 
 from drumline.cli import COMMANDS
+from drumline.commands.run import load
 from drumline.training.evaluations import evaluation_tasks
 
 LEARNING = ["--batch-size=8", "--replay-size=100"]
@@ -226,7 +227,41 @@ def test_a_run_that_names_code_needs_trust(terminal: Terminal):
 def test_json_puts_nothing_but_objects_on_stdout(terminal: Terminal):
     done = terminal("train", "es", "CartPole-v1", *TINY, "--json", "--out=run")
     assert done.code == 0, done.err
-    assert all(isinstance(json.loads(line), dict) for line in done.out.splitlines())
+    first, *updates, last = map(json.loads, done.out.splitlines())
+    assert (first["event"], first["run"], first["seed"]) == ("start", "run", 0)
+    assert {row["event"] for row in updates} == {"update"}
+    assert (last["event"], last["run"]) == ("end", "run")
+    ended = last["evaluation"]
+    assert (ended["episodes"], len(ended["returns"])) == (2, 2)
+    assert ended["mean"] == sum(ended["returns"]) / 2
+    assert ended["interval"][0] <= ended["mean"] <= ended["interval"][1]
+    assert ended["update"] == updates[-1]["update"]
+    assert ended["env_steps"] == updates[-1]["env_steps"]
+
+
+def test_a_resumed_run_says_its_end_in_json_as_well(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    more = terminal("resume", "run", "--total-steps=200", "--pool=inline", "--json")
+    assert more.code == 0, more.err
+    rows = [json.loads(line) for line in more.out.splitlines()]
+    assert [rows[0]["event"], rows[-1]["event"]] == ["start", "end"]
+    assert rows[-1]["evaluation"]["env_steps"] >= 200
+
+
+def test_an_evaluation_in_json_says_what_was_evaluated(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run", "--evaluate-every=1")
+    metrics = {int(row["update"]): row for row in load("run").metrics}
+    for policy in ("best", "last"):
+        ended = terminal("evaluate", "run", f"--policy={policy}", "--episodes=3", "--json")
+        row = json.loads(ended.out)
+        assert (row["run"], row["env_id"], row["method"]) == ("run", "CartPole-v1", "es")
+        assert (row["policy"], row["episodes"], row["seed"]) == (policy, 3, 0)
+        assert row["mean"] == pytest.approx(sum(row["returns"]) / 3)
+        assert len(row["interval"]) == 2
+        known = metrics.get(row["update"], {"env_steps": 0})
+        assert row["env_steps"] == known["env_steps"]
+    alone = json.loads(terminal("evaluate", "run", "--episodes=1", "--json").out)
+    assert alone["interval"] is None
 
 
 def test_plain_lines_without_a_terminal_hold_no_escape_codes(

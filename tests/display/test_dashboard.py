@@ -126,7 +126,7 @@ def test_plain_lines_survive_a_stream_without_unicode():
     PlainLines(stream).message("θ ± σ")
 
 
-def test_json_lines_are_one_object_per_update_and_nothing_else():
+def test_json_lines_are_an_object_at_the_start_and_per_update_and_nothing_else():
     stream, others = io.StringIO(), io.StringIO()
     display = JsonLines(stream, others)
     display.start(TITLE)
@@ -137,7 +137,9 @@ def test_json_lines_are_one_object_per_update_and_nothing_else():
     )
     display.update(broken)
     display.close(["done"])
-    first, second = [json.loads(line) for line in stream.getvalue().splitlines()]
+    start, first, second = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert (start["event"], start["run"]) == ("start", TITLE.folder)
+    assert first["event"] == second["event"] == "update"
     assert first["episode_return_mean"] == 9.5
     assert first["env_steps"] == 1_500
     assert second["episode_return_mean"] is second["evaluation_mean"] is None

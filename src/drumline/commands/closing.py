@@ -3,15 +3,20 @@
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from drumline.display.dashboard import Display, choose_display
+from drumline.display.plain import json_line
 from drumline.display.run_data import last_returns
 from drumline.functional.statistics import mean_interval
 from drumline.runs.folder import RunFolder
+from drumline.runs.metrics import last_evaluation
 from drumline.runs.next_commands import as_typed
+from drumline.runs.own_files import is_there
 from drumline.runs.safe_text import visible
+from drumline.runs.tables import read_table
 
 
 def display_for(*, quiet: bool, json: bool) -> Display:
@@ -27,6 +32,37 @@ def say_finished(folder: RunFolder) -> None:
         print(mean_line(returns))
     commands = (as_typed(folder, name) for name in ("plot", "enjoy", "verify"))
     print("next: " + " · ".join(map(visible, commands)))
+
+
+def say_finished_in_json(folder: RunFolder) -> None:
+    """Print one object with the run folder and the last evaluation, null if there was none."""
+    last, evaluation = last_evaluation(folder.evaluations_csv), None
+    if last is not None:
+        at = {"update": last.update, "env_steps": last.env_steps}
+        evaluation = {**at, **summary_of(last.returns), "returns": last.returns}
+    print(json_line({"event": "end", "run": str(folder.path), "evaluation": evaluation}))
+
+
+def env_steps_at(folder: RunFolder, update: object) -> int | None:
+    """Return the env steps of training up to an update; None where the run has no such row."""
+    if not is_there(folder.metrics_csv):
+        return None
+    table = read_table(folder.metrics_csv)
+    if "env_steps" in table.columns and "update" in table.columns:
+        for number, steps in table.values(("update", "env_steps"), (int, float)):
+            if number == update:
+                return int(steps)
+    return 0 if update == 0 else None
+
+
+def summary_of(returns: Sequence[float]) -> dict[str, Any]:
+    """Return mean, 95 % interval (null for one episode) and number of episodes, for JSON."""
+    interval = mean_interval(np.array(returns))
+    return {
+        "mean": sum(returns) / len(returns),
+        "interval": tuple(interval) if len(returns) > 1 else None,
+        "episodes": len(returns),
+    }
 
 
 def mean_line(returns: Sequence[float]) -> str:

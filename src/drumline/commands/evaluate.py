@@ -1,6 +1,5 @@
 """`drumline evaluate RUN`."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,9 +37,10 @@ def command(line: CommandLine) -> int:
     """Run episodes of a saved policy and print their mean return."""
     flags = line.flags("RUN", {"evaluation": EvaluateFlags()})["evaluation"]
     refuse_both_kinds(sample=flags.sample, deterministic=flags.deterministic)
-    from drumline.commands.closing import mean_line
+    from drumline.commands.closing import env_steps_at, mean_line, summary_of
     from drumline.commands.evaluation import draws_actions, evaluate_policy
     from drumline.commands.foreign_code import trust_of
+    from drumline.display.plain import json_line
     from drumline.runs.folder import RunFolder
     from drumline.runs.policy_files import NAMES, read_policy, read_policy_file
 
@@ -55,12 +55,13 @@ def command(line: CommandLine) -> int:
     trust = trust_of(line, trust_code=flags.trust_code)
     sample = draws_actions(config, sample=flags.sample, deterministic=flags.deterministic)
     result = evaluate_policy(stored, config, flags.episodes, flags.seed, trust, sample=sample)
+    update = stored.document.get("update")
     if flags.json:
-        print(
-            json.dumps(
-                {"returns": result.returns, "lengths": result.lengths, "actions": result.actions}
-            )
-        )
+        made_by = {"run": str(folder.path), "method": folder.stated("method")}
+        named = {"env_id": config["env"], "policy": flags.policy, "update": update}
+        steps = {"env_steps": env_steps_at(folder, update), "seed": flags.seed}
+        every = {"returns": result.returns, "lengths": result.lengths, "actions": result.actions}
+        print(json_line({**made_by, **named, **steps, **summary_of(result.returns), **every}))
         return 0
     print(mean_line(result.returns))
     if sample:

@@ -42,7 +42,7 @@ def command(line: CommandLine) -> int:
         layout = find_method(folder.document["method"]).layout
     chosen = line.flags("RUN", {"resume": ResumeFlags(), "layout": layout()})
     flags = chosen["resume"]
-    from drumline.commands.closing import display_for, say_finished
+    from drumline.commands.closing import display_for, say_finished, say_finished_in_json
     from drumline.commands.foreign_code import trust_of
     from drumline.commands.run import resume, resumed_config
 
@@ -60,6 +60,8 @@ def command(line: CommandLine) -> int:
         other_machine=flags.other_machine,
         display=display_for(quiet=flags.quiet, json=flags.json),
     )
-    if not (flags.quiet or flags.json):
+    if flags.json:
+        say_finished_in_json(run.folder)
+    elif not flags.quiet:
         say_finished(run.folder)
     return 0

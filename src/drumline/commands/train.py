@@ -57,12 +57,14 @@ def command(line: CommandLine) -> int:
     if output.print_config:
         print(json.dumps(dataclasses.asdict(method.resolved(config)), indent=2))
         return 0
-    from drumline.commands.closing import display_for, say_finished
+    from drumline.commands.closing import display_for, say_finished, say_finished_in_json
     from drumline.commands.run import train
 
     display = display_for(quiet=output.quiet, json=output.json)
     run = train(config, out=output.out, layout=chosen["layout"], display=display)
-    if not (output.quiet or output.json):
+    if output.json:
+        say_finished_in_json(run.folder)
+    elif not output.quiet:
         say_finished(run.folder)
     return 0
 

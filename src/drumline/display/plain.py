@@ -70,7 +70,7 @@ class PlainLines:
 
 
 class JsonLines:
-    """One JSON object per update and per evaluation; a number that is not finite is null."""
+    """One JSON object at the start, per update and per evaluation; numbers not finite are null."""
 
     def __init__(self, stream: TextIO, others: TextIO | None = None):
         self._stream = stream
@@ -78,7 +78,9 @@ class JsonLines:
         self._printed: tuple[int, float | None] | None = None
 
     def start(self, title: RunTitle) -> None:
-        """Print nothing: every object is an update or an evaluation."""
+        """Print the run's names and folder."""
+        names = {"run": title.folder, "method": title.method, "env_id": title.env_id}
+        self._print({"event": "start", **names, "seed": title.seed, "layout": title.layout})
 
     def due(self) -> bool:
         """Return True: the reader gets every update."""
@@ -90,10 +92,11 @@ class JsonLines:
         if news == self._printed:
             return
         self._printed = news
-        row = {name: value for name, value in vars(state).items() if name != "return_curve"}
+        row: dict[str, Any] = {"event": "update", **vars(state)}
+        del row["return_curve"]
         row["episode_return_mean"] = state.return_curve[-1] if state.return_curve else None
         row["busy_shares"] = list(state.busy_shares)
-        _print_line(json.dumps(_finite(row), allow_nan=False), self._stream)
+        self._print(row)
 
     def note(self, text: str) -> None:
         """Print a passing line to the other stream."""
@@ -106,6 +109,9 @@ class JsonLines:
     def close(self, summary: Sequence[str] = ()) -> None:
         """Print the summary to the other stream."""
         self._others.close(summary)
+
+    def _print(self, row: dict[str, Any]) -> None:
+        _print_line(json_line(row), self._stream)
 
 
 class Silent:
@@ -159,10 +165,15 @@ def plain_line(state: DisplayState) -> str:
     return "  ".join(parts)
 
 
+def json_line(row: dict[str, Any]) -> str:
+    """Return an object as one line of JSON, with null for numbers that are not finite."""
+    return json.dumps(_finite(row), allow_nan=False)
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
     value = value.item() if hasattr(value, "item") else value  # JSON does not take NumPy's scalars
     return None if isinstance(value, float) and not math.isfinite(value) else value
