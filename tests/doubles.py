@@ -222,6 +222,16 @@ class WritesShared:
 
 
 @dataclass(frozen=True)
+class ReadsShared:
+    """Factory: returns the row of the shared array that the task names."""
+
+    name: str
+
+    def __call__(self, context: WorkerContext) -> Worker:
+        return lambda task: int(context.shared[self.name][task])
+
+
+@dataclass(frozen=True)
 class KillAt:
     """Probe factory: the first process to reach `point` kills itself, once in all."""
 

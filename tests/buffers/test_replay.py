@@ -170,3 +170,18 @@ def test_nothing_is_drawn_from_an_empty_replay():
 def test_a_replay_without_room_is_refused():
     with pytest.raises(ValueError, match="slack of a replay must be 1 or more, got 0"):
         ReplayShape(10, 2, 1, 0, 4)
+
+
+def test_a_copy_that_is_told_of_every_write_equals_the_replay():
+    shape = ReplayShape(capacity=7, observation_size=1, action_size=1, slack=4, truncations=3)
+    copied = {n: np.zeros(size, kind) for n, (size, kind) in shape.layout().items()}
+    arrays = {n: array.copy() for n, array in copied.items()}
+
+    def copy(name: str, first: int, last: int) -> None:
+        copied[name][first:last] = arrays[name][first:last]
+
+    writer = ReplayWriter(Replay(shape, arrays), copy)
+    everything = Everything()
+    for length, kind in [(3, TRUNCATED), (4, GOES_ON), (2, TRUNCATED), (3, TERMINATED)] * 5:
+        writer.append(everything.piece(length, kind))
+        assert all(np.array_equal(copied[name], array) for name, array in arrays.items())

@@ -148,12 +148,19 @@ class PoolContract:
         assert sorted(done.task for done in results if not done.withdrawn) == [-2, -1]
         assert all(done.task >= 0 for done in results if done.withdrawn)
 
-    def test_workers_write_into_shared_arrays(self, make_pool: MakePool):
+    def test_what_the_driver_writes_into_shared_arrays_is_read_by_later_tasks(
+        self, make_pool: MakePool
+    ):
         shared = SharedArrays.create(PublishedLayout({"rows": ((20,), "<i8")}))
-        pool = make_pool(doubles.WritesShared("rows"), shared=shared)
+        shared.arrays["rows"][:] = np.arange(20)
+        pool = make_pool(doubles.ReadsShared("rows"), shared=shared)
         pool.submit(list(range(20)))
-        doubles.collect(pool, 20)
-        assert shared.arrays["rows"].tolist() == list(range(1, 21))
+        assert all(done.result == done.task for done in doubles.collect(pool, 20))
+        shared.arrays["rows"][5:9] = -1
+        shared.wrote("rows", 5, 9)
+        pool.submit(list(range(20)))
+        changed = {done.task: done.result for done in doubles.collect(pool, 20)}
+        assert changed == {row: -1 if 5 <= row < 9 else row for row in range(20)}
         pool.close()
         shared.close()
 
@@ -195,3 +202,16 @@ class PoolContract:
             pool.submit([1])
         with pytest.raises(RuntimeError, match="this pool is closed"):
             pool.completed()
+
+
+class OneMachineContract(PoolContract):
+    """What a pool whose workers share the driver's memory must do besides."""
+
+    def test_workers_write_into_shared_arrays(self, make_pool: MakePool):
+        shared = SharedArrays.create(PublishedLayout({"rows": ((20,), "<i8")}))
+        pool = make_pool(doubles.WritesShared("rows"), shared=shared)
+        pool.submit(list(range(20)))
+        doubles.collect(pool, 20)
+        assert shared.arrays["rows"].tolist() == list(range(1, 21))
+        pool.close()
+        shared.close()

@@ -3,20 +3,20 @@ from functools import partial
 import doubles
 import numpy as np
 import pytest
-from runtime.contract import NOTHING, MakePool, PoolContract
+from runtime.contract import NOTHING, MakePool, OneMachineContract
 
 from drumline.errors import WorkerError
 from drumline.protocols import WorkerContext
 from drumline.runtime.inline_pool import InlinePool
 
 
-class TestInlinePool(PoolContract):
+class TestInlinePool(OneMachineContract):
     @pytest.fixture
     def make_pool(self) -> MakePool:
         return partial(InlinePool, published=NOTHING)
 
 
-class TestShuffledInlinePool(PoolContract):
+class TestShuffledInlinePool(OneMachineContract):
     @pytest.fixture
     def make_pool(self) -> MakePool:
         return lambda *a, **k: doubles.ShuffledPool(

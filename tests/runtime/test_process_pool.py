@@ -2,6 +2,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import doubles
 import numpy as np
 import pytest
 from campaigns import cases
-from runtime.contract import NOTHING, MakePool, PoolContract
+from runtime.contract import NOTHING, MakePool, OneMachineContract
 
 from drumline.errors import TaskKilledWorkers, WorkerError
 from drumline.protocols import PublishedLayout
@@ -34,7 +35,7 @@ def make_pool() -> Iterator[MakePool]:
         pool.close()
 
 
-class TestProcessPool(PoolContract):
+class TestProcessPool(OneMachineContract):
     pass
 
 
@@ -143,6 +144,17 @@ def test_a_running_task_learns_that_it_was_called_back(make_pool: MakePool):
     assert [done[:3] for done in pool.completed()] == [("next", False, False)]
     pool.close()
     shared.close()
+
+
+def test_another_thread_may_wake_the_pool(make_pool: MakePool, tmp_path: Path):
+    hang = doubles.HangAt("before-task", tmp_path / "flag")
+    pool = make_pool(doubles.echo_worker, size=1, probe_factory=hang)
+    pool.submit([1])
+    doubles.wait_until(lambda: not pool.completed(0.01) and hang.flag.exists())
+    thread = threading.Timer(0.05, pool.wake)
+    thread.start()
+    assert pool.completed() == []  # it would wait for a minute
+    thread.join()
 
 
 def test_the_death_of_a_worker_with_withdrawn_tasks_issues_nothing_again(

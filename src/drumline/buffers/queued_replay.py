@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.buffers.replay import Replay, ReplayFull, ReplayWriter, Transitions
+from drumline.buffers.replay import Replay, ReplayFull, ReplayWriter, Transitions, Wrote
 from drumline.buffers.replay_archive import (
     SEGMENT,
     DamagedReplay,
@@ -33,11 +33,14 @@ class EpisodeTooLong(ValueError):
 class QueuedReplay:
     """The one writer of a replay that others read by watermark; whole episodes only."""
 
-    def __init__(self, replay: Replay, longest: int):
-        """`longest`: number of env steps in an episode that the replay's slack was made for."""
+    def __init__(self, replay: Replay, longest: int, wrote: Wrote | None = None):
+        """`longest`: number of env steps in an episode that the replay's slack was made for.
+
+        `wrote` is told of every write into the ring.
+        """
         self.watermark = 0
         """Number of transitions ever appended, in the ring or waiting."""
-        self._writer = ReplayWriter(replay)
+        self._writer = ReplayWriter(replay, wrote)
         self._capacity = replay.shape.capacity
         self._longest = longest
         self._waiting: deque[Transitions] = deque()

@@ -7,7 +7,7 @@ beyond the capacity, windows of older watermarks stay whole while the ring moves
 writer; every reader knows its watermark.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -142,11 +142,16 @@ class Replay:
         np.take(self.observations, rows, axis=0, out=into, mode="clip")
 
 
+Wrote = Callable[[str, int, int], None]
+"""Told of every write: name of the array, first row, and the row after the last."""
+
+
 class ReplayWriter:
     """The one writer of a replay."""
 
-    def __init__(self, replay: Replay):
+    def __init__(self, replay: Replay, wrote: Wrote | None = None):
         self.replay = replay
+        self._wrote = wrote
         self.watermark = 0
         self.next_observation: np.ndarray | None = None
         """Observation with which an episode that goes on must begin its next part."""
@@ -210,6 +215,8 @@ class ReplayWriter:
         replay.observations[ring + slots] = transitions.final_observations
         following[cut] = ring + slots
         replay.following[rows] = following
+        if self._wrote is not None:
+            self._tell(self._wrote, int(rows[0]), count, slots)
         self._owners[slots] = self.watermark + cut
         self._truncations += len(cut)
         self.watermark += count
@@ -222,6 +229,19 @@ class ReplayWriter:
         self.next_observation = np.array(observation, np.float32)
         row = self.watermark % self.replay.shape.rows
         self.replay.observations[row] = self.next_observation
+        if self._wrote is not None:
+            self._wrote(_PREFIX + "observations", row, row + 1)
+
+    def _tell(self, wrote: Wrote, first: int, count: int, slots: np.ndarray) -> None:
+        """Tell of the rows of `write`, which may go around the end of the ring."""
+        ring = self.replay.shape.rows
+        before_end = min(count, ring - first)
+        for name in ("observations", "actions", "rewards", "terminated", "following"):
+            wrote(_PREFIX + name, first, first + before_end)
+            if before_end < count:
+                wrote(_PREFIX + name, 0, count - before_end)
+        for slot in slots.tolist():
+            wrote(_PREFIX + "observations", ring + slot, ring + slot + 1)
 
     def restart(self, watermark: int) -> None:
         """Clear the replay and continue at `watermark`, as the start of loading."""

@@ -8,12 +8,14 @@ import os
 import pickle
 import selectors
 import sys
+import threading
 import time
 from functools import partial
 
 from drumline.errors import HANG
 from drumline.protocols import PublishedLayout
 from drumline.runtime.board import CREATING, IDLE, LEAVING, Board, Status
+from drumline.runtime.doorbell import Doorbell
 from drumline.runtime.messages import ChildSpec, Lease
 from drumline.runtime.portable import quickly
 from drumline.runtime.shared_arrays import SharedArrays, anonymous_file
@@ -48,6 +50,10 @@ class Fleet:
         self._shared = shared
         self.board = Board.create(size, published, versions)
         self._selector = selectors.DefaultSelector()
+        self._bell = Doorbell.create()
+        self._bell_lock = threading.Lock()
+        self._rung = False
+        self._selector.register(self._bell.read_fd, selectors.EVENT_READ, None)
         self._memory_fds = [self.board.memory.fd] + ([] if shared is None else [shared.fd])
         self._spec_fd = anonymous_file("drumline-spec")
         spec = ChildSpec(
@@ -93,6 +99,10 @@ class Fleet:
         """Wait for a worker that has sent bytes or closed its pipe; return all such workers."""
         speaking: list[WorkerProcess] = []
         for key, _ in self._selector.select(seconds):
+            if key.data is None:
+                self._bell.clear()
+                self._rung = True
+                continue
             worker: WorkerProcess = key.data
             if key.fd == worker.results.fd:
                 speaking.append(worker)
@@ -101,6 +111,17 @@ class Fleet:
                 if not worker.tasks.waiting:
                     self._selector.unregister(key.fd)
         return speaking
+
+    def wake(self) -> None:
+        """Let a running or the next `wait` return, from any thread."""
+        with self._bell_lock:
+            if not self.closed:
+                self._bell.ring()
+
+    def take_ring(self) -> bool:
+        """Return whether `wait` saw a ring since the last call."""
+        rung, self._rung = self._rung, False
+        return rung
 
     def fallen(self) -> list[WorkerProcess]:
         """Return workers that died without closing their pipe, and hung ones, which it kills.
@@ -144,7 +165,9 @@ class Fleet:
             worker.end(deadline - time.perf_counter(), partial(self._leaving, worker.index))
             worker.close()
         self._selector.close()
-        self._final = [self.board.status(worker.index) for worker in self.workers]
+        with self._bell_lock:
+            self._final = [self.board.status(worker.index) for worker in self.workers]
+            self._bell.close()
         self.board.close()
         os.close(self._spec_fd)
 

@@ -125,6 +125,8 @@ class ProcessPool:
             if self._mark_reached:
                 self._mark_reached = False
                 return []
+            if self._fleet.take_ring():
+                return []
             remaining = self._fleet.tick if deadline is None else deadline - time.perf_counter()
             if remaining <= 0 or not self._expecting():
                 return []
@@ -134,11 +136,11 @@ class ProcessPool:
         """Return the begun tasks in flight, each with its highest progress so far."""
         for worker in self._fleet.workers:
             self._marks.note(worker)
-        return self._marks.of(self._in_flight())
+        return self._marks.of(self.in_flight())
 
     def wake_at(self, task: Any, amount: int) -> None:
         """Let `completed` return once this task object has progressed by `amount`."""
-        serial = next((serial for serial, other in self._in_flight() if other is task), None)
+        serial = next((serial for serial, other in self.in_flight() if other is task), None)
         if serial is None:
             if any(error.task is task for error in self._errors):
                 return  # it has failed, and the next wait raises its exception
@@ -181,6 +183,19 @@ class ProcessPool:
         """Return the latest leases in the order of their answers."""
         return list(self._spans)
 
+    def take_spans(self) -> list[Span]:
+        """Return the latest leases and forget them."""
+        return [self._spans.popleft() for _ in range(len(self._spans))]
+
+    @property
+    def closed(self) -> bool:
+        """Whether every process has been ended."""
+        return self._fleet.closed
+
+    def wake(self) -> None:
+        """Let `completed` return; the only call that another thread may make."""
+        self._fleet.wake()
+
     def close(self) -> None:
         """End every process and free the memory; an abandoned pool does so when it is collected."""
         self._fleet.close()
@@ -190,7 +205,8 @@ class ProcessPool:
         if self._fleet.closed:
             raise RuntimeError("this pool is closed")
 
-    def _in_flight(self) -> Iterator[tuple[int, Any]]:
+    def in_flight(self) -> Iterator[tuple[int, Any]]:
+        """Yield the tasks that workers hold or that wait for one, each with its serial."""
         for worker in self._fleet.workers:
             for lease in worker.leases:
                 yield from zip(lease.serials, lease.tasks, strict=True)

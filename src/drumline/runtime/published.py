@@ -74,6 +74,11 @@ class PublishedSlots:
             )
         return min(free)[1]
 
+    def held(self) -> frozenset[int]:
+        """Return the versions in the slots."""
+        versions: list[int] = self._versions.tolist()
+        return frozenset(versions) - {_NONE}
+
     def newest(self) -> int:
         """Return the newest version in a slot."""
         return int(self._versions.max())

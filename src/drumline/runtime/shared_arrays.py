@@ -9,6 +9,7 @@ import mmap
 import os
 import tempfile
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ class SharedArrays:
     def __init__(self, fd: int, layout: PublishedLayout, memory: mmap.mmap):
         self.layout = layout
         self.arrays: dict[str, np.ndarray] = {}
+        self._watchers: list[Callable[[str, int, int], None]] = []
         self._memory: mmap.mmap | None = memory
         self._fd = fd
         self._close_fd = weakref.finalize(self, os.close, fd)
@@ -64,6 +66,22 @@ class SharedArrays:
         if not self._close_fd.alive:
             raise ValueError("these shared arrays are closed")
         return self._fd
+
+    def wrote(self, name: str, first: int, last: int) -> None:
+        """Say that the driver has written rows `[first, last)` of an array after its creation.
+
+        Processes of this machine see them anyway; a pool of other machines has to send them.
+        """
+        for watcher in self._watchers:
+            watcher(name, first, last)
+
+    def watch(self, watcher: Callable[[str, int, int], None]) -> None:
+        """Have `watcher` called at every `wrote`."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Callable[[str, int, int], None]) -> None:
+        """Call `watcher` no more."""
+        self._watchers.remove(watcher)
 
     def close(self) -> None:
         """Free the memory as soon as no view of it is left; may be called twice."""

@@ -116,7 +116,9 @@ class SteadyRun:
         self._request = request
         self._memory = replay_memory(recipe.shape)
         self._replay = QueuedReplay(
-            Replay(recipe.shape, self._memory.arrays), recipe.longest_episode
+            Replay(recipe.shape, self._memory.arrays),
+            recipe.longest_episode,
+            self._memory.wrote,
         )
         self._population = recipe.population(self._replay)
         self._snapshot: Snapshot | None = None
