@@ -1,0 +1,320 @@
+"""NodeHost: the worker processes of one node, served by a thread that obeys the driver's commands.
+
+    told → tasks queued in a process pool → finished → heard
+
+The host never unpickles a task or a result. Its process pool replaces dead and hung workers, so
+only the loss of the whole host concerns the driver. It knows nothing of the cluster's software: an
+actor, or a test, calls `tell` and `hear` from other threads.
+"""
+
+import pickle
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
+from drumline.protocols import Probe, Worker, WorkerContext
+from drumline.runtime.board import NEVER
+from drumline.runtime.failures import packed
+from drumline.runtime.messages import Failure
+from drumline.runtime.node_messages import (
+    Close,
+    Command,
+    Done,
+    Heard,
+    HostSpec,
+    Parcel,
+    Publish,
+    Submit,
+    WakeAt,
+    Withdraw,
+    Write,
+)
+from drumline.runtime.process_pool import ProcessPool
+from drumline.runtime.shared_arrays import SharedArrays
+from drumline.types import ProcessActivity, Span
+
+_IDLE_SECONDS = 0.25
+_WAIT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Unpacking:
+    """Worker factory around another one: tasks arrive pickled, results leave pickled."""
+
+    factory: bytes
+
+    def __call__(self, context: WorkerContext) -> Worker:
+        """Build the worker inside its process."""
+        worker: Worker = pickle.loads(self.factory)(context)
+        return lambda parcel: pickle.dumps(worker(pickle.loads(parcel.task)), protocol=5)
+
+
+class NodeHost:
+    """Worker processes of one node."""
+
+    def __init__(self, spec: HostSpec):
+        self._spec = spec
+        self._orders: deque[tuple[Sequence[Command], Sequence[Any]]] = deque()
+        self._early: dict[int, tuple[Sequence[Command], Sequence[Any]]] = {}
+        self._next_order = 0
+        self._told = -1
+        self._news = threading.Condition()
+        self._fresh = False
+        """Whether there is news that the driver waits for."""
+        self._awake = threading.Event()
+        self._done: list[Done] = []
+        self._condemned: list[tuple[int, tuple[str, ...]]] = []
+        self._lines: list[str] = []
+        self._spans: list[Span] = []
+        self._activity: list[ProcessActivity] = []
+        self._progress: list[tuple[int, int]] = []
+        self._ending: dict[str, Any] = {}
+        """Last words: `unbuilt`, `refused`, `hopeless` or `closed`."""
+        self._last = Heard(-1, -1, 0.0)
+        self._parcels: dict[int, Parcel] = {}
+        self._marks: dict[int, int] = {}
+        self._withdrawn_below = self._settled_below = 0
+        self._pool: ProcessPool | None = None
+        self._shared: SharedArrays | None = None
+        self._probe: Probe = _no_probe
+        self._thread = threading.Thread(target=self._run, name="drumline-host", daemon=True)
+        self._thread.start()
+
+    def tell(self, number: int, commands: Sequence[Command], *data: Any) -> None:
+        """Take commands; messages may arrive in any order and are carried out by number."""
+        with self._news:
+            self._early[number] = (commands, data)
+            while self._next_order in self._early:
+                self._orders.append(self._early.pop(self._next_order))
+                self._next_order += 1
+        self._wake()
+
+    def hear(self, seen: int, seconds: float) -> Heard:
+        """Return the news after number `seen`, waiting at most `seconds` for some.
+
+        News whose transport failed is returned again.
+        """
+        with self._news:
+            if self._last.number > seen:
+                return self._last
+            self._news.wait_for(lambda: self._fresh, seconds)
+            self._fresh = False
+            self._last = Heard(
+                number=seen + 1,
+                told=self._told,
+                clock=time.perf_counter(),
+                done=self._done,
+                condemned=self._condemned,
+                lines=self._lines,
+                spans=self._spans,
+                activity=self._activity,
+                progress=self._progress,
+                withdrawn_below=self._settled_below,
+                **self._ending,
+            )
+            self._done, self._condemned, self._lines, self._spans = [], [], [], []
+        self._probe("host-heard")
+        return self._last
+
+    def _wake(self) -> None:
+        self._awake.set()
+        pool = self._pool
+        if pool is not None:
+            pool.wake()
+
+    def _run(self) -> None:
+        """Serve until closed; the processes live as long as this thread."""
+        words: dict[str, Any]
+        try:
+            words = self._serve()
+        except WorkersLost as error:
+            words = {"hopeless": str(error)}
+        except Exception as error:  # noqa: BLE001 - the driver must hear of it
+            words = {"unbuilt": packed(error)}
+        with self._news:
+            self._ending = words
+            if self._pool is not None:
+                self._activity = self._pool.activity()
+            self._tell_driver()
+
+    def _serve(self) -> dict[str, Any]:
+        spec = self._spec
+        if other := _other_packages(spec):
+            return {"refused": other}
+        sys.path += [path for path in spec.search_path if path not in sys.path]
+        try:
+            if spec.probe_factory is not None:
+                self._probe = pickle.loads(spec.probe_factory)()
+            self._probe("host-started")
+            pickle.loads(spec.factory)
+        except ImportError as error:
+            return {"refused": f"{error}: install it there, in the version of the driver"}
+        try:
+            if spec.shared is not None:
+                self._shared = SharedArrays.create(spec.shared)
+            pool = self._made_pool()
+        except MemoryError as error:
+            return {"refused": str(error)}
+        self._pool = pool
+        try:
+            while not self._carry_out(pool):
+                self._advance(pool)
+        except WorkerError as error:  # only the building of a worker ends up here
+            return {"unbuilt": _again(error)}
+        finally:
+            pool.close()
+            if self._shared is not None:
+                self._shared.close()
+        return {"closed": True}
+
+    def _made_pool(self) -> ProcessPool:
+        spec = self._spec
+        probe = None if spec.probe_factory is None else pickle.loads(spec.probe_factory)
+        return ProcessPool(
+            Unpacking(spec.factory),
+            size=spec.size,
+            published=spec.published,
+            versions=spec.versions,
+            shared=self._shared,
+            hang_seconds=spec.hang_seconds,
+            creation_seconds=spec.creation_seconds,
+            probe_factory=probe,
+            role=spec.role,
+            one_task_leases=spec.one_task_leases,
+            log=self._lines_in,
+        )
+
+    def _lines_in(self, line: str) -> None:
+        with self._news:
+            self._lines.append(line)
+
+    def _carry_out(self, pool: ProcessPool) -> bool:
+        """Carry out the commands that have arrived; return whether the host closes."""
+        while self._orders:
+            commands, data = self._orders.popleft()
+            values = iter(data)
+            self._probe("host-told")
+            for command in commands:
+                if isinstance(command, Close):
+                    return True
+                self._obey(pool, command, values)
+            self._told += 1
+        return False
+
+    def _obey(self, pool: ProcessPool, command: Command, values: Any) -> None:
+        if isinstance(command, Submit):
+            self._parcels.update((parcel.serial, parcel) for parcel in command.parcels)
+            pool.submit(command.parcels)
+            self._probe("host-submitted")
+        elif isinstance(command, Publish):
+            pool.retain(command.kept)
+            pool.publish(command.version, next(values))
+        elif isinstance(command, Write):
+            assert self._shared is not None, "only a pool with shared arrays writes into them"
+            rows = next(values)
+            self._shared.arrays[command.name][command.first : command.first + len(rows)] = rows
+        elif isinstance(command, Withdraw):
+            self._withdrawn_below = command.below
+            self._parcels = {k: p for k, p in self._parcels.items() if k >= command.below}
+            pool.withdraw()
+        elif isinstance(command, WakeAt) and command.serial in self._parcels:
+            self._marks[command.serial] = command.amount
+            pool.wake_at(self._parcels[command.serial], command.amount)
+
+    def _advance(self, pool: ProcessPool) -> None:
+        """Wait for finished tasks, for a mark or for a command, and report."""
+        finished: list[Done] = []
+        condemned: list[tuple[int, tuple[str, ...]]] = []
+        try:
+            if not self._parcels and not self._withdrawing() and not self._orders:
+                self._awake.wait(_IDLE_SECONDS)
+            self._awake.clear()
+            finished = [_done(done) for done in pool.completed(_WAIT_SECONDS)]
+        except TaskKilledWorkers as error:
+            condemned = [(error.task.serial, error.causes)]
+        except WorkerError as error:
+            if not isinstance(error.task, Parcel):
+                raise
+            finished = [Done(error.task.serial, None, _again(error), 0.0, 0.0)]
+        if finished:
+            self._probe("host-finished")
+        for serial in (*(done.serial for done in finished), *(serial for serial, _ in condemned)):
+            self._parcels.pop(serial, None)
+            self._marks.pop(serial, None)
+        settled = self._withdrawing() and not any(
+            parcel.serial < self._withdrawn_below for _, parcel in pool.in_flight()
+        )
+        progress = [(parcel.serial, amount) for parcel, amount in pool.progressed()]
+        with self._news:
+            self._done += finished
+            self._condemned += condemned
+            self._progress = progress
+            self._activity = pool.activity()
+            self._spans += pool.take_spans()
+            if settled:
+                self._settled_below = self._withdrawn_below
+            if finished or condemned or settled or self._lines or self._mark_reached(progress):
+                self._tell_driver()
+
+    def _withdrawing(self) -> bool:
+        return self._settled_below < self._withdrawn_below
+
+    def _tell_driver(self) -> None:
+        self._fresh = True
+        self._news.notify_all()
+
+    def _mark_reached(self, progress: list[tuple[int, int]]) -> bool:
+        marks = self._marks
+        reached = [serial for serial, amount in progress if amount >= marks.get(serial, NEVER)]
+        for serial in reached:
+            del marks[serial]
+        return bool(reached)
+
+
+def _done(done: Any) -> Done:
+    return Done(done.task.serial, done.result, None, done.began, done.ended)
+
+
+def _again(error: WorkerError) -> Failure:
+    """Return the failure that a worker's process had sent."""
+    exception: bytes | None = None
+    with suppress(Exception):  # an exception may hold anything; its text is enough
+        exception = pickle.dumps(error.cause, protocol=5) if error.cause is not None else None
+    return Failure(error.error, error.traceback, exception)
+
+
+def _other_packages(spec: HostSpec) -> str:
+    """Return in words the packages whose versions differ from the driver's; empty if none."""
+    here = versions_of(spec.packages)
+    differing = [
+        f"{name} {here[name]} instead of {wanted}"
+        for name, wanted in spec.packages.items()
+        if here[name] != wanted
+    ]
+    if not differing:
+        return ""
+    return f"it has {', '.join(differing)}: install the driver's versions there"
+
+
+def versions_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the installed version of each package, Python's without its last number."""
+    found: dict[str, str] = {}
+    for name in names:
+        if name == "python":
+            found[name] = ".".join(map(str, sys.version_info[:2]))
+            continue
+        found[name] = "not installed"
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def _no_probe(point: str) -> None:
+    """Do nothing; tests give another probe."""

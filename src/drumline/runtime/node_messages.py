@@ -1,0 +1,169 @@
+"""Messages between the driver and the hosts of a node pool: one host per node of a cluster."""
+
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from drumline.protocols import PublishedLayout
+from drumline.runtime.messages import Failure
+from drumline.types import ProcessActivity, Span
+
+
+class HostSpec(NamedTuple):
+    """Everything a host needs to serve; the same for every host but for its size."""
+
+    size: int
+    """Worker processes of this host."""
+    factory: bytes
+    probe_factory: bytes | None
+    published: PublishedLayout
+    versions: int
+    shared: PublishedLayout | None
+    hang_seconds: float
+    creation_seconds: float
+    role: str
+    one_task_leases: bool
+    search_path: list[str]
+    """Import path of the driver, for code that lies in the same place on every node."""
+    packages: Mapping[str, str]
+    """Versions of the packages that must be the same on every node."""
+
+
+class Parcel(NamedTuple):
+    """A task on its way through a host, which never unpickles it."""
+
+    serial: int
+    task: bytes
+
+    def __repr__(self) -> str:
+        try:
+            return repr(pickle.loads(self.task))
+        except Exception:  # noqa: BLE001 - a task's class may run any code when it is read
+            return f"task {self.serial}"
+
+
+class Submit(NamedTuple):
+    """Command: queue these tasks."""
+
+    parcels: tuple[Parcel, ...]
+
+
+class Publish(NamedTuple):
+    """Command: publish the next data as `version`, and keep the versions in `kept`."""
+
+    version: int
+    kept: tuple[int, ...]
+
+
+class Write(NamedTuple):
+    """Command: copy the next data to the rows of a shared array from `first` on."""
+
+    name: str
+    first: int
+
+
+class Withdraw(NamedTuple):
+    """Command: withdraw every task whose serial is below the mark."""
+
+    below: int
+
+
+class WakeAt(NamedTuple):
+    """Command: report at once when a task has progressed by `amount`."""
+
+    serial: int
+    amount: int
+
+
+class Close(NamedTuple):
+    """Command: end every process."""
+
+
+Command = Submit | Publish | Write | Withdraw | WakeAt | Close
+
+
+class Done(NamedTuple):
+    """One finished task; times in seconds of the host's clock."""
+
+    serial: int
+    result: bytes | None
+    """Pickled; None if the task was withdrawn while it ran, or has failed."""
+    failure: Failure | None
+    began: float
+    ended: float
+
+
+class Heard(NamedTuple):
+    """A host's news, in the order of `number`; the same news may arrive twice."""
+
+    number: int
+    told: int
+    """Number of the latest message of commands that was carried out."""
+    clock: float
+    """The host's clock at the time of sending."""
+    done: Sequence[Done] = ()
+    condemned: Sequence[tuple[int, tuple[str, ...]]] = ()
+    """Tasks that ended their worker too often, and the causes."""
+    lines: Sequence[str] = ()
+    spans: Sequence[Span] = ()
+    activity: Sequence[ProcessActivity] = ()
+    progress: Sequence[tuple[int, int]] = ()
+    withdrawn_below: int = 0
+    """Every task below this serial that was withdrawn has come back or never will."""
+    unbuilt: Failure | None = None
+    """The worker could not be built."""
+    refused: str = ""
+    """Reason for which this node cannot take part; empty if it can."""
+    hopeless: str = ""
+    """Reason for which this host gave up; empty if it did not."""
+    closed: bool = False
+
+
+class Lost(NamedTuple):
+    """The end of a host that said nothing."""
+
+    cause: str
+    node_gone: bool
+    """Whether the node is lost with it, so that no task is to blame."""
+
+
+class Node(NamedTuple):
+    """A node of the cluster that can run workers."""
+
+    id: str
+    name: str
+    cores: int
+    leaves_in: float | None = None
+    """Seconds until the cluster takes the node away; None: no such notice."""
+
+
+class Link(Protocol):
+    """Connection to one host."""
+
+    def tell(self, number: int, commands: Sequence[Command], data: Sequence[Any]) -> None:
+        """Send commands; `Publish` and `Write` take the next data each."""
+        ...
+
+    def end(self) -> None:
+        """Kill the host; its processes die with it."""
+        ...
+
+
+class Nodes(Protocol):
+    """A cluster as a node pool sees it."""
+
+    def present(self) -> list[Node]:
+        """Return the nodes that are alive now and have cores."""
+        ...
+
+    def start(self, node: Node, spec: HostSpec, cores: int) -> Link:
+        """Start a host that claims `cores` cores of a node; does not wait for it."""
+        ...
+
+    def put(self, value: Any) -> Any:
+        """Store a value once for all hosts; return what stands for it among a message's data."""
+        ...
+
+    def wait(self, links: Sequence[Link], seconds: float) -> list[tuple[Link, Heard | Lost]]:
+        """Wait for news of any host."""
+        ...

@@ -1,0 +1,232 @@
+"""The pool of nodes without a cluster: hosts in threads of this process."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import doubles
+import numpy as np
+import pytest
+from runtime.contract import NOTHING, MakePool, PoolContract
+from runtime.thread_nodes import ThreadNodes
+
+from drumline.errors import TaskKilledWorkers, WorkersLost
+from drumline.protocols import PublishedLayout
+from drumline.runtime import node_pool
+from drumline.runtime.inline_pool import InlinePool
+from drumline.runtime.node_messages import Node, Publish
+from drumline.runtime.node_pool import NodePool
+
+
+@pytest.fixture
+def make_pool() -> Iterator[MakePool]:
+    """Makes pools over two nodes of one core, or over given nodes, and closes them."""
+    pools: list[NodePool] = []
+
+    def make(factory: Any, **options: Any) -> NodePool:
+        chosen = {"size": 0, "published": NOTHING, "nodes": ThreadNodes(1, 1), **options}
+        pools.append(NodePool(factory, **chosen))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+class TestNodePool(PoolContract):
+    pass
+
+
+TASKS = [doubles.Digest(number, seconds=0.002) for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def expected() -> bytes:
+    pool = InlinePool(doubles.digest_worker, published=NOTHING)
+    pool.publish(0, {})
+    pool.submit(TASKS)
+    return doubles.fold(doubles.collect(pool, len(TASKS)))
+
+
+def begun(pool: NodePool) -> NodePool:
+    pool.publish(0, {})
+    pool.submit(TASKS)
+    return pool
+
+
+def finish(pool: NodePool, results: list[Any]) -> bytes:
+    """Collect what is missing of TASKS and fold."""
+    return doubles.fold(results + doubles.collect(pool, len(TASKS) - len(results)))
+
+
+def work_until_all_share(pool: NodePool, workers: int) -> None:
+    def shared() -> bool:
+        pool.submit(TASKS)
+        doubles.collect(pool, len(TASKS))
+        return {row.index for row in pool.activity() if row.tasks} == set(range(workers))
+
+    doubles.wait_until(shared)
+
+
+def test_every_node_does_its_share_and_has_workers_by_its_cores(make_pool: MakePool, expected):
+    pool = begun(make_pool(doubles.digest_worker, nodes=ThreadNodes(1, 2)))
+    assert doubles.fold(doubles.collect(pool, len(TASKS))) == expected
+    assert pool.size == 3
+    work_until_all_share(pool, 3)
+
+
+def test_parameters_are_stored_once_a_version_for_all_nodes(make_pool: MakePool):
+    nodes = ThreadNodes(1, 1, 1)
+    weights = {"weights": np.arange(4.0)}
+    pool = make_pool(doubles.digest_worker, nodes=nodes, published=PublishedLayout.of(weights))
+    for version in range(3):
+        pool.publish(version, weights)
+        pool.submit([doubles.Digest(k, version, 0.01) for k in range(12)])
+        doubles.collect(pool, 12)
+    assert nodes.puts == 3
+    sent = [c for link in nodes.links for c in link.told if isinstance(c, Publish)]
+    assert sorted(command.version for command in sent) == sorted([0, 1, 2] * 3)
+
+
+def test_a_lost_node_costs_only_what_it_had_in_hand(make_pool: MakePool, expected):
+    nodes, lines = ThreadNodes(1, 1), []
+    pool = begun(make_pool(doubles.digest_worker, nodes=nodes, log=lines.append))
+    results = doubles.collect(pool, 10)
+    nodes.lose(nodes.nodes[1])
+    assert finish(pool, results) == expected
+    assert pool.completed() == []
+    assert len(lines) == 1
+    assert "node 10.0.0.1: host lost by" in lines[0]
+
+
+def test_a_node_that_joins_gets_work_at_once(make_pool: MakePool, expected, monkeypatch):
+    monkeypatch.setattr(node_pool, "_WATCH_SECONDS", 0.01)
+    nodes = ThreadNodes(1)
+    pool = begun(make_pool(doubles.digest_worker, nodes=nodes))
+    results = doubles.collect(pool, 3)
+    nodes.nodes.append(Node("late", "10.0.0.9", 1))
+    assert finish(pool, results) == expected
+    work_until_all_share(pool, 2)
+
+
+def test_workers_of_a_lost_node_move_to_one_that_joins(make_pool: MakePool, expected):
+    nodes = ThreadNodes(2)
+    pool = begun(make_pool(doubles.digest_worker, nodes=nodes, size=2))
+    results = doubles.collect(pool, 5)
+    nodes.lose(nodes.nodes[0])
+    nodes.nodes.append(Node("other", "10.0.0.9", 4))
+    assert finish(pool, results) == expected
+    assert pool.size == 2
+
+
+def test_a_silent_node_holds_up_nothing_and_its_late_results_are_dropped(
+    make_pool: MakePool, expected, monkeypatch
+):
+    monkeypatch.setattr(node_pool, "_SILENT_SECONDS", 0.3)
+    nodes, lines = ThreadNodes(1, 1), []
+    pool = begun(make_pool(doubles.digest_worker, nodes=nodes, log=lines.append))
+    results = doubles.collect(pool, 10)
+    nodes.links[1].muted.set()
+    assert finish(pool, results) == expected
+    assert any("has said nothing for 0.3 s" in line for line in lines)
+    nodes.links[1].muted.clear()
+    pool.submit(TASKS)
+    assert finish(pool, []) == expected
+
+
+def test_a_node_that_leaves_soon_gets_no_task_beyond_its_time(make_pool: MakePool, expected):
+    nodes = ThreadNodes(1, 1)
+    pool = make_pool(doubles.digest_worker, nodes=nodes)
+    nodes.nodes[1] = nodes.nodes[1]._replace(leaves_in=0.5)
+    pool._watch()
+    begun(pool)
+    assert doubles.fold(doubles.collect(pool, 40)) == expected
+    assert {row.index for row in pool.activity() if row.tasks} == {0}
+
+
+def test_finished_tasks_and_neighbours_are_not_blamed_for_hosts_that_end(
+    make_pool: MakePool, expected
+):
+    nodes = ThreadNodes(2)
+    pool = begun(make_pool(doubles.digest_worker, nodes=nodes, log=lambda line: None))
+    results: list[Any] = []
+    for _ in range(4):  # more often than the three deaths that condemn a task
+        while len(pool._hosts[0].held) < 2:
+            results += pool.completed(0.01)
+        nodes.links[-1].lose(node_gone=False)
+        results += pool.completed(0.0)
+        results += pool.completed()
+    assert finish(pool, results) == expected
+
+
+def test_a_task_that_ends_three_hosts_is_named(make_pool: MakePool):
+    nodes = ThreadNodes(2)
+    pool = make_pool(doubles.digest_worker, nodes=nodes, log=lambda line: None)
+    pool.publish(0, {})
+    slow = doubles.Digest(7, seconds=0.6)
+    pool.submit([slow, *TASKS])
+
+    def end_hosts_with_it() -> None:
+        while True:
+            pool.completed(0.3)
+            if any(slow in host.held.values() for host in pool._hosts):
+                nodes.links[-1].lose(node_gone=False)
+
+    with pytest.raises(TaskKilledWorkers) as caught:
+        end_hosts_with_it()
+    assert caught.value.task == slow
+    assert len(caught.value.causes) >= 3
+
+
+def test_a_host_that_always_ends_fails_the_run(make_pool: MakePool):
+    nodes = ThreadNodes(1)
+    pool = begun(make_pool(doubles.patient_worker, nodes=nodes, log=lambda line: None))
+
+    def end_every_host() -> None:
+        while True:
+            nodes.links[-1].lose(node_gone=False)
+            pool.completed(0.1)
+
+    with pytest.raises(WorkersLost, match=r"host on node 10\.0\.0\.0 ended 3 times in a row"):
+        end_every_host()
+
+
+def test_nodes_that_differ_are_refused_by_name_and_the_others_go_on(make_pool: MakePool):
+    pool = make_pool(doubles.echo_worker, packages={"numpy": "0.1"})
+    pool.submit([1])
+    with pytest.raises(WorkersLost, match=r"no node can take part.*numpy .* instead of 0\.1"):
+        pool.completed()
+
+
+def test_a_cluster_without_nodes_is_given_up_after_a_while(make_pool: MakePool):
+    pool = make_pool(doubles.echo_worker, nodes=ThreadNodes(), creation_seconds=0.1)
+    pool.submit([1])
+
+    def wait_for_nodes() -> None:
+        while True:
+            pool._last_watch = -np.inf
+            pool.completed(0.1)
+
+    with pytest.raises(WorkersLost, match=r"no node with cores for 0\.1 s"):
+        wait_for_nodes()
+
+
+def test_large_shared_arrays_arrive_in_pieces(make_pool: MakePool, monkeypatch):
+    monkeypatch.setattr(node_pool, "_CHUNK_BYTES", 1 << 10)
+    from drumline.runtime.shared_arrays import SharedArrays
+
+    shared = SharedArrays.create(PublishedLayout({"rows": ((5000,), "<i8")}))
+    shared.arrays["rows"][:] = np.arange(5000)
+    pool = make_pool(doubles.ReadsShared("rows"), shared=shared)
+    tasks = list(range(0, 5000, 7))
+    pool.submit(tasks)
+    assert all(done.result == done.task for done in doubles.collect(pool, len(tasks)))
+    pool.close()
+    shared.close()
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "sizes"),
+    [({"a": 4, "b": 2}, 3, [2, 1]), ({"a": 1, "b": 3}, 4, [1, 3]), ({"a": 1}, 3, [3]), ({}, 2, [])],
+)
+def test_workers_are_spread_by_cores(cores: dict[str, int], workers: int, sizes: list[int]):
+    assert list(node_pool.even_sizes(cores, workers).values()) == sizes
