@@ -68,7 +68,7 @@ def refuse_code_of_main(config: Any, layout: Any) -> None:
             "later process could find it: put it into a module"
         )
     for name in (config.env, getattr(config, "policy", ""), getattr(config, "network", "")):
-        if layout.pool == "process" and name.startswith("__main__:"):
+        if layout.pool != "inline" and name.startswith("__main__:"):
             raise ValueError(
                 f"{name!r} lives in the script or notebook itself, which workers cannot import: "
                 'put it into a module, or use workers="inline" (--pool inline)'

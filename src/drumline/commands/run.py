@@ -33,6 +33,7 @@ from drumline.runs.policy_files import read_policy
 from drumline.runs.tables import read_table
 from drumline.runtime.guard import Guard
 from drumline.tasks import Evaluation
+from drumline.training.cluster import joined
 from drumline.training.layout import Layout
 from drumline.training.run_request import Recipe, RunRequest
 from drumline.training.stopped import Stopped
@@ -266,8 +267,8 @@ def _refuse_less_than_done(total_steps: int, saved: Checkpoint) -> None:
 def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
     folder = request.folder
     try:
-        with Guard(request.layout.hang_seconds) as guard:
-            recipe.opened(replace(request, whereabouts=guard)).run()
+        with joined(request.layout) as nodes, Guard(request.layout.hang_seconds) as guard:
+            recipe.opened(replace(request, whereabouts=guard, nodes=nodes)).run()
     except Stopped as stop:
         stop.run = folder.path
         raise

@@ -54,7 +54,7 @@ class GenerationalRun:
         if request.resumed_from is not None:
             recipe.strategy.load(learned(request.resumed_from))
         self._scalars = _scalar_log(request)
-        words = f"{request.layout.worker_count} workers"
+        words = request.layout.workers_in_words
         self._ledger = request.ledger(config, recipe.worker.environment, recipe.policy, words)
 
     def run(self) -> EvaluationRow | None:

@@ -12,8 +12,11 @@ class Layout:
 
     workers: int = 0
     """Processes that do work; 0 for one per available core."""
-    pool: Literal["process", "inline"] = "process"
-    """Run tasks in worker processes, or in this one."""
+    pool: Literal["process", "inline", "ray"] = "process"
+    """Run tasks in worker processes, in this one, or on the nodes of a Ray cluster."""
+    ray_address: str = ""
+    """With --pool ray: the cluster's host:port, or auto for that of this machine; empty: start a
+    cluster on this machine for this run."""
     hang_seconds: float = 60.0
     """Seconds for which a worker's progress may stand still before it is killed and replaced."""
     creation_seconds: float = 300.0
@@ -28,14 +31,24 @@ class Layout:
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise ValueError(f"--workers must be 1 or more (0: one per core), got {self.workers}")
+        if self.ray_address and self.pool != "ray":
+            raise ValueError(f"--ray-address {self.ray_address} goes with --pool ray")
         for name in ("hang_seconds", "creation_seconds", "checkpoint_minutes"):
             if not (value := getattr(self, name)) > 0:  # rejects NaN, too; infinity means never
                 raise ValueError(f"--{name.replace('_', '-')} must be above 0, got {value}")
 
     @property
     def worker_count(self) -> int:
-        """Return the number of workers, resolved."""
+        """Return the number of workers, resolved; 0: one for each core of a cluster."""
+        if self.pool == "ray":
+            return self.workers
         return 1 if self.pool == "inline" else self.workers or available_cores()
+
+    @property
+    def workers_in_words(self) -> str:
+        """Return the number of workers with its noun."""
+        count = f"{self.worker_count} workers" if self.worker_count else "a worker per core"
+        return f"{count} of a Ray cluster" if self.pool == "ray" else count
 
     def processes_for(self, concurrency: int) -> int:
         """Return the number of processes for so many logical workers and a critic, resolved."""
@@ -51,8 +64,8 @@ class StreamLayout(Layout):
     workers: int = 0
     """Processes that run the episodes of evaluations; 0 for one per available core. Training itself
     is done in this process."""
-    pool: Literal["process", "inline"] = "process"
-    """Run evaluations in worker processes, or in this one."""
+    pool: Literal["process", "inline", "ray"] = "process"
+    """Run evaluations in worker processes, in this one, or on the nodes of a Ray cluster."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +93,8 @@ class SearchLayout(Layout):
 class ExecutorLayout(Layout):
     """The layout of methods whose environments are stepped by executors."""
 
+    pool: Literal["process", "inline"] = "process"
+    """Step environments in executor processes, or in this one."""
     workers: int = 0
     """Processes that step environments: short for --executors; 0 for one for each core that the
     learner leaves, at least one."""

@@ -19,6 +19,9 @@ from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runtime.cores import usable_cores
 from drumline.runtime.inline_pool import InlinePool
+from drumline.runtime.node_host import versions_of
+from drumline.runtime.node_messages import Nodes
+from drumline.runtime.node_pool import NodePool
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.published import SLOTS
 from drumline.runtime.shared_arrays import SharedArrays
@@ -88,6 +91,8 @@ class RunRequest:
     probe_factory: Callable[[], Probe] | None = None
     whereabouts: Whereabouts = dataclasses.field(default_factory=Unwatched)
     """Note of the environment that the driver itself steps."""
+    nodes: Nodes | None = None
+    """The cluster of `--pool ray`."""
     last_update: int | None = None
     """Update after which the run ends early; earlier updates do not change."""
 
@@ -129,7 +134,10 @@ class RunRequest:
         one_task_leases: bool = False,
         probed: bool = True,
     ) -> WorkerPool:
-        """Return a pool of `size` processes, or of none; `probed`: faults may be planted in it."""
+        """Return a pool of `size` processes, or of none; `probed`: faults may be planted in it.
+
+        A size of 0 takes every core of a cluster.
+        """
         probe_factory = self.probe_factory if probed else None
         if self.inline:
             return InlinePool(
@@ -141,6 +149,23 @@ class RunRequest:
                 role=role,
                 whereabouts=self.whereabouts,
                 where=self.folder.document["config"]["env"],
+            )
+        if self.nodes is not None:
+            return NodePool(
+                worker,
+                nodes=self.nodes,
+                size=size,
+                published=published,
+                versions=versions,
+                shared=shared,
+                hang_seconds=self.layout.hang_seconds,
+                creation_seconds=self.layout.creation_seconds,
+                one_task_leases=one_task_leases,
+                probe_factory=probe_factory,
+                role=role,
+                claims_cores=role == "worker",  # evaluators share the cores of the rest
+                packages=versions_of(["drumline", *self.folder.document["computed_by"]]),
+                log=self.display.message,
             )
         return ProcessPool(
             worker,

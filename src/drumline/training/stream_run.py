@@ -92,7 +92,8 @@ class StreamRun:
 
     @property
     def _evaluators(self) -> int:
-        return min(self._request.layout.worker_count, self._config.evaluate_episodes)
+        most = self._config.evaluate_episodes
+        return min(self._request.layout.worker_count or most, most)
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""

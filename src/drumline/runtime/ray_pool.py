@@ -1,0 +1,245 @@
+"""RayNodes: the nodes of a Ray cluster, for a `NodePool`. The only file that imports Ray.
+
+A host is an actor that is never restarted or retried by Ray: the driver issues lost tasks again
+itself. Ray would keep the order of an actor's calls, and one failure would hold up its followers.
+"""
+
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (Ray's annotations are partial)
+
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+try:
+    import ray
+    from ray import exceptions
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ImportError as error:
+    raise ValueError(
+        "--pool ray needs Ray, which is not installed: pip install 'drumline[ray]'"
+    ) from error
+
+from drumline.runtime.node_host import NodeHost
+from drumline.runtime.node_messages import Command, Heard, HostSpec, Link, Lost, Node
+
+_HEAR_SECONDS = 1.0
+_AGAIN_SECONDS = 0.5
+"""Pause before a host that cannot be reached is asked again."""
+_CONNECT_SECONDS = 5.0
+_STORE_BYTES = 512 << 20
+
+
+class RayNodes:
+    """Nodes of a Ray cluster that this process has joined, or has started on this machine."""
+
+    def __init__(self, address: str = "", cores: int = 0, store_bytes: int = _STORE_BYTES):
+        """Join the cluster at `address` (host:port, or auto); empty: start one of `cores` here."""
+        self._joined = not ray.is_initialized()
+        """Whether this object joined; a program that has joined by itself stays so."""
+        if not self._joined:
+            self._own_node = ray.get_runtime_context().get_node_id()
+            return
+        if address and address != "auto":
+            _refuse_unreachable(address)
+        kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        if not address:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            ray.init(
+                address=address or "local",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **({} if address else _own_cluster(cores, store_bytes)),
+            )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            where = (
+                f"no Ray cluster was joined at --ray-address {address}"
+                if address
+                else ("Ray could not start a cluster on this machine")
+            )
+            raise ValueError(f"{where}: {_first_sentence(error)}") from error
+        finally:
+            for number, handler in kept.items():  # Ray sets its own; the run's are to stay
+                with suppress(ValueError):  # only the main thread may
+                    signal.signal(number, handler)
+        _silence()
+        self._own_node = ray.get_runtime_context().get_node_id()
+
+    def present(self) -> list[Node]:
+        """Return the nodes that are alive and have cores, the driver's own first."""
+        leaving = _draining()
+        now = time.time_ns() // 1_000_000
+        nodes = [
+            Node(
+                id=row["NodeID"],
+                name=row.get("NodeManagerAddress") or row["NodeID"],
+                cores=int(row["Resources"].get("CPU", 0)),
+                leaves_in=None
+                if row["NodeID"] not in leaving
+                else max(0.0, (leaving[row["NodeID"]] - now) / 1000.0),
+            )
+            for row in ray.nodes()
+            if row["Alive"]
+        ]
+        usable = [node for node in nodes if node.cores > 0]
+        return sorted(usable, key=lambda node: (node.id != self._own_node, node.name, node.id))
+
+    def start(self, node: Node, spec: HostSpec, cores: int) -> "RayLink":
+        """Start a host that claims `cores` of a node's cores."""
+        actor = (
+            ray.remote(NodeHost)
+            .options(
+                num_cpus=cores,
+                max_restarts=0,
+                max_task_retries=0,
+                max_concurrency=4,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+            )
+            .remote(spec)
+        )
+        return RayLink(node, actor)
+
+    def put(self, value: Any) -> Any:
+        """Store a value once for all nodes."""
+        try:
+            return ray.put(value)
+        except (exceptions.ObjectStoreFullError, exceptions.OutOfDiskError) as error:
+            raise MemoryError(
+                "Ray's object store on the driver's node is full, and so is the disk that it "
+                "spills to: start that node with a larger --object-store-memory, or free its disk"
+            ) from error
+
+    def wait(self, links: Sequence[Link], seconds: float) -> list[tuple[Link, Heard | Lost]]:
+        """Wait for news of any host; at most `seconds`."""
+        hearing = {ref: link for link in links if (ref := _ray(link).listen()) is not None}
+        if not hearing:
+            time.sleep(min(seconds, _AGAIN_SECONDS))
+            return []
+        ready, rest = ray.wait(list(hearing), num_returns=1, timeout=seconds)
+        if ready and rest:
+            ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
+        news: list[tuple[Link, Heard | Lost]] = []
+        for ref in ready:
+            link = hearing[ref]
+            what = _ray(link).take(ref)
+            if what is not None:
+                news.append((link, what))
+        return news
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started here ends."""
+        if self._joined:
+            ray.shutdown()
+
+
+class RayLink:
+    """Connection to the actor of one host."""
+
+    def __init__(self, node: Node, actor: Any):
+        self._node = node
+        self._actor = actor
+        self._hearing: Any = None
+        self._again_at = 0.0
+        self._seen = -1
+
+    def tell(self, number: int, commands: Sequence[Command], data: Sequence[Any]) -> None:
+        """Send commands with their data."""
+        self._actor.tell.remote(number, list(commands), *data)
+
+    def end(self) -> None:
+        """Kill the actor."""
+        with suppress(exceptions.RayError):
+            ray.kill(self._actor)
+
+    def listen(self) -> Any:
+        """Return the reference of the next news; None shortly after the host was out of reach."""
+        if self._hearing is None and time.perf_counter() >= self._again_at:
+            self._hearing = self._actor.hear.remote(self._seen, _HEAR_SECONDS)
+        return self._hearing
+
+    def take(self, ref: Any) -> Heard | Lost | None:
+        """Return the news that has arrived; None if it was lost on the way and is asked again."""
+        self._hearing = None
+        try:
+            news: Heard = ray.get(ref)
+        except exceptions.ActorUnavailableError:
+            self._again_at = time.perf_counter() + _AGAIN_SECONDS
+            return None
+        except exceptions.ObjectLostError:
+            return None
+        except exceptions.RayActorError as error:
+            return Lost(_cause(error), node_gone=_is_gone(self._node))
+        if news.number <= self._seen:
+            return None
+        self._seen = news.number
+        return news
+
+
+def _ray(link: Link) -> RayLink:
+    assert isinstance(link, RayLink), "a cluster waits for its own links only"
+    return link
+
+
+def _own_cluster(cores: int, store_bytes: int) -> dict[str, Any]:
+    return {
+        "num_cpus": cores or None,
+        "include_dashboard": False,
+        "object_store_memory": store_bytes,
+    }
+
+
+def _silence() -> None:
+    """Keep Ray from printing what happens to nodes on stdout, which may be read by a program."""
+    from ray._private import worker  # there is no public switch
+
+    switches: Any = worker
+    switches._worker_logs_enabled = False
+
+
+def _refuse_unreachable(address: str) -> None:
+    """Refuse an address at which nothing listens, before Ray waits for it."""
+    host, _, port = address.rpartition(":")
+    if address.startswith("ray://") or not host or not port.isdigit():
+        raise ValueError(
+            f"--ray-address {address!r} is not host:port (or auto), as in 10.0.0.1:6379"
+        )
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ValueError(
+            f"no Ray cluster answers at --ray-address {address} ({error.strerror or error}): start "
+            "one there with ray start --head, or give the address that it printed"
+        ) from error
+
+
+def _draining() -> dict[str, int]:
+    """Return the nodes that the cluster takes away soon, with the time in ms since the epoch."""
+    from ray._private.state import state  # public nowhere; Ray's own libraries read it here
+
+    try:
+        return state.get_draining_nodes()
+    except (AttributeError, exceptions.RayError):
+        return {}
+
+
+def _is_gone(node: Node) -> bool:
+    return not any(row["NodeID"] == node.id and row["Alive"] for row in ray.nodes())
+
+
+def _cause(error: BaseException) -> str:
+    text = str(error)
+    if "memory" in text and ("OOM" in text or "threshold" in text):
+        return "Ray's memory monitor, because its node ran out of memory"
+    return _first_sentence(error)
+
+
+def _first_sentence(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
