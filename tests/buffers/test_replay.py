@@ -173,7 +173,7 @@ def test_a_replay_without_room_is_refused():
 
 
 def test_a_copy_that_is_told_of_every_write_equals_the_replay():
-    shape = ReplayShape(capacity=7, observation_size=1, action_size=1, slack=4, truncations=3)
+    shape = ReplayShape(capacity=7, observation_size=2, action_size=1, slack=4, truncations=3)
     copied = {n: np.zeros(size, kind) for n, (size, kind) in shape.layout().items()}
     arrays = {n: array.copy() for n, array in copied.items()}
 
