@@ -41,6 +41,7 @@ from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
 
 _IDLE_SECONDS = 0.25
+_SMALLER = "noise: --noise-table-size, or --noise counter without a table; replay: --replay-size"
 _WAIT_SECONDS = 1.0
 
 
@@ -151,9 +152,9 @@ class NodeHost:
         sys.path += [path for path in spec.search_path if path not in sys.path]
         try:
             if spec.probe_factory is not None:
-                self._probe = pickle.loads(spec.probe_factory)()
+                self._probe = _loads(spec.probe_factory)()
             self._probe("host-started")
-            pickle.loads(spec.factory)
+            _loads(spec.factory)
         except ImportError as error:
             return {"refused": f"{error}: install it there, in the version of the driver"}
         try:
@@ -161,7 +162,7 @@ class NodeHost:
                 self._shared = SharedArrays.create(spec.shared)
             pool = self._made_pool()
         except MemoryError as error:
-            return {"refused": str(error)}
+            return {"refused": f"{error} ({_SMALLER})"}
         self._pool = pool
         try:
             while not self._carry_out(pool):
@@ -314,6 +315,9 @@ def versions_of(names: Iterable[str]) -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
+
+
+_loads = pickle.loads
 
 
 def _no_probe(point: str) -> None:

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Several machines on one: network namespaces drum1…drumN with an address each, joined by a bridge.
+# Needs root and iproute2.
+#   namespaces.sh up N          10.77.0.1 … 10.77.0.N
+#   namespaces.sh lose I        every process of machine I is killed
+#   namespaces.sh cut I; namespaces.sh heal I      its network goes and comes back
+#   namespaces.sh down N
+set -euo pipefail
+what=$1; n=$2
+kill_all() { pids=$(ip netns pids "drum$1" 2>/dev/null || true); [ -z "$pids" ] || kill -9 $pids; }
+case $what in
+  up)   ip link add drum-bridge type bridge; ip link set drum-bridge up
+        for i in $(seq "$n"); do
+          ip netns add "drum$i"
+          ip link add "drum-v$i" type veth peer name e0 netns "drum$i"
+          ip link set "drum-v$i" master drum-bridge; ip link set "drum-v$i" up
+          ip netns exec "drum$i" ip addr add "10.77.0.$i/24" dev e0
+          ip netns exec "drum$i" ip link set e0 up; ip netns exec "drum$i" ip link set lo up
+        done ;;
+  lose) kill_all "$n" ;;
+  cut)  ip link set "drum-v$n" down ;;
+  heal) ip link set "drum-v$n" up ;;
+  down) for i in $(seq "$n"); do kill_all "$i"; ip netns del "drum$i" 2>/dev/null || true; done
+        ip link del drum-bridge 2>/dev/null || true ;;
+  *)    echo "up N | lose I | cut I | heal I | down N"; exit 2 ;;
+esac

@@ -1,0 +1,175 @@
+"""A cluster of four machines, each a network namespace with a Ray node of one core, and runs on it.
+
+Needs root and iproute2; the machines and their processes are gone afterwards.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import doubles
+import pytest
+from campaigns import FAULTS
+
+pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
+NAMESPACES = str(Path(__file__).with_name("namespaces.sh"))
+MACHINES = 4
+HEAD = "10.77.0.1:6379"
+RAY = str(Path(sys.executable).with_name("ray"))
+RUNS = {
+    "es": [
+        *("es", "HalfCheetah-v5", "--total-steps", "48000", "--population-size", "8"),
+        *("--hidden", "8", "--noise-table-size", "4096", "--evaluate-every", "3"),
+    ],
+    "aes": [
+        *("aes", "InvertedPendulum-v5", "--total-steps", "400", "--concurrency", "4"),
+        *("--warmup-steps", "40", "--replay-size", "200", "--hidden", "8", "--batch-size", "16"),
+        *("--critic-batches", "30", "--fitness-range", "5", "--evaluate-every", "7"),
+    ],
+}
+SHORT = ["--evaluate-episodes", "1", "--no-tensorboard", "--quiet"]
+LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "policy-last.safetensors")
+
+pytestmark = [FAULTS, pytest.mark.timeout(600)]
+
+
+def why_not() -> str:
+    """Return the reason for which no machines can be made here."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if shutil.which("ip") is None:
+        return "network namespaces need iproute2"
+    tried = subprocess.run(["ip", "netns", "add", "drum-probe"], capture_output=True, text=True)
+    subprocess.run(["ip", "netns", "del", "drum-probe"], capture_output=True)
+    return f"network namespaces: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+class Machines:
+    """The machines, numbered from 1; the first has Ray's head and the driver."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._environ = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+
+    def order(self, what: str, number: int) -> None:
+        subprocess.run([NAMESPACES, what, str(number)], check=True, capture_output=True)
+
+    def command(self, machine: int, words: list[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["ip", "netns", "exec", f"drum{machine}", *words],
+            env=self._environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def start_ray(self, machine: int) -> None:
+        where = ["--address", HEAD]
+        if machine == 1:
+            where = ["--head", "--port", "6379", "--include-dashboard=false"]
+            where += ["--temp-dir", str(self.folder), f"--system-config={SYSTEM}"]
+        own = ["--node-ip-address", f"10.77.0.{machine}", "--num-cpus", "1"]
+        started = self.command(
+            machine, [RAY, "start", *where, *own, "--object-store-memory", "100000000"]
+        )
+        said, _ = started.communicate(timeout=120)
+        assert started.returncode == 0, said
+
+    def train(self, name: str, out: Path, *flags: str) -> subprocess.Popen[str]:
+        words = [sys.executable, "-m", "drumline", "train", *RUNS[name], *SHORT]
+        return self.command(1, [*words, "--out", str(out), *flags])
+
+
+SYSTEM = '{"health_check_period_ms": 500, "health_check_failure_threshold": 3}'
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Machines]:
+    if reason := why_not():
+        pytest.skip(reason)
+    folder = Path(tempfile.mkdtemp(prefix="drum"))  # short: sockets are made in it
+    made = Machines(folder)
+    made.order("down", MACHINES)
+    try:
+        made.order("up", MACHINES)
+        for machine in range(1, MACHINES + 1):
+            made.start_ray(machine)
+        yield made
+    finally:
+        made.order("down", MACHINES)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def expected(
+    machines: Machines, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, bytes]]:
+    out = tmp_path_factory.mktemp("expected")
+    found = {}
+    for name in RUNS:
+        done(machines.train(name, out / name, "--pool", "inline"))
+        found[name] = lasting(out / name)
+    return found
+
+
+def done(run: subprocess.Popen[str]) -> str:
+    said, _ = run.communicate(timeout=300)
+    assert run.returncode == 0, said
+    return said
+
+
+def lasting(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in LASTING}
+
+
+def processes(folder: Path) -> int:
+    """Return the number of workers that ran tasks."""
+    rows = (folder / "processes.csv").read_text().splitlines()[1:]
+    return sum(row.startswith("worker,") and int(row.split(",")[3]) > 0 for row in rows)
+
+
+def on_cluster(workers: int) -> list[str]:
+    return ["--pool", "ray", "--ray-address", HEAD, "--workers", str(workers)]
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("nodes", [1, 2, 4])
+def test_any_number_of_machines_gives_the_same_bytes(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path, nodes: int, name: str
+):
+    done(machines.train(name, tmp_path / "run", *on_cluster(nodes)))
+    assert lasting(tmp_path / "run") == expected[name]
+    if name == "es":  # whose workers all have work from the first moment to the last
+        assert processes(tmp_path / "run") == nodes
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_machine_that_dies_and_one_that_joins_change_no_byte(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path, name: str
+):
+    run = machines.train(name, tmp_path / "run", *on_cluster(0))
+    rows = tmp_path / "run" / "metrics.csv"
+    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
+    machines.order("lose", 3)
+    machines.start_ray(3)
+    done(run)
+    assert lasting(tmp_path / "run") == expected[name]
+
+
+def test_a_network_that_goes_and_comes_back_changes_no_byte(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path
+):
+    run = machines.train("es", tmp_path / "run", *on_cluster(0))
+    rows = tmp_path / "run" / "metrics.csv"
+    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
+    machines.order("cut", 2)
+    time.sleep(1.0)
+    machines.order("heal", 2)
+    done(run)
+    assert lasting(tmp_path / "run") == expected["es"]

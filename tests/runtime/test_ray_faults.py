@@ -1,0 +1,137 @@
+"""What a user of `--pool ray` reads when something is wrong."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import doubles
+import numpy as np
+import pytest
+from runtime.contract import NOTHING
+from runtime.thread_nodes import ThreadNodes
+
+from drumline.errors import WorkersLost
+from drumline.protocols import PublishedLayout
+from drumline.runtime import node_host
+from drumline.runtime.node_pool import NodePool
+from drumline.runtime.shared_arrays import SharedArrays
+from drumline.training.layout import SearchLayout
+
+_WITHOUT_RAY = """
+import sys
+sys.modules["ray"] = None
+from drumline.cli import main
+sys.argv = ["drumline", "train", "es", "CartPole-v1", "--pool", "ray", "--out", sys.argv[1]]
+sys.exit(main())
+"""
+
+
+def pool_over(nodes: Any, factory: Any, **options: Any) -> NodePool:
+    return NodePool(factory, **{"nodes": nodes, "size": 0, "published": NOTHING, **options})
+
+
+def test_a_missing_ray_is_named_with_its_extra_and_nothing_is_left(tmp_path: Path):
+    out = tmp_path / "run"
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_RAY, str(out)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "pip install 'drumline[ray]'" in done.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("address", ["somewhere", "ray://10.0.0.1:10001", "10.0.0.1:port"])
+def test_an_address_that_is_none_is_refused(address: str):
+    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    with pytest.raises(ValueError, match="is not host:port"):
+        ray_pool._refuse_unreachable(address)
+
+
+def test_an_address_where_nothing_listens_is_refused_at_once():
+    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    with pytest.raises(ValueError, match=r"no Ray cluster answers at --ray-address 127\.0\.0\.1:1"):
+        ray_pool._refuse_unreachable("127.0.0.1:1")
+
+
+def test_an_address_without_the_pool_is_refused():
+    with pytest.raises(ValueError, match=r"--ray-address 10\.0\.0\.1:6379 goes with --pool ray"):
+        SearchLayout(ray_address="10.0.0.1:6379")
+
+
+def test_a_node_without_memory_for_the_shared_arrays_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    lines: list[str] = []
+    shared = SharedArrays.create(PublishedLayout({"rows": ((4,), "<i8")}))
+    create, calls = SharedArrays.create, []
+
+    def full(layout: PublishedLayout) -> SharedArrays:
+        calls.append(layout)
+        if len(calls) == 1:
+            raise MemoryError("shared arrays need 1.0 GiB, but only 0.5 GiB is available")
+        return create(layout)
+
+    monkeypatch.setattr(node_host.SharedArrays, "create", full)
+    pool = pool_over(
+        ThreadNodes(1, 1), doubles.ReadsShared("rows"), shared=shared, log=lines.append
+    )
+    pool.submit([0, 1, 2])
+    assert len(doubles.collect(pool, 3)) == 3
+    pool.close()
+    shared.close()
+    (line,) = [line for line in lines if "goes on without it" in line]
+    assert "only 0.5 GiB is available" in line
+    assert "--noise counter" in line
+
+
+def test_a_node_without_a_package_is_left_out_by_name():
+    pool = pool_over(ThreadNodes(1), doubles.echo_worker, packages={"mujoco-of-mars": "3.0"})
+    pool.submit([1])
+    with pytest.raises(WorkersLost, match=r"mujoco-of-mars not installed instead of 3\.0"):
+        pool.completed()
+    pool.close()
+
+
+def test_an_environment_that_one_node_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
+    lines: list[str] = []
+    loads, calls = node_host.pickle.loads, []
+
+    def missing(data: bytes) -> Any:
+        calls.append(data)
+        if len(calls) == 1:
+            raise ModuleNotFoundError("No module named 'my_walker'")
+        return loads(data)
+
+    monkeypatch.setattr(node_host, "_loads", missing)
+    pool = pool_over(ThreadNodes(1, 1), doubles.echo_worker, log=lines.append)
+    pool.submit([1, 2])
+    assert sorted(done.result for done in doubles.collect(pool, 2)) == [1, 2]
+    pool.close()
+    assert "No module named 'my_walker': install it there" in lines[0]
+
+
+def test_parameters_may_be_larger_than_the_object_store():
+    """Ray spills to disk: slower, and the same arrays."""
+    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 1,
+            "object_store_memory": 80 << 20,
+            "include_dashboard": False,
+        },
+    )
+    nodes = ray_pool.RayNodes(cluster.address)
+    weights = {"weights": np.arange(12_000_000.0)}
+    layout = PublishedLayout.of(weights)
+    pool = NodePool(doubles.digest_worker, nodes=nodes, size=1, published=layout)
+    for version in range(2):
+        pool.publish(version, weights)
+        pool.submit([doubles.Digest(0, version)])
+        assert len(doubles.collect(pool, 1)) == 1
+    pool.close()
+    nodes.close()
+    cluster.shutdown()
