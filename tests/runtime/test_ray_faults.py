@@ -14,7 +14,10 @@ from runtime.thread_nodes import ThreadNodes
 from drumline.errors import WorkersLost
 from drumline.protocols import PublishedLayout
 from drumline.runtime import node_host
+from drumline.runtime.node_host import answer_of, processor
+from drumline.runtime.node_messages import Proof
 from drumline.runtime.node_pool import NodePool
+from drumline.runtime.portable import by_reference
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.training.layout import SearchLayout
 
@@ -109,6 +112,29 @@ def test_an_environment_that_one_node_lacks_is_named(monkeypatch: pytest.MonkeyP
     assert sorted(done.result for done in doubles.collect(pool, 2)) == [1, 2]
     pool.close()
     assert "No module named 'my_walker': install it there" in lines[0]
+
+
+def test_a_node_with_other_bits_is_refused_with_both_processors():
+    factory = by_reference(doubles.echo_worker, "a factory")
+    proof = Proof(factory, answer_of(factory, 60.0, 60.0), "Old Processor")
+    pool = pool_over(ThreadNodes(1), doubles.echo_worker, proof=proof)
+    pool.submit([5])
+    assert doubles.collect(pool, 1)[0].result == 5
+    pool.close()
+    pool = pool_over(
+        ThreadNodes(1), doubles.echo_worker, proof=proof._replace(answer=b"another")
+    )
+    pool.submit([5])
+    refusal = r"other bits \(.+\) than the driver's machine \(Old Processor\).*--no-promise"
+    with pytest.raises(WorkersLost, match=refusal):
+        pool.completed()
+    pool.close()
+    same = proof._replace(answer=b"another", processor=processor())
+    pool = pool_over(ThreadNodes(1), doubles.echo_worker, proof=same)
+    pool.submit([5])
+    with pytest.raises(WorkersLost, match="environment may have hidden state"):
+        pool.completed()
+    pool.close()
 
 
 def test_parameters_may_be_larger_than_the_object_store():

@@ -8,6 +8,7 @@ actor, or a test, calls `tell` and `hear` from other threads.
 """
 
 import pickle
+import platform
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ from importlib import metadata
 from typing import Any
 
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
-from drumline.protocols import Probe, Worker, WorkerContext
+from drumline.protocols import Probe, PublishedLayout, Worker, WorkerContext
 from drumline.runtime.board import NEVER
 from drumline.runtime.failures import packed
 from drumline.runtime.messages import Failure
@@ -158,6 +159,8 @@ class NodeHost:
         except ImportError as error:
             return {"refused": f"{error}: install it there, in the version of the driver"}
         try:
+            if other := _other_bits(spec):
+                return {"refused": other}
             if spec.shared is not None:
                 self._shared = SharedArrays.create(spec.shared)
             pool = self._made_pool()
@@ -302,6 +305,54 @@ def _other_packages(spec: HostSpec) -> str:
     if not differing:
         return ""
     return f"it has {', '.join(differing)}: install the driver's versions there"
+
+
+def answer_of(factory: bytes, creation_seconds: float, hang_seconds: float) -> bytes:
+    """Return a known answer, computed by a worker process on this machine."""
+    pool = ProcessPool(
+        _loads(factory),
+        size=1,
+        published=PublishedLayout({}),
+        creation_seconds=creation_seconds,
+        hang_seconds=hang_seconds,
+    )
+    try:
+        pool.submit([0])
+        return pool.completed()[0].result
+    finally:
+        pool.close()
+
+
+def _other_bits(spec: HostSpec) -> str:
+    """Return in words that this node computes other bits than the driver; empty if it does not."""
+    proof = spec.proof
+    if proof is None:
+        return ""
+    try:
+        answer = answer_of(proof.factory, spec.creation_seconds, spec.hang_seconds)
+    except (WorkerError, TaskKilledWorkers, WorkersLost) as error:
+        return f"its proof failed: {str(error).splitlines()[0]}"
+    if answer == proof.answer:
+        return ""
+    if processor() == proof.processor:
+        return (
+            f"it computes other bits than the driver's machine, though both are {processor()}: the "
+            "environment may have hidden state that reset(seed=…) does not reset; mend it, or train "
+            "with --no-promise"
+        )
+    return (
+        f"it computes other bits ({processor()}) than the driver's machine ({proof.processor}): "
+        "use machines of one kind, or --no-promise"
+    )
+
+
+def processor() -> str:
+    """Return this machine's processor in words."""
+    with suppress(OSError), open("/proc/cpuinfo") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def versions_of(names: Iterable[str]) -> dict[str, str]:

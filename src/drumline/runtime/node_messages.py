@@ -9,6 +9,17 @@ from drumline.runtime.messages import Failure
 from drumline.types import ProcessActivity, Span
 
 
+class Proof(NamedTuple):
+    """A known answer that a node computes before it takes part."""
+
+    factory: bytes
+    """Pickled factory of a worker that answers any task."""
+    answer: bytes
+    """The driver's own answer."""
+    processor: str
+    """The driver's processor."""
+
+
 class HostSpec(NamedTuple):
     """Everything a host needs to serve; the same for every host but for its size."""
 
@@ -27,6 +38,8 @@ class HostSpec(NamedTuple):
     """Import path of the driver, for code that lies in the same place on every node."""
     packages: Mapping[str, str]
     """Versions of the packages that must be the same on every node."""
+    proof: "Proof | None" = None
+    """None: the node need not prove itself."""
 
 
 class Parcel(NamedTuple):

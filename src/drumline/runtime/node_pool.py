@@ -32,6 +32,7 @@ from drumline.runtime.node_messages import (
     Node,
     Nodes,
     Parcel,
+    Proof,
     Publish,
     Submit,
     WakeAt,
@@ -112,6 +113,7 @@ class NodePool:
         one_task_leases: bool = False,
         claims_cores: bool = True,
         packages: Mapping[str, str] | None = None,
+        proof: Proof | None = None,
         log: Callable[[str], None] = _LOGGER.warning,
     ):
         if size < 0:
@@ -142,6 +144,7 @@ class NodePool:
             one_task_leases=one_task_leases,
             search_path=list(sys.path),
             packages=packages or {},
+            proof=proof,
         )
         memory = {
             name: np.zeros(shape, dtype)

@@ -20,11 +20,12 @@ from drumline.runs.folder import RunFolder
 from drumline.runtime.cores import usable_cores
 from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.node_host import versions_of
-from drumline.runtime.node_messages import Nodes
+from drumline.runtime.node_messages import Nodes, Proof
 from drumline.runtime.node_pool import NodePool
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.published import SLOTS
 from drumline.runtime.shared_arrays import SharedArrays
+from drumline.training.cluster import proof_of
 from drumline.training.layout import Layout
 from drumline.training.ledger import Ledger, RunIdentity
 from drumline.types import EvaluationRow
@@ -122,6 +123,10 @@ class RunRequest:
         )
         return Ledger(identity, self.folder, self.layout, self.display, self.resumed_from)
 
+    def _proof(self, worker: WorkerFactory) -> Proof | None:
+        promised = self.folder.document["config"]["promise"]
+        return proof_of(worker, self.layout) if promised else None
+
     def pool(
         self,
         worker: WorkerFactory,
@@ -164,6 +169,7 @@ class RunRequest:
                 probe_factory=probe_factory,
                 role=role,
                 claims_cores=role == "worker",  # evaluators share the cores of the rest
+                proof=self._proof(worker),
                 packages=versions_of(["drumline", *self.folder.document["computed_by"]]),
                 log=self.display.message,
             )
