@@ -336,9 +336,9 @@ def _other_bits(spec: HostSpec) -> str:
         return ""
     if processor() == proof.processor:
         return (
-            f"it computes other bits than the driver's machine, though both are {processor()}: the "
-            "environment may have hidden state that reset(seed=…) does not reset; mend it, or train "
-            "with --no-promise"
+            f"it computes other bits than the driver's machine, though both are {processor()}: "
+            "the environment may have hidden state that reset(seed=…) does not reset; mend it, or "
+            "train with --no-promise"
         )
     return (
         f"it computes other bits ({processor()}) than the driver's machine ({proof.processor}): "
