@@ -121,9 +121,7 @@ def test_a_node_with_other_bits_is_refused_with_both_processors():
     pool.submit([5])
     assert doubles.collect(pool, 1)[0].result == 5
     pool.close()
-    pool = pool_over(
-        ThreadNodes(1), doubles.echo_worker, proof=proof._replace(answer=b"another")
-    )
+    pool = pool_over(ThreadNodes(1), doubles.echo_worker, proof=proof._replace(answer=b"another"))
     pool.submit([5])
     refusal = r"other bits \(.+\) than the driver's machine \(Old Processor\).*--no-promise"
     with pytest.raises(WorkersLost, match=refusal):
