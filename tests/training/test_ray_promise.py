@@ -166,16 +166,24 @@ def test_evaluations_of_a_stream_run_on_the_cluster(nodes: RayNodes, tmp_path: P
     assert lasting_bytes(run_over(nodes, tmp_path / "ray", config)) == inline
 
 
+@FAULTS
 @pytest.mark.parametrize(
     ("name", "point"),
-    cases(
-        [
-            *(("es", p) for p in ("host-started", "host-told", "host-finished", "episode-begun")),
-            *(("aes", p) for p in ("host-submitted", "host-heard", "critic-begun")),
-            ("cem-rl", "host-finished"),
-        ],
-        quick=[("es", "host-finished"), ("aes", "host-heard")],
-    ),
+    [
+        ("es", "host-told"),
+        ("es", "host-finished"),
+        ("aes", "host-heard"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("es", "host-started"),
+                ("es", "episode-begun"),
+                ("aes", "host-submitted"),
+                ("aes", "critic-begun"),
+                ("cem-rl", "host-finished"),
+            )
+        ),
+    ],
 )
 def test_a_host_or_worker_killed_at_any_point_changes_no_byte(
     nodes: RayNodes, expected: Inline, tmp_path: Path, name: str, point: str
@@ -186,7 +194,8 @@ def test_a_host_or_worker_killed_at_any_point_changes_no_byte(
     assert lasting_bytes(folder) == expected[name]
 
 
-@pytest.mark.parametrize("name", cases(["es", "aes"], quick=["aes"]))
+@FAULTS
+@pytest.mark.parametrize("name", [pytest.param("es", marks=pytest.mark.slow), "aes"])
 def test_a_node_lost_and_a_node_joined_on_the_way_change_no_byte(
     cluster: Cluster, nodes: RayNodes, expected: Inline, tmp_path: Path, name: str
 ):
@@ -208,7 +217,8 @@ def test_a_node_lost_and_a_node_joined_on_the_way_change_no_byte(
         cluster.remove_node(node)
 
 
-@pytest.mark.parametrize("name", cases(["es", "aes"], quick=["es"]))
+@FAULTS
+@pytest.mark.parametrize("name", ["es", pytest.param("aes", marks=pytest.mark.slow)])
 def test_a_run_goes_on_from_one_pool_on_another(
     cluster: Cluster, nodes: RayNodes, expected: Inline, tmp_path: Path, name: str
 ):
