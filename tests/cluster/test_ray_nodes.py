@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import doubles
 import pytest
 from campaigns import FAULTS
+from ray_folders import ray_folder
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
@@ -94,17 +94,16 @@ SYSTEM = '{"health_check_period_ms": 500, "health_check_failure_threshold": 3}'
 def machines() -> Iterator[Machines]:
     if reason := why_not():
         pytest.skip(reason)
-    folder = Path(tempfile.mkdtemp(prefix="drum"))  # short: sockets are made in it
-    made = Machines(folder)
-    made.order("down", MACHINES)
-    try:
-        made.order("up", MACHINES)
-        for machine in range(1, MACHINES + 1):
-            made.start_ray(machine)
-        yield made
-    finally:
+    with ray_folder() as folder:
+        made = Machines(Path(folder))
         made.order("down", MACHINES)
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            made.order("up", MACHINES)
+            for machine in range(1, MACHINES + 1):
+                made.start_ray(machine)
+            yield made
+        finally:
+            made.order("down", MACHINES)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
+from ray_folders import ray_folder
 from runtime.contract import NOTHING
 from runtime.thread_nodes import ThreadNodes
 
@@ -140,22 +141,24 @@ def test_parameters_may_be_larger_than_the_object_store():
     ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={
-            "num_cpus": 1,
-            "object_store_memory": 80 << 20,
-            "include_dashboard": False,
-        },
-    )
-    nodes = ray_pool.RayNodes(cluster.address)
-    weights = {"weights": np.arange(12_000_000.0)}
-    layout = PublishedLayout.of(weights)
-    pool = NodePool(doubles.digest_worker, nodes=nodes, size=1, published=layout)
-    for version in range(2):
-        pool.publish(version, weights)
-        pool.submit([doubles.Digest(0, version)])
-        assert len(doubles.collect(pool, 1)) == 1
-    pool.close()
-    nodes.close()
-    cluster.shutdown()
+    with ray_folder() as folder:
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 1,
+                "object_store_memory": 80 << 20,
+                "include_dashboard": False,
+                "temp_dir": folder,
+            },
+        )
+        nodes = ray_pool.RayNodes(cluster.address)
+        weights = {"weights": np.arange(12_000_000.0)}
+        layout = PublishedLayout.of(weights)
+        pool = NodePool(doubles.digest_worker, nodes=nodes, size=1, published=layout)
+        for version in range(2):
+            pool.publish(version, weights)
+            pool.submit([doubles.Digest(0, version)])
+            assert len(doubles.collect(pool, 1)) == 1
+        pool.close()
+        nodes.close()
+        cluster.shutdown()

@@ -9,6 +9,7 @@ from typing import Any
 import doubles
 import pytest
 from campaigns import cases
+from ray_folders import ray_folder
 from runtime.contract import NOTHING, MakePool, PoolContract
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -39,9 +40,11 @@ SLOW = [task._replace(seconds=0.05) for task in TASKS]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     arguments = {"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args={**arguments, "_system_config": SYSTEM})
-    yield made
-    made.shutdown()
+    with ray_folder() as folder:
+        arguments |= {"temp_dir": folder, "_system_config": SYSTEM}
+        made = Cluster(initialize_head=True, head_node_args=arguments)
+        yield made
+        made.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import Any
 import doubles
 import pytest
 from campaigns import FAULTS, cases
+from ray_folders import ray_folder
 from whole_runs import SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, folder_for, lasting_bytes
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -81,10 +82,12 @@ SYSTEM = {"health_check_period_ms": 300, "health_check_failure_threshold": 3}
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     arguments = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args={**arguments, "_system_config": SYSTEM})
-    made.add_node(num_cpus=1, object_store_memory=100 << 20)
-    yield made
-    made.shutdown()
+    with ray_folder() as folder:
+        arguments |= {"temp_dir": folder, "_system_config": SYSTEM}
+        made = Cluster(initialize_head=True, head_node_args=arguments)
+        made.add_node(num_cpus=1, object_store_memory=100 << 20)
+        yield made
+        made.shutdown()
 
 
 @pytest.fixture(scope="module")
