@@ -183,7 +183,8 @@ def test_resume_takes_the_flags_of_the_layout_and_the_display(terminal: Terminal
     words = ["--workers=1", "--pool=inline", "--checkpoint-minutes=5", "--no-tensorboard", "--json"]
     ended = terminal("resume", "run", "--total-steps=120", *words)
     assert ended.code == 0
-    assert [json.loads(line)["update"] for line in ended.out.splitlines()]
+    rows = [json.loads(line) for line in ended.out.splitlines()]
+    assert [row["update"] for row in rows if row["event"] == "update"]
     assert terminal("resume", "run", "--total-steps=180", "--quiet", "--pool=inline").out == ""
 
 

@@ -94,8 +94,10 @@ def test_every_place_of_a_link_is_found(terminal: Terminal):
 
 @pytest.mark.parametrize("name", DIRECTORIES)
 def test_a_directory_that_is_a_link_is_refused(terminal: Terminal, name: str):
-    Path("acem-rl", name).rename("elsewhere")
-    Path("acem-rl", name).symlink_to(Path("elsewhere").resolve())
+    place = Path("acem-rl", name)
+    place.mkdir(exist_ok=True)  # a folder of v0.1 has no scalar log
+    place.rename("elsewhere")
+    place.symlink_to(Path("elsewhere").resolve())
     with pytest.raises(RunError, match=rf"acem-rl/{name} is a link"):
         RunFolder.open("acem-rl")
 
