@@ -285,7 +285,7 @@ def test_nothing_is_left_behind(tmp_path: Path):
     before = set(os.listdir("/dev/shm"))
     folder = run_on(tmp_path / "run", PPO, RotationLayout(executors=2, actors=1))
     pids = [int(row.split(",")[2]) for row in folder.processes_csv.read_text().splitlines()[1:]]
-    assert len(pids) == 5
+    assert len(pids) == 6  # one evaluator for each executor
     assert not any(doubles.is_running(pid) for pid in pids if pid != os.getpid())
     assert set(os.listdir("/dev/shm")) <= before
 

@@ -175,20 +175,6 @@ def _unsynced(sync: Any) -> Any:
     return flushed
 
 
-def _state_first(request: Any) -> Any:
-    """An executor marks its request before it writes the version that it wants."""
-
-    def early(self: SharedExchange, environments: np.ndarray, versions: np.ndarray) -> None:
-        self.state[environments] = 1
-        self.version[environments] = versions
-        if self._bells.actors:
-            self._ring(self._bells.actors, self._actor_of, environments)
-        else:
-            self._bells.driver.ring()
-
-    return early
-
-
 def _counted_early(step: Any) -> Any:
     """A step is counted before its row is stored."""
 
@@ -234,9 +220,6 @@ PLANTED: dict[str, Bug] = {
     "full disk swallowed": Bug("es", replaced(AppendFile, "flush", _swallowed)),
     "short write repeated": Bug("es", replaced(AppendFile, "flush", _repeated)),
     "rows counted before they are synced": Bug("aes", replaced(AppendFile, "sync", _unsynced)),
-    "request marked before its version": Bug(
-        "hts", replaced(SharedExchange, "request", _state_first)
-    ),
     "step counted before its row": Bug("hts", replaced(LaneGroup, "_step", _counted_early)),
     "rows of an older checkpoint": Bug(
         "es", replaced(run, "read_checkpoint", _another_branch), mode="unbounded"
