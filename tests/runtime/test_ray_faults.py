@@ -8,6 +8,7 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
+from campaigns import FAULTS
 from ray_folders import ray_folder
 from runtime.contract import NOTHING
 from runtime.thread_nodes import ThreadNodes
@@ -136,6 +137,7 @@ def test_a_node_with_other_bits_is_refused_with_both_processors():
     pool.close()
 
 
+@FAULTS
 def test_parameters_may_be_larger_than_the_object_store():
     """Ray spills to disk: slower, and the same arrays."""
     ray_pool = pytest.importorskip("drumline.runtime.ray_pool")

@@ -8,7 +8,7 @@ from typing import Any
 
 import doubles
 import pytest
-from campaigns import cases
+from campaigns import FAULTS
 from ray_folders import ray_folder
 from runtime.contract import NOTHING, MakePool, PoolContract
 
@@ -69,6 +69,7 @@ def make_pool(nodes: RayNodes) -> Iterator[MakePool]:
         pool.close()
 
 
+@FAULTS
 class TestRayPool(PoolContract):
     pass
 
@@ -110,8 +111,14 @@ POINTS = [
     "result-sent",
 ]
 
+TRIED_OFTEN = ("host-heard", "lease-received", "half-result")
 
-@pytest.mark.parametrize("point", cases(POINTS, quick=["host-heard", "half-result"]))
+
+@FAULTS
+@pytest.mark.parametrize(
+    "point",
+    [p if p in TRIED_OFTEN else pytest.param(p, marks=pytest.mark.slow) for p in POINTS],
+)
 def test_a_kill_at_any_step_changes_no_byte(
     make_pool: MakePool, expected: bytes, point: str, tmp_path: Path
 ):
@@ -124,6 +131,7 @@ def test_a_kill_at_any_step_changes_no_byte(
     assert ("host lost by" if point.startswith("host") else "ended by SIGKILL") in lines[0]
 
 
+@FAULTS
 def test_a_killed_actor_is_replaced_on_its_node(make_pool: MakePool, expected: bytes):
     lines: list[str] = []
     pool = begun(make_pool(doubles.digest_worker, log=lines.append))
@@ -134,7 +142,8 @@ def test_a_killed_actor_is_replaced_on_its_node(make_pool: MakePool, expected: b
     assert len(lines) == 1
 
 
-@pytest.mark.parametrize("graceful", cases([False, True], quick=[False]))
+@FAULTS
+@pytest.mark.parametrize("graceful", [False, True])
 def test_a_lost_node_costs_only_what_it_had_in_hand(
     make_pool: MakePool, nodes: RayNodes, cluster: Cluster, expected: bytes, graceful: bool
 ):
@@ -154,6 +163,7 @@ def test_a_lost_node_costs_only_what_it_had_in_hand(
     assert int(told.split(" tasks issued")[0].split()[-1]) <= 3  # those that its worker had
 
 
+@FAULTS
 def test_a_node_that_joins_takes_part(
     make_pool: MakePool, nodes: RayNodes, cluster: Cluster, expected: bytes
 ):

@@ -74,7 +74,7 @@ CONFIGS = {
     "p-cem-rl": SMALL_P_CEM_RL,
     "erl": SMALL_ERL,
 }
-QUICK = ["es", "aes"]
+QUICK = ["es"]
 SYSTEM = {"health_check_period_ms": 300, "health_check_failure_threshold": 3}
 """A lost node is noticed after a second; Ray's default is tens of seconds."""
 
