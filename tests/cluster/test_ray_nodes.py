@@ -148,8 +148,11 @@ def on_cluster(workers: int) -> list[str]:
     return ["--pool", "ray", "--ray-address", HEAD, "--workers", str(workers)]
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("nodes", [1, 2, 4])
+@pytest.mark.parametrize("nodes", [pytest.param(1, marks=SLOW), 2, pytest.param(4, marks=SLOW)])
 def test_any_number_of_machines_gives_the_same_bytes(
     machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path, nodes: int, name: str
 ):

@@ -7,7 +7,7 @@ from typing import Any
 
 import doubles
 import pytest
-from campaigns import FAULTS, cases
+from campaigns import FAULTS
 from ray_folders import ray_folder
 from whole_runs import SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, folder_for, lasting_bytes
 
@@ -74,7 +74,6 @@ CONFIGS = {
     "p-cem-rl": SMALL_P_CEM_RL,
     "erl": SMALL_ERL,
 }
-QUICK = ["es"]
 SYSTEM = {"health_check_period_ms": 300, "health_check_failure_threshold": 3}
 """A lost node is noticed after a second; Ray's default is tens of seconds."""
 
@@ -147,7 +146,13 @@ def run_over(nodes: Any, out: Path, config: Any, probe: Any = None, **flags: Any
     return folder
 
 
-@pytest.mark.parametrize("name", cases(CONFIGS, quick=QUICK))
+OFTEN = {"es": (), "aes": FAULTS}
+"""All other methods are tried with the slow tests."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=OFTEN.get(name, pytest.mark.slow)) for name in CONFIGS]
+)
 def test_two_nodes_have_the_bytes_of_one_process(
     nodes: RayNodes, expected: Inline, tmp_path: Path, name: str
 ):
