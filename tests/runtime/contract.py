@@ -9,12 +9,33 @@ import pytest
 
 from drumline.errors import WorkerError
 from drumline.protocols import PublishedLayout
+from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.shared_arrays import SharedArrays
 
 NOTHING = PublishedLayout({})
 WEIGHTS = {"weights": np.arange(6.0).reshape(2, 3), "moments": np.zeros(3, np.float32)}
 
 MakePool = Callable[..., Any]
+
+POINTS = [
+    "child-started",
+    "worker-built",
+    "lease-received",
+    "before-task",
+    "after-task",
+    "before-result",
+    "half-result",
+    "result-sent",
+]
+"""Steps of a child's protocol at which faults are planted."""
+
+
+def digest_of(tasks: list[doubles.Digest]) -> bytes:
+    """Return what any pool must fold these tasks to."""
+    pool = InlinePool(doubles.digest_worker, published=NOTHING)
+    pool.publish(0, {})
+    pool.submit(tasks)
+    return doubles.fold(doubles.collect(pool, len(tasks)))
 
 
 class PoolContract:

@@ -6,30 +6,16 @@ from typing import Any
 import doubles
 import pytest
 from campaigns import cases
-from runtime.contract import NOTHING
+from runtime.contract import NOTHING, POINTS, digest_of
 
-from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.process_pool import ProcessPool
 
-POINTS = [
-    "child-started",
-    "worker-built",
-    "lease-received",
-    "before-task",
-    "after-task",
-    "before-result",
-    "half-result",
-    "result-sent",
-]
 TASKS = [doubles.Digest(number, seconds=0.001) for number in range(24)]
 
 
 @pytest.fixture(scope="module")
 def expected() -> bytes:
-    pool = InlinePool(doubles.digest_worker, published=NOTHING)
-    pool.publish(0, {})
-    pool.submit(TASKS)
-    return doubles.fold(doubles.collect(pool, len(TASKS)))
+    return digest_of(TASKS)
 
 
 def folded(pool: Any) -> bytes:

@@ -6,13 +6,12 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
-from runtime.contract import NOTHING, MakePool, PoolContract
+from runtime.contract import NOTHING, MakePool, PoolContract, digest_of
 from runtime.thread_nodes import ThreadNodes
 
 from drumline.errors import TaskKilledWorkers, WorkersLost
 from drumline.protocols import PublishedLayout
 from drumline.runtime import node_pool
-from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.node_messages import Node, Publish
 from drumline.runtime.node_pool import NodePool
 
@@ -41,10 +40,7 @@ TASKS = [doubles.Digest(number, seconds=0.002) for number in range(40)]
 
 @pytest.fixture(scope="module")
 def expected() -> bytes:
-    pool = InlinePool(doubles.digest_worker, published=NOTHING)
-    pool.publish(0, {})
-    pool.submit(TASKS)
-    return doubles.fold(doubles.collect(pool, len(TASKS)))
+    return digest_of(TASKS)
 
 
 def begun(pool: NodePool) -> NodePool:

@@ -10,14 +10,13 @@ import doubles
 import pytest
 from campaigns import FAULTS
 from ray_folders import ray_folder
-from runtime.contract import NOTHING, MakePool, PoolContract
+from runtime.contract import NOTHING, POINTS, MakePool, PoolContract, digest_of
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 import ray
 from ray.cluster_utils import Cluster
 
-from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.node_pool import NodePool
 from drumline.runtime.ray_pool import RayNodes
 
@@ -76,10 +75,7 @@ class TestRayPool(PoolContract):
 
 @pytest.fixture(scope="module")
 def expected() -> bytes:
-    pool = InlinePool(doubles.digest_worker, published=NOTHING)
-    pool.publish(0, {})
-    pool.submit(TASKS)
-    return doubles.fold(doubles.collect(pool, len(TASKS)))
+    return digest_of(TASKS)
 
 
 def begun(pool: NodePool, tasks: Any = TASKS) -> NodePool:
@@ -95,29 +91,17 @@ def finish(pool: NodePool, results: list[Any]) -> bytes:
     return folded
 
 
-POINTS = [
-    "host-started",
-    "host-told",
-    "host-submitted",
-    "host-finished",
-    "host-heard",
-    "child-started",
-    "worker-built",
-    "lease-received",
-    "before-task",
-    "after-task",
-    "before-result",
-    "half-result",
-    "result-sent",
-]
-
+HOST_POINTS = ["host-started", "host-told", "host-submitted", "host-finished", "host-heard"]
 TRIED_OFTEN = ("host-heard", "lease-received", "half-result")
 
 
 @FAULTS
 @pytest.mark.parametrize(
     "point",
-    [p if p in TRIED_OFTEN else pytest.param(p, marks=pytest.mark.slow) for p in POINTS],
+    [
+        p if p in TRIED_OFTEN else pytest.param(p, marks=pytest.mark.slow)
+        for p in [*HOST_POINTS, *POINTS]
+    ],
 )
 def test_a_kill_at_any_step_changes_no_byte(
     make_pool: MakePool, expected: bytes, point: str, tmp_path: Path

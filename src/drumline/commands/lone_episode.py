@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 import numpy as np
 
 from drumline.commands.foreign_code import CodeTrust
+from drumline.commands.stored_search import stored_search
 from drumline.errors import WorkerError
-from drumline.recipes.methods import config_from, find_method
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.tasks import Evaluate, Evaluation
@@ -30,16 +30,12 @@ class LoneEpisode:
         *,
         evaluation: bool,
     ):
-        trust.run(folder)
-        document = folder.document
-        method = find_method(document["method"])
-        config = config_from(document)
-        recipe = method.built(config, method.layout(pool="inline"))
-        if not isinstance(recipe, GenerationalRecipe):
-            raise RunError(
-                f"{folder.path} is a run of {document['method']}, whose episodes depend on all "
-                "that was learned meanwhile: only a search's stand alone; try drumline evaluate"
-            )
+        recipe = stored_search(
+            folder,
+            trust,
+            ", whose episodes depend on all that was learned meanwhile: only a search's stand "
+            "alone; try drumline evaluate",
+        )
         saved = read_checkpoint(folder, checkpoint)
         recipe.strategy.load(learned(saved))
         self._recipe = recipe

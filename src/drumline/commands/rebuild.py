@@ -74,25 +74,20 @@ def rebuild(
     from dataclasses import asdict
 
     from drumline.commands.foreign_code import UNTRUSTED
-    from drumline.commands.process_as_found import process_as_found
-    from drumline.recipes.methods import config_from, find_method
+    from drumline.commands.stored_search import stored_search
     from drumline.runs.folder import RunError
-    from drumline.runs.policy_files import encoded_policy
+    from drumline.runs.policy_files import encoded_policy, policy_description
     from drumline.runs.scalar_log import read_scalars
-    from drumline.training.generational_run import GenerationalRecipe, results_of
+    from drumline.training.generational_run import results_of
     from drumline.training.run_order import one_numpy_thread
 
-    (trust or UNTRUSTED).run(folder)
-    document = folder.document
-    method, config = find_method(document["method"]), config_from(document)
-    recipe = method.built(config, method.layout(pool="inline"))
-    if not isinstance(recipe, GenerationalRecipe):
-        raise RunError(
-            f"{folder.path} is a run of {document['method']}: only a search whose update follows "
-            "from returns can be made again without its episodes"
-        )
+    recipe = stored_search(
+        folder,
+        trust or UNTRUSTED,
+        ": only a search whose update follows from returns can be made again without its episodes",
+    )
     at = _begin(folder, recipe, generation)
-    with one_numpy_thread(), process_as_found():
+    with one_numpy_thread():
         for told in read_scalars(folder):
             if generation is not None and at == generation:
                 break
@@ -108,14 +103,13 @@ def rebuild(
     published = dict(recipe.strategy.published())
     compared = _compare(folder, at, published)
     arrays = {name: each for name, each in published.items() if name not in recipe.not_policy}
-    description = {
-        "format": 1,
-        "method": document["method"],
-        "environment": asdict(recipe.worker.environment),
-        "policy": asdict(recipe.policy),
-        "update": at,
-        "evaluation_mean": None,
-    }
+    description = policy_description(
+        folder.document["method"],
+        asdict(recipe.worker.environment),
+        asdict(recipe.policy),
+        update=at,
+        evaluation_mean=None,
+    )
     return Rebuilt(at, published, encoded_policy(arrays, description)[0], compared)
 
 

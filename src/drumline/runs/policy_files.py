@@ -54,6 +54,25 @@ def write_policy(
     replace_file(folder.policy_json(name), (text + "\n").encode())
 
 
+def policy_description(
+    method: str,
+    environment: Mapping[str, Any],
+    policy: Mapping[str, Any],
+    *,
+    update: int,
+    evaluation_mean: float | None,
+) -> dict[str, Any]:
+    """Return the description from which environment and policy are made again."""
+    return {
+        "format": 1,
+        "method": method,
+        "environment": dict(environment),
+        "policy": dict(policy),
+        "update": update,
+        "evaluation_mean": evaluation_mean,
+    }
+
+
 def encoded_policy(
     tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]
 ) -> tuple[bytes, str]:

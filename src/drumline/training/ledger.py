@@ -19,7 +19,7 @@ from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import evaluation_rows, last_evaluation
 from drumline.runs.next_commands import by_path
-from drumline.runs.policy_files import put_back_best
+from drumline.runs.policy_files import policy_description, put_back_best
 from drumline.runs.recorder import Recorder
 from drumline.runs.timeline import write_processes, write_timeline
 from drumline.tasks import Evaluation
@@ -199,14 +199,14 @@ class Ledger:
         self, name: str, row: EvaluationRow | None, policy: Mapping[str, np.ndarray]
     ) -> None:
         """Replace policy-best or policy-last."""
-        document = {
-            "format": 1,
-            "method": self._identity.method,
-            "environment": dict(self._identity.environment),
-            "policy": dict(self._identity.policy),
-            "update": self.update if row is None else row.update,
-            "evaluation_mean": None if row is None else row.mean,
-        }
+        run = self._identity
+        document = policy_description(
+            run.method,
+            run.environment,
+            run.policy,
+            update=self.update if row is None else row.update,
+            evaluation_mean=None if row is None else row.mean,
+        )
         self.recorder.policy(name, dict(policy), document)
 
     def save_stopped(self, error: BaseException, policy: Mapping[str, np.ndarray]) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from drumline.display.dashboard import Display
@@ -155,25 +156,16 @@ class RunRequest:
                 whereabouts=self.whereabouts,
                 where=self.folder.document["config"]["env"],
             )
+        make = ProcessPool
         if self.nodes is not None:
-            return NodePool(
-                worker,
+            make = partial(
+                NodePool,
                 nodes=self.nodes,
-                size=size,
-                published=published,
-                versions=versions,
-                shared=shared,
-                hang_seconds=self.layout.hang_seconds,
-                creation_seconds=self.layout.creation_seconds,
-                one_task_leases=one_task_leases,
-                probe_factory=probe_factory,
-                role=role,
                 claims_cores=role == "worker",  # evaluators share the cores of the rest
                 proof=self._proof(worker),
                 packages=versions_of(["drumline", *self.folder.document["computed_by"]]),
-                log=self.display.message,
             )
-        return ProcessPool(
+        return make(
             worker,
             size=size,
             published=published,

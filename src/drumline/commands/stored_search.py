@@ -1,0 +1,20 @@
+"""A search as a run folder describes it, put together again in this process."""
+
+from drumline.commands.foreign_code import CodeTrust
+from drumline.recipes.methods import config_from, find_method
+from drumline.runs.folder import RunError, RunFolder
+from drumline.training.generational_run import GenerationalRecipe
+
+
+def stored_search(folder: RunFolder, trust: CodeTrust, only_searches: str) -> GenerationalRecipe:
+    """Return the parts of a run's search, with its initial parameters; RunError if it is none.
+
+    `only_searches` ends that sentence.
+    """
+    trust.run(folder)
+    name = folder.document["method"]
+    method = find_method(name)
+    recipe = method.built(config_from(folder.document), method.layout(pool="inline"))
+    if not isinstance(recipe, GenerationalRecipe):
+        raise RunError(f"{folder.path} is a run of {name}{only_searches}")
+    return recipe
