@@ -82,6 +82,15 @@ def test_a_resumed_run_goes_on_with_its_log(tmp_path: Path):
     assert rebuild(folder, trust=TRUSTED).compared
 
 
+def test_a_run_that_stopped_before_its_first_checkpoint_keeps_its_log(tmp_path: Path):
+    whole = keeping(tmp_path / "whole").path / "scalars" / "000000"
+    folder = keeping(tmp_path)
+    for path in folder.checkpoints.glob("[1-9]*"):
+        shutil.rmtree(path)
+    resume(folder, SearchLayout(pool="inline"), trust=TRUSTED)
+    assert (folder.path / "scalars" / "000000").read_bytes() == whole.read_bytes()
+
+
 def test_the_layout_changes_no_byte_of_the_log(tmp_path: Path):
     inline = keeping(tmp_path).path / "scalars" / "000000"
     run = train(SMALL, layout=replace(KEEPING, pool="process", workers=2), out=tmp_path / "two")
@@ -149,9 +158,11 @@ def test_wrong_use_is_one_sentence(tmp_path: Path, terminal: Terminal, words: st
 
 def test_what_has_no_log_is_refused(tmp_path: Path):
     without = train(replace(SMALL, total_steps=60), workers="inline", out=tmp_path / "without")
-    shutil.rmtree(without.folder.checkpoints)
-    with pytest.raises(RunError, match="only runs begun with --keep-scalars have one"):
-        rebuild(without.folder, 1, TRUSTED)
+    for generation in (2, 1000):
+        with pytest.raises(RunError, match="only runs begun with --keep-scalars have one"):
+            rebuild(without.folder, generation, TRUSTED)
+    assert rebuild(without.folder, 1, TRUSTED).compared
+    assert rebuild(without.folder, trust=TRUSTED).compared  # its last checkpoint needs no log
     hts = HTS(env="CartPole-v1", total_steps=64, num_envs=2, alpha=8, minibatches=2)
     learned = train(hts, workers="inline", out=tmp_path / "hts")
     with pytest.raises(RunError, match="is a run of hts: only a search"):

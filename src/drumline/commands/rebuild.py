@@ -87,18 +87,21 @@ def rebuild(
         ": only a search whose update follows from returns can be made again without its episodes",
     )
     at = _begin(folder, recipe, generation)
+    logged = False
     with one_numpy_thread():
         for told in read_scalars(folder):
+            logged = True
             if generation is not None and at == generation:
                 break
             if told.generation == at:
                 recipe.strategy.tell(results_of(recipe.strategy, told))
                 at += 1
-    if at == 0 and generation != 0:
+    wanted = 1 if generation is None else generation
+    if not logged and at < wanted:
         raise RunError(
             f"{folder.path} has no scalar log: only runs begun with --keep-scalars have one"
         )
-    if generation is not None and at < generation:
+    if at < wanted:
         raise RunError(f"the scalar log of {folder.path} ends at generation {at}")
     published = dict(recipe.strategy.published())
     compared = _compare(folder, at, published)

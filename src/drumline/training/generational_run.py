@@ -151,15 +151,16 @@ class GenerationalRun:
 
 
 def _scalar_log(request: RunRequest) -> ScalarLog | None:
-    """Return the log of a run that keeps one; a resumed run goes on with the one that it has."""
-    log = ScalarLog(request.resumed_from)
-    asked = isinstance(request.layout, SearchLayout) and request.layout.keep_scalars
-    if asked and request.resumed_from is not None and not log.segments:
+    """Return the log of a run that was begun with one; RunError where it is asked for later."""
+    begun_with = request.folder.document.get("layout", {}).get("keep_scalars", False)
+    if begun_with:
+        return ScalarLog(request.resumed_from)
+    if isinstance(request.layout, SearchLayout) and request.layout.keep_scalars:
         raise RunError(
             f"{request.folder.path} was begun without --keep-scalars, so its first generations are "
             "not in a log: resume it without the flag"
         )
-    return log if asked or log.segments else None
+    return None
 
 
 def results_of(strategy: GenerationStrategy, told: ToldGeneration) -> list[Evaluation]:
