@@ -30,8 +30,8 @@ from universe.world import FAULTS
 
 BATCH = 100
 """Universes of a process: what a killed simulated process held is freed with it only."""
-SAVED = 100
-"""Universes after which the table is written."""
+SAVED = 400
+"""Universes after which the table is written: several batches, so that all jobs work."""
 MOST_FOR_PLANTED = 2000
 ROOT = Path(__file__).resolve().parents[2]
 
