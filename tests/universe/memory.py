@@ -31,6 +31,10 @@ LATE = (0.0, 0.0, 1e-5, 1e-4, 5e-3)
 """Seconds for which a store may wait; a point takes about 2e-5 s."""
 
 
+_EIGHT = np.arange(8)
+"""Bytes of a word."""
+
+
 class Store(NamedTuple):
     """Bytes that become visible together, and when."""
 
@@ -87,7 +91,7 @@ class Copy:
     def _places(self, words: np.ndarray) -> np.ndarray:
         if not len(words):
             return words
-        places = (words[:, None] * 8 + np.arange(8)).reshape(-1)
+        places = (words[:, None] * 8 + _EIGHT).reshape(-1)
         noted, touched = self._noted.view(np.uint8), self._touched.view(np.uint8)
         places = places[(self.bytes[places] != noted[places]) | (touched[places] != 0)]
         self._touched[words] = 0
@@ -203,6 +207,8 @@ class Memories:
                 copy.waiting.append(Store(due, part, copy.bytes[part]))
 
     def _leave(self, copy: Copy, now: float) -> None:
+        if all(store.due > now for store in copy.waiting):
+            return
         held: deque[Store] = deque()
         while copy.waiting:
             store = copy.waiting.popleft()
@@ -225,6 +231,8 @@ class Memories:
                 copy.see(store)
 
     def _arrive(self, copy: Copy, now: float) -> None:
+        if all(store.due > now for store in copy.coming):
+            return
         held: deque[Store] = deque()
         while copy.coming:
             store = copy.coming.popleft()

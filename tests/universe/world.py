@@ -135,6 +135,10 @@ class World:
         """Whether descriptors are as small as `select` takes them."""
         self._hub = getcurrent()
         self._task: Task | None = None
+        self._tasks: list[Task] = []
+        """Threads of living processes that have not ended, by process."""
+        self._changed = False
+        """Whether a thread has begun or ended, or a process, since they were listed."""
         self.on_power_loss: Callable[[], None] | None = None
         self.memories = Memories(self.rng, plan.order)
         self.full_until = 0.0
@@ -178,10 +182,11 @@ class World:
             else:
                 if main:
                     self.end(process, 0)
-            task.done = True
+            task.done = self._changed = True
 
         task = Task(process, body, self._hub)
         process.tasks.append(task)
+        self._changed = True
         return task
 
     def end(self, process: Process, status: int) -> None:
@@ -189,6 +194,7 @@ class World:
         if not process.alive:
             return
         process.status = status
+        self._changed = True
         self.memories.ended(process)
         for descriptor in list(process.descriptors.values()):
             descriptor.close()
@@ -202,10 +208,11 @@ class World:
     def run(self, driver: Process) -> None:
         """Let processes take turns until the driver has ended."""
         while driver.alive:
-            tasks = [task for p in self.processes if p.alive for task in p.tasks if not task.done]
-            awake = [task for task in tasks if self._awake(task)]
+            if self._changed:
+                self._list()
+            awake = [task for task in self._tasks if self._awake(task)]
             if not awake:
-                times = [time for task in tasks if (time := self._wakes(task)) is not None]
+                times = [time for task in self._tasks if (time := self._wakes(task)) is not None]
                 later = [time for time in times if time > self.now]
                 if not later:
                     raise Stuck("every process waits for another")
@@ -215,21 +222,22 @@ class World:
             self._task = task
             task.greenlet.switch()
             self._task = None
-            self.bury()
         GRAVES.extend(self.processes)
 
-    def bury(self) -> None:
-        """Keep the threads of dead processes from being collected."""
+    def _list(self) -> None:
+        """List the threads that may run; keep those of dead processes from being collected."""
         for process in self.processes:
             if not process.alive and process.tasks:
                 GRAVES.extend(process.tasks)
                 process.tasks = []
+        self._tasks = [task for p in self.processes for task in p.tasks if not task.done]
+        self._changed = False
 
     def _awake(self, task: Task) -> bool:
-        process = task.process
-        if process.hung or process.stopped_until > self.now:
+        process, now = task.process, self.now
+        if process.hung or process.stopped_until > now:
             return False
-        return task.ready() or (task.deadline is not None and task.deadline <= self.now)
+        return task.ready() or (task.deadline is not None and task.deadline <= now)
 
     def _wakes(self, task: Task) -> float | None:
         process = task.process
