@@ -19,7 +19,8 @@ from drumline.errors import WorkerError
 from drumline.training.stopped import Stopped
 
 IN_A_TERMINAL = """
-import fcntl, sys, termios
+import fcntl, signal, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from drumline.cli import main
 main()
