@@ -1,4 +1,4 @@
-"""What every benchmark writes beside its numbers: machine, measured code, command, and the CSV."""
+"""Provenance that every benchmark writes beside its numbers: machine, measured code, command."""
 
 import csv
 import os

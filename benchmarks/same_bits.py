@@ -62,7 +62,7 @@ class BitDifference(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """How the commands of a case ended."""
+    """Ends of the commands of a case."""
 
     folder: Path
     code: int
@@ -71,7 +71,7 @@ class Ending(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the comparison of a case says."""
+    """Verdict of the comparison of a case."""
 
     kind: str
     """equal, differs, or fails."""

@@ -405,7 +405,7 @@ _PPO_VARIANTS = {
 
 
 def _actor_critic_variants(method: str) -> Iterator[Case]:
-    """What every actor-critic method has."""
+    """Settings of every actor-critic method."""
     yield from _one_flag_each(
         method,
         CART,

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class Plain(nn.Module):
-    """What others here change one thing of: one hidden layer on flat observations."""
+    """Specification that the others change in one thing: one hidden layer on flat observations."""
 
     def __init__(self, observation_shape: tuple[int, ...], outputs: int):
         super().__init__()

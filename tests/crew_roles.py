@@ -166,7 +166,7 @@ class HangingSpec:
 
 @dataclass(frozen=True)
 class KillAlways:
-    """Probe factory: whoever reaches `point` kills itself."""
+    """Probe factory: a process that reaches `point` kills itself."""
 
     point: str
 

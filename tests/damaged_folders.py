@@ -115,7 +115,7 @@ def _json(path: Path, rng: random.Random) -> str:
 
 
 def _signed(document: dict[str, Any]) -> str:
-    """Return a manifest whose own hash is right, as a stranger who knows the format makes it."""
+    """Return a manifest whose own hash is right, as if made with knowledge of the format."""
     import hashlib
 
     document.pop("manifest_sha256", None)

@@ -305,7 +305,7 @@ class SleepAt:
 class GatherAt:
     """Probe factory: at its first `point` a process waits until `count` have come to it.
 
-    So everyone gets work, however late some have started.
+    So every process gets work, however late some have started.
     """
 
     point: str
@@ -349,7 +349,7 @@ class DiesBeforeRinging:
 
 
 def first(flag: Path) -> bool:
-    """Whether nobody has asked for this flag before."""
+    """Whether this flag is asked for the first time."""
     try:
         os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -452,7 +452,7 @@ def marked(mark: str) -> list[int]:
             if mark.encode() in (place / "environ").read_bytes() and state != "Z":
                 found.append(int(place.name))
         except OSError:
-            continue  # it has ended, or belongs to somebody else
+            continue  # it has ended, or belongs to another user
     return found
 
 
@@ -485,4 +485,4 @@ def is_running(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-    return state != "Z"  # nobody may be there to reap an orphan
+    return state != "Z"  # no process may be there to reap an orphan

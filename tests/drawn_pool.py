@@ -1,4 +1,4 @@
-"""A pool in which nothing takes time: a random generator decides who runs, how far, who ends."""
+"""A pool in which nothing takes time: a random generator draws the task and its progress."""
 
 import random
 from collections import deque

@@ -80,7 +80,7 @@ class FiveSteps(gymnasium.Env):
 
 
 class CutAtOnce(FiveSteps):
-    """Cuts every episode after one step, though nobody was told of a limit."""
+    """Cuts every episode after one step, with no limit in its spec."""
 
     def step(self, action):
         observation, reward, *_ = super().step(action)
@@ -201,7 +201,7 @@ def counting(**options):
 
 
 class FilmedCounting(gymnasium.Env):
-    """What `Counting` does, as frames of bytes `[2, 3]`."""
+    """`Counting`, as frames of bytes `[2, 3]`."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (2, 3), np.uint8)
 

@@ -170,7 +170,7 @@ class Made:
         return self.network.live.values.numpy().copy()
 
     def behavior(self, number: int = 1) -> dict[str, np.ndarray]:
-        """What another version published."""
+        """Parameters that another version published."""
         return {**self.preparation.published(), "parameters": parameters_of(self.spec, number)}
 
 
@@ -333,7 +333,7 @@ def explicit_a2c(made: Made, rollout: Rollout, behavior: np.ndarray) -> tuple[np
 
 
 class PPORun(NamedTuple):
-    """What one update of PPO should do."""
+    """Expected result of one update of PPO."""
 
     parameters: np.ndarray
     gradients: list[Tensor]

@@ -10,7 +10,7 @@ from drumline.policies.actions import ActionHead
 
 
 class Rows(NamedTuple):
-    """What a loss is computed from, in the order of `losses.LossRows`."""
+    """Inputs of a loss, in the order of `losses.LossRows`."""
 
     log_probs: Tensor
     old_log_probs: Tensor

@@ -5,7 +5,7 @@ import numpy as np
 
 
 class Numbered(gymnasium.Env):
-    """Observation = (who, steps made so far), which goes on from episode to episode of seven."""
+    """Observation = (number, steps made so far), which goes on through episodes of seven."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float64)
     action_space = gymnasium.spaces.Discrete(2)

@@ -51,7 +51,7 @@ ENVPOOL_CARTPOLE = EnvironmentSpec("CartPole-v1", "envpool", options={"max_episo
 
 @dataclass(frozen=True)
 class Setup:
-    """What the bytes of a collection depend on; `step_time` must not be among it."""
+    """Settings that the bytes of a collection depend on; `step_time` must not be among them."""
 
     environment: EnvironmentSpec = COUNTING
     environments: int = 5
@@ -72,7 +72,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Layout:
-    """What no byte may depend on."""
+    """Settings that no byte may depend on."""
 
     executors: int = 1
     actors: int = 0
@@ -346,7 +346,7 @@ MOST_TURNS = 30_000  # an interval takes some hundreds
 
 
 class Died(BaseException):
-    """What a probe raises where a process would be killed."""
+    """Raised by a probe where a process would be killed."""
 
 
 class TornExchange:
@@ -427,7 +427,7 @@ class MortalCrew(InlineCrew):
             self._mortal = True
 
     def start(self) -> None:
-        """Build every role; nobody dies of that."""
+        """Build every role; no process dies of that."""
         self._mortal = False
         super().start()
         self._mortal = True

@@ -20,7 +20,7 @@ def names(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Room:
-    """What the files of one room may import: our rooms, and top-level packages from outside."""
+    """Imports that files of one room may have: our rooms, and top-level packages from outside."""
 
     ours: frozenset[str] = frozenset()
     outside: frozenset[str] = frozenset()
@@ -124,7 +124,7 @@ def _imports_by_name(call: ast.Call) -> bool:
 
 
 def violations(path: Path, source: str, table: dict[str, Room] = TABLE) -> list[str]:
-    """What in one file breaks the table; `path` is relative to src/drumline."""
+    """Return the imports of one file that break the table; `path` is relative to src/drumline."""
     place = path.parts[0] if len(path.parts) > 1 else path.stem
     if place not in table:
         return [f"{path}: the room `{place}` is not in the import table"]
@@ -216,7 +216,7 @@ def imported_by(path: Path, modules: dict[str, Path]) -> set[str]:
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """What is left when modules that import nothing of the rest are taken away, again and again."""
+    """Return the modules left after removing, repeatedly, those that import none of the rest."""
     left = {name: set(others) for name, others in graph.items()}
     while free := [name for name, others in left.items() if not others & left.keys()]:
         for name in free:

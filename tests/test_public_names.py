@@ -1,4 +1,4 @@
-"""What `import drumline` gives."""
+"""Names that `import drumline` gives."""
 
 import subprocess
 import sys

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "drumline"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "drumline"
 ROOMS = (
     "__init__.py",
     "__main__.py",
@@ -35,6 +36,7 @@ ROOMS = (
     "types.py",
     "workers",
 )
+BESIDE = tuple(ROOT / name for name in ("tests", "benchmarks", "examples"))
 OPENING = re.compile(r"(what|who|whose|whom|how)\b", re.IGNORECASE)
 NAMELESS = re.compile(
     r"\b(who|whom|whoever|nobody|everybody|anybody|somebody|everyone|anyone|someone|no one)\b",
@@ -48,6 +50,12 @@ def files_of(room: str) -> list[Path]:
     files = [path] if path.is_file() else sorted(path.rglob("*.py"))
     assert files, f"src/drumline has no {room}: correct the list of rooms"
     return files
+
+
+def files_beside() -> list[Path]:
+    """Return the files of tests, benchmarks and examples, without this one, which has examples."""
+    files = [file for path in BESIDE for file in sorted(path.rglob("*.py"))]
+    return [file for file in files if file != Path(__file__)]
 
 
 def docstrings(text: str) -> Iterator[tuple[int, str]]:
@@ -74,7 +82,7 @@ def strings(text: str) -> Iterator[tuple[int, str]]:
 
 def openings(files: Iterable[Path]) -> list[str]:
     return [
-        f"{file.relative_to(SOURCE)}:{line}: {words.strip().splitlines()[0]}"
+        f"{file.relative_to(ROOT)}:{line}: {words.strip().splitlines()[0]}"
         for file in files
         for line, words in docstrings(file.read_text())
         if OPENING.match(words.strip())
@@ -83,7 +91,7 @@ def openings(files: Iterable[Path]) -> list[str]:
 
 def found(files: Iterable[Path], pattern: re.Pattern[str]) -> list[str]:
     return [
-        f"{file.relative_to(SOURCE)}:{line}: {' '.join(words.split())}"
+        f"{file.relative_to(ROOT)}:{line}: {' '.join(words.split())}"
         for file in files
         for text in [file.read_text()]
         for line, words in [*strings(text), *comments(text)]
@@ -106,6 +114,20 @@ def test_docstrings_comments_and_messages_name_the_process(room: str):
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_docstring_or_comment_refers_to_a_document_outside_the_repository(room: str):
     wrong = found(files_of(room), OUTSIDE)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_tests_benchmarks_and_examples_use_plain_words_too():
+    files = files_beside()
+    assert len(files) > 200
+    wrong = openings(files)
+    for file in files:
+        text = file.read_text()
+        wrong += [
+            f"{file.relative_to(ROOT)}:{line}: {words}"
+            for line, words in [*docstrings(text), *comments(text)]
+            if NAMELESS.search(words)
+        ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -1,4 +1,4 @@
-"""What depends on how many threads NumPy's matrix products have, as large products' bits do."""
+"""An environment whose bits depend on the number of NumPy's threads, as large products' do."""
 
 import numpy as np
 from impure_environment import Counting

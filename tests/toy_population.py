@@ -42,7 +42,7 @@ class ToyTask(NamedTuple):
 
 
 class ToyResult(NamedTuple):
-    """What one job brings."""
+    """Result of one job."""
 
     values: tuple[float, ...]
     fitness: float
@@ -51,7 +51,7 @@ class ToyResult(NamedTuple):
 
 @dataclass(frozen=True)
 class ToySettings:
-    """What is fixed for a toy run."""
+    """Settings of a toy run that stay constant."""
 
     concurrency: int = 4
     individuals: int = 16
@@ -124,7 +124,7 @@ class ToyWorkerSpec:
 
 
 def _window(settings: ToySettings, watermark: int) -> np.ndarray:
-    """Where the rows before `watermark` lie."""
+    """Return the places of the rows before `watermark`."""
     return np.arange(max(0, watermark - settings.capacity), watermark) % settings.ring_rows
 
 
@@ -152,7 +152,7 @@ class ToyPopulation:
         self.own_rows: dict[int, int] = {}
         """The rows after which each worker's slab is free."""
         self.delayed = 0
-        """How often the slack was used up."""
+        """Number of times that the slack was used up."""
 
     def env_steps(self, task: ToyTask, result: ToyResult) -> int:
         return result.env_steps
@@ -285,5 +285,5 @@ class ToyPopulation:
 
 
 def event_bytes(events: list[Event]) -> bytes:
-    """What of the events is promised: everything but wall-clock time."""
+    """Return the promised part of the events: all but wall-clock time."""
     return repr([event._replace(waited_seconds=0.0) for event in events]).encode()

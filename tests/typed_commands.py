@@ -43,7 +43,7 @@ def drumline(*arguments: str, cwd: Path, changes: dict[str, str] | None = None):
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """End of a command: its exit code and output."""
 
     code: int
     out: str

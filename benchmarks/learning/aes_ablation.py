@@ -1,4 +1,4 @@
-"""Where AES-RL's result comes from: rules, share of refined individuals, asynchrony, sensitivity.
+"""Sources of AES-RL's result: rules, share of refined individuals, asynchrony, sensitivity.
 
 The grid is {mean rule} × {variance rule} × {p_desired} × {sync, async}; pairs of rules that are no
 pair are left out. Around `--base` one of r, b, n and K varies at a time. Every row of the CSV is

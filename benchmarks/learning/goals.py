@@ -24,7 +24,7 @@ from run_folders import DRUMLINE, bring_to_end
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be learned, and by when."""
+    """A score to be learned, and the budget for it."""
 
     method: str
     env: str

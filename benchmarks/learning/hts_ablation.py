@@ -1,4 +1,4 @@
-"""What each part of HTS-RL does: the same parts put together otherwise, speed and score per seed.
+"""Effect of each part of HTS-RL: the same parts put together otherwise, speed and score per seed.
 
 Every row is one finished run; runs that are in the folder already are read, not repeated, a run
 that was stopped goes on, and one of other settings is refused. `training_return` is the mean over

@@ -18,7 +18,7 @@ def goal(env: str, score: float, budget: int, every: int, *more: str, episodes: 
 def football(method: str, every: int, *more: str) -> Goal:
     """The score is the mean of the latest 100 training episodes: drawn actions, as in the release.
 
-    The most likely action scores long before: who always runs to the right does.
+    The most likely action scores long before: running to the right always does.
     """
     flags = (f"--evaluate-every={every}", "--evaluate-episodes=20", "--total-steps=204800", *more)
     return Goal(method, FOOTBALL, 0.8, 204_800, flags, training="score_mean")

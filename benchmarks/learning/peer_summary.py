@@ -1,4 +1,4 @@
-"""Ours against the peer at each budget: interquartile means, their ratio, who is ahead."""
+"""Ours against the peer at each budget: interquartile means, their ratio, pairs ahead."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

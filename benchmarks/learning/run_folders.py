@@ -13,7 +13,7 @@ from drumline.runs.folder import RunFolder
 
 DRUMLINE = [sys.executable, "-m", "drumline"]
 LEFT_OPEN = {"engine": "auto", "strategy_budget": 0}
-"""What older runs recorded of settings that a run finds itself."""
+"""Values that older runs recorded of settings that a run finds itself."""
 
 
 def finished(folder: Path) -> bool:
@@ -52,7 +52,7 @@ def differences(folder: Path, method: str, env: str, flags: Sequence[str]) -> li
     if document["method"] != method:
         return [f"it is of {document['method']}, not {method}"]
     wanted = resolved(method, env, flags)
-    # What an older run does not know is what nobody could set then.
+    # A setting that an older run does not know could not be set then.
     before = json.loads(json.dumps(asdict(find_method(method).config(env=env))))
     kept = {**before, **document["config"]}
     return [

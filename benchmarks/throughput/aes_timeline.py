@@ -1,8 +1,8 @@
-"""Who waits for whom: five workers' time with a barrier between generations, and without.
+"""Waits between processes: five workers' time with a barrier between generations, and without.
 
 Draws some seconds of `p-cem-rl --clock wall`, `aes --clock wall` and `aes` under the virtual clock
-from the runs' own `timeline.json`. Episodes sleep (`napping.py`); nobody is refined and no mean is
-evaluated, so every bar is one individual's life.
+from the runs' own `timeline.json`. Episodes sleep (`napping.py`); no individual is refined and no
+mean is evaluated, so every bar is one individual's life.
 
     python benchmarks/throughput/aes_timeline.py --out docs/images/aes-timeline.png
 """

@@ -1,4 +1,4 @@
-"""What an episode costs the driver, from task to row in episodes.csv: CartPole-v1, 16 workers.
+"""Cost of an episode in the driver, from task to row in episodes.csv: CartPole-v1, 16 workers.
 
 The driver's CPU time (user and system, its recorder thread included) over a whole `train` run,
 less that of a run that ends with its first generation, by the episodes between the two ends.

@@ -1,4 +1,4 @@
-"""What fixed batches cost HTS-RL: env steps per second with them, over those with free batching.
+"""Cost of fixed batches in HTS-RL: env steps per second with them, over those with free batching.
 
 On processors where a network's rows do not keep their bits in batches of any size, every forward
 pass when acting is cut into calls of the rows that the self-check found (`inference_rows`). Free

@@ -141,7 +141,7 @@ def learner() -> Iterator[Task]:
 
 
 def many() -> Iterator[Task]:
-    """How many environments two cores carry."""
+    """Number of environments that two cores carry."""
     for count in (128, 256):
         for processes_ in (1, 2):
             yield Task("many", count, 0, EXPONENTIAL, "none", executors=processes_)
@@ -159,14 +159,14 @@ PARTS = {
 
 
 class Constants(NamedTuple):
-    """What a step and a barrier cost beyond the step times, in seconds."""
+    """Seconds that a step and a barrier take beyond the step times."""
 
     step: float
     barrier: float
 
 
 class Window(NamedTuple):
-    """Which intervals are measured."""
+    """Intervals that are measured."""
 
     skip: int
     intervals: int

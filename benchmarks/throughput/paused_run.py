@@ -25,7 +25,7 @@ SAMPLE_SECONDS = 0.05
 
 
 class Spent(NamedTuple):
-    """What all processes of a run took in its turns."""
+    """Processor time that all processes of a run took in its turns."""
 
     seconds: float
     """Of the turns."""

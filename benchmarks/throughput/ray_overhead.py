@@ -1,4 +1,4 @@
-"""What `--pool ray` costs on one machine beside `--pool process`: generations of es, in turns.
+"""Cost of `--pool ray` on one machine beside `--pool process`: generations of es, in turns.
 
 Both pools live in one process and run the same tasks of the same generation, one after the other,
 so that load from elsewhere falls on both alike. The results are compared bit for bit.

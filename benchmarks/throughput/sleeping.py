@@ -1,7 +1,7 @@
 """HTS-RL's own crew, exchange and schedule over environments that only sleep.
 
 An environment costs next to nothing and is made slow by a step-time law, so two cores carry
-hundreds of them and what is measured is who waits for whom. The learner sleeps for a stated time.
+hundreds of them, and the waits between roles are measured. The learner sleeps for a stated time.
 """
 
 import dataclasses
@@ -77,7 +77,7 @@ class Cell:
 
 
 class Measured(NamedTuple):
-    """What a cell did between two moments at which everybody had come equally far, or any."""
+    """Counts of a cell between two moments at which all environments had come equally far."""
 
     seconds: float
     env_steps: int

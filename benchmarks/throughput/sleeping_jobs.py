@@ -24,7 +24,7 @@ class SleepingTask(NamedTuple):
     gradient_seconds: float
     env_steps: int
     jitter: float
-    """What the whole task's true time is multiplied by."""
+    """Factor on the true time of the whole task."""
 
 
 def sleeping_worker(context: WorkerContext) -> Worker:

@@ -19,7 +19,7 @@ ROWS = 256
 
 
 class Stacked(NamedTuple):
-    """What stacking K actors gave."""
+    """Result of stacking K actors."""
 
     sizes: tuple[int, ...]
     count: int

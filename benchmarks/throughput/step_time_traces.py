@@ -2,7 +2,7 @@
 
 Each environment is stepped with random actions and its step times recorded, resets included. A row
 says how the recording differs from independent exponential times, what that makes of the slowdown
-against the ideal (time over the time in which nobody waits: claim 1 with exponential times, with
+against the ideal (time over the time without waiting: claim 1 with exponential times, with
 the Gamma law of the recording's variance, and by replaying the recording), and what the runtime
 measured on sleeping environments that replay it, stretched to a mean of 5 ms.
 

@@ -1,7 +1,7 @@
-"""What the virtual clock costs with a core per logical worker: jobs sleep, so two cores are enough.
+"""Cost of the virtual clock with a core per logical worker: jobs sleep, so two cores are enough.
 
 Idle share of the logical workers, and individuals per second against the wall clock, from the
-first job to the last `ask` (the drain at the end is nobody's loss). Individuals of half the runs
+first job to the last `ask` (the drain at the end is no loss). Individuals of half the runs
 are refined by as many gradient steps as an episode is long, and a critic works beside them. Virtual
 costs are the true ones, or one of the three is wrong by two. `jitter` is the log-std of how fast a
 job really is: two machines' worth of noise that no virtual cost can know.
@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What one run gave."""
+    """Result of one run."""
 
     idle_share: float
     individuals_per_second: float

@@ -76,7 +76,7 @@ def test_telling_a_whole_generation_is_telling_its_members():
 
 
 def test_a_generation_in_flight_is_asked_again_alike_when_asked_is_set_back_to_tells():
-    """What a generational recipe does, whose checkpoints hold no candidates."""
+    """Steps of a generational recipe, whose checkpoints hold no candidates."""
     running, loaded = small(), small()
     running.tell([live(candidate, 1.0) for candidate in running.ask(4)])
     out = running.ask(4)

@@ -1,4 +1,4 @@
-"""What A2C and PPO have learned: saved, taken over, and untouched by what is not finite."""
+"""Learned state of A2C and PPO: saved, taken over, and untouched by values that are not finite."""
 
 from dataclasses import replace
 from typing import Any

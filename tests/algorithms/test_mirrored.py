@@ -1,4 +1,4 @@
-"""What is evaluated is new to what was trained: no episode of both has the same seed."""
+"""Evaluation uses new episodes: none has the seed of a training episode."""
 
 import pytest
 

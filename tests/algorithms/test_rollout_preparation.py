@@ -1,4 +1,4 @@
-"""What is made of an interval before any gradient, against plain loops."""
+"""Preparation of an interval before any gradient, against plain loops."""
 
 from typing import Any
 

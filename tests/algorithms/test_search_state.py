@@ -1,4 +1,4 @@
-"""What OpenAI-ES and ARS share, by ask and tell: orders of results, refusals, state."""
+"""Behaviour shared by OpenAI-ES and ARS, by ask and tell: orders of results, refusals, state."""
 
 from collections.abc import Callable, Sequence
 

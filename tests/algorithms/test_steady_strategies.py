@@ -1,4 +1,4 @@
-"""What every strategy of the steady-state loop keeps, whatever its rule."""
+"""Properties that every strategy of the steady-state loop keeps, under any rule."""
 
 import importlib.util
 from collections.abc import Callable

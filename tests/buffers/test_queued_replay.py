@@ -54,7 +54,7 @@ def test_numbers_bytes_and_digests_do_not_depend_on_when_the_ring_moves(
         assert eager.fill(None) == eager.watermark
         assert lazy.append(episode(number, 5)) == one
         assert lazy.digests().tobytes() == eager.digests().tobytes()
-        lazy.fill(20)  # somebody still reads the window of watermark 20
+        lazy.fill(20)  # a reader still has the window of watermark 20
     assert lazy.fill(20) < eager.watermark == 60
     assert lazy.fill(None) == 60
 
@@ -67,10 +67,10 @@ def test_a_window_with_more_cut_episodes_than_it_keeps_is_refused_by_name():
     for number in range(5):
         for name, data in replay.append(episode(2 * number + 1, 2)):  # cut after two steps
             segments[name] = segments.get(name, b"") + data
-    assert replay.fill(6) == 8  # who reads the first three finds its window
+    assert replay.fill(6) == 8  # a reader of the first three finds its window
     with pytest.raises(ReplayFull, match="more than 4 episodes of a replay window of 20"):
         replay.fill(10)
-    replay.load(replay.state(None), segments.__getitem__, None)  # while nobody reads, it may wait
+    replay.load(replay.state(None), segments.__getitem__, None)  # without a reader it may wait
     assert replay.fill(None) == 8
 
 

@@ -1,4 +1,4 @@
-"""What comes back from segments is what was appended, and nothing is written twice."""
+"""Segments give back the rows that were appended, and no row is written twice."""
 
 from collections import defaultdict
 

@@ -115,7 +115,7 @@ def expected(
 
 
 class Inline(dict[str, dict[str, bytes]]):
-    """What lasts of an inline run of each method, made when it is first asked for."""
+    """Lasting bytes of an inline run of each method, made when they are first asked for."""
 
     def __init__(self, machines: Machines, out: Path):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What doctor says about a machine and a method, and what it refuses."""
+"""Sentences of doctor about a machine and a method, and its refusals."""
 
 import json
 import os
@@ -132,7 +132,7 @@ def test_measured_costs_stand_beside_those_of_the_virtual_clock(terminal: Termin
     measured = json.loads(ended.out)["measured"]
     costs, times = measured["virtual_costs"], measured["times"]
     assert list(costs) == ["env_step_cost", "actor_step_cost", "critic_step_cost"]
-    env_step = (times["step_seconds"] + times["forward_1_seconds"]) * 1e6  # nobody acts for nothing
+    env_step = (times["step_seconds"] + times["forward_1_seconds"]) * 1e6  # no act is lost
     assert costs["env_step_cost"]["measured_microseconds"] == pytest.approx(env_step)
     for row in costs.values():
         assert row["measured_microseconds"] > 0

@@ -162,7 +162,7 @@ def test_layers_without_units_are_refused(terminal: Terminal, method: str):
 
 
 def refusal(terminal: Terminal, method: str, *flags: str) -> str:
-    """What a training that is refused says between the lines that frame it."""
+    """Return the message of a refused training between the lines that frame it."""
     code, out, err = terminal("train", method, "CartPole-v1", *flags, "--out=run")
     assert (code, out) == (2, "")
     assert not Path("run").exists()
@@ -213,7 +213,7 @@ def test_training_help_lists_every_method_and_shows_one_methods_flags(terminal: 
 
 
 def on_a_terminal(cwd: Path, changes: dict[str, str], *words: str) -> str:
-    """What a command writes where its output is a terminal."""
+    """Return the output of a command that writes to a terminal."""
     main, other = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "drumline", *words],

@@ -1,4 +1,4 @@
-"""How commands end: signals, exit codes, and messages that work as typed."""
+"""Ends of commands: signals, exit codes, and messages that work as typed."""
 
 import errno
 import os

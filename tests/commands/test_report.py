@@ -50,7 +50,7 @@ def recorded(
 
 
 class Page(HTMLParser):
-    """What a page shows, and where its pictures come from."""
+    """Texts of a page, and the sources of its pictures."""
 
     def __init__(self, path: str = "report.html"):
         super().__init__()

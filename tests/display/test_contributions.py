@@ -1,4 +1,4 @@
-"""What each kind of individual did, read from a run folder."""
+"""Contribution of each kind of individual, read from a run folder."""
 
 import math
 from pathlib import Path

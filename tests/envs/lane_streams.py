@@ -1,4 +1,4 @@
-"""What the tests of lanes compare: the whole stream of each environment, byte for byte."""
+"""Streams that the tests of lanes compare: the whole of each environment, byte for byte."""
 
 from typing import Any
 

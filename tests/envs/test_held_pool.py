@@ -125,7 +125,7 @@ def test_both_ways_of_using_envpool_let_go_of_sleeping_threads_only(
 def test_the_thread_that_fills_the_stock_has_slept_when_the_pool_goes(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """That thread gets a turn only when nobody else wants the core: it is behind when steps end."""
+    """That thread gets a turn only when no other wants the core: it is behind when steps end."""
     states = list[set[str]]()
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})

@@ -1,4 +1,4 @@
-"""What an environment's own code returns is checked in its first episode."""
+"""Values that an environment's own code returns are checked in its first episode."""
 
 import logging
 from dataclasses import replace

@@ -57,7 +57,7 @@ class Past:
         )
 
     def expected(self, environment: int, steps: int, folded: int) -> LaneHistory:
-        """What brings one environment to `steps`, by looking at one step after the other."""
+        """Return the calls that bring one environment to `steps`, found step by step."""
         episode, renewal, kept = 0, 0, []
         every = self.mode.renew_intervals * self.alpha
         first_episode = 0

@@ -235,7 +235,7 @@ def test_a_life_lost_at_the_time_limit_has_terminated():
     for step in range(60):
         steps = lanes.step(None, np.zeros(4, int))
         ends += [(step, bool(row)) for row in steps.terminated[steps.terminated | steps.truncated]]
-    # a ball that nobody hits is lost after 24 decisions: exactly at this limit
+    # a ball that no action hits is lost after 24 decisions: exactly at this limit
     assert (23, True) in ends
 
 

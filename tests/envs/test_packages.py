@@ -1,4 +1,4 @@
-"""What an environment's bits depend on."""
+"""Packages that an environment's bits depend on."""
 
 import sys
 

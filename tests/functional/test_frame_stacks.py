@@ -1,4 +1,4 @@
-"""Where a row's stack lies on its tape, by hand."""
+"""Place of a row's stack on its tape, by hand."""
 
 import numpy as np
 

@@ -81,7 +81,7 @@ def test_more_processes_than_jobs_of_aes_rl_save_nothing(
 def played(
     costs: LearningCosts, processes: int, size: int, refined: int, *, critic_first: bool
 ) -> float:
-    """A generation of CEM-RL, played through: whoever is free takes what came first."""
+    """A generation of CEM-RL, played through: a free worker takes the oldest job."""
     episode, turn = costs.acting / size, costs.critic_steps / max(refined, 1)
     member = costs.actor_steps / max(refined, 1) + episode
     free = [0.0] * processes

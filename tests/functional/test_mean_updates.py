@@ -1,4 +1,4 @@
-"""How far the mean moves: every rule against numbers worked out by hand, then by properties."""
+"""Moves of the mean: every rule against numbers worked out by hand, then by properties."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Named noise: the same numbers whoever reads them, and sums with the same bits on any threads."""
+"""Named noise: the same numbers for every reader, and sums with the same bits on any threads."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How likely an individual is refined by gradient steps."""
+"""Probability that an individual is refined by gradient steps."""
 
 import pytest
 from hypothesis import given

@@ -195,7 +195,7 @@ def test_fixed_actor_steps_follow_no_episode():
 
 
 def refined(population: AESPopulation, individuals: int) -> list[bool]:
-    """Which of the next individuals are refined."""
+    """Return for each of the next individuals whether it is refined."""
     warm(population)
     return [next_job(population, worker).gradient_steps > 0 for worker in range(individuals)]
 

@@ -1,4 +1,4 @@
-"""Whose critics refine whom: CEM-RL's loop as its paper has it, against the order of turns."""
+"""Critics by refined actor: CEM-RL's loop as its paper has it, against the order of turns."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_turn_after_turn_is_the_loop_of_the_paper(members: int, steps: int):
         turns.take(critics(latest))
         refined_by = name_of(turns.critics_of(member))
         found.append((int(turn.target_actor[0]), turn.steps, refined_by))
-        assert turns.critics_of(members) is not None  # who is not refined never waits
+        assert turns.critics_of(members) is not None  # an unrefined one never waits
     assert found == serial_loop(members, steps)
     assert turns.due(np.zeros(2)) is None
 

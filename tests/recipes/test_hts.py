@@ -1,4 +1,4 @@
-"""What HTS-RL's recipe hands on to its schedule."""
+"""Settings that HTS-RL's recipe hands on to its schedule."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -105,7 +105,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
 def test_every_layout_learns_from_every_step_once(
     tmp_path: Path, taken: dict[int, list[int]], config: Impala, layout: ActorLayout
 ):
-    # Whoever is early could fill every batch alone.
+    # An early executor could fill every batch alone.
     gathered = layout.executors if layout.pool == "process" else 1
     probe = GatherAt("interval-begun", gathered, tmp_path / "came")
     run = RunFolder.open(run_on(tmp_path / "run", config, layout, probe_factory=probe).path)

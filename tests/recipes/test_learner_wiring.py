@@ -41,7 +41,7 @@ Handed = dict[str, dict[str, Any]]
 
 
 def handed(config: Any) -> Handed:
-    """What each part of the learner is given, by the names that the config has for it."""
+    """Arguments of each part of the learner, by the names that the config has for them."""
     given, named = making_learner(config)
     made = named[LEARNERS[config.learner]]
     return {
@@ -69,7 +69,7 @@ def coefficients(config: Any, name: str) -> list[float]:
 
 
 def making_learner(config: Any) -> tuple[dict[str, tuple[Any, ...]], Handed]:
-    """What the parts of the learner are given when it is made: in order, and by name."""
+    """Arguments that the parts of the learner are made with: in order, and by name."""
     given: dict[str, tuple[Any, ...]] = {}
     named: dict[str, dict[str, Any]] = {}
 

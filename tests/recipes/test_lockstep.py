@@ -1,4 +1,4 @@
-"""Lock-step A2C and PPO: the bits of batch synchronisation, whoever waits for whom."""
+"""Lock-step A2C and PPO: the bits of batch synchronisation, in any order of waiting."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -48,7 +48,7 @@ def lasting_bytes(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
-    """What `hts --lag 0` makes of the same settings: no step of it is in lock-step."""
+    """Update of `hts --lag 0` from the same settings: no step of it is in lock-step."""
     out = tmp_path_factory.mktemp("expected")
     made: dict[str, dict[str, bytes]] = {}
     for name, config in CONFIGS.items():

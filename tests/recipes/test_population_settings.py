@@ -1,4 +1,4 @@
-"""What populations of evolution and gradient steps make of their settings."""
+"""Settings of populations of evolution and gradient steps, and their effects."""
 
 import csv
 from dataclasses import asdict, replace

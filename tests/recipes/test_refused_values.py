@@ -1,4 +1,4 @@
-"""What is refused of numbers, whichever flag they came with."""
+"""Numbers that are refused, by any flag."""
 
 import dataclasses
 import math

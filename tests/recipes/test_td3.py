@@ -79,7 +79,7 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers
     rows = [row.split(",") for row in run.folder.processes_csv.read_text().splitlines()[1:]]
     evaluated = [int(row[3]) for row in rows if row[0] == "evaluator"]
     assert len(evaluated) == workers
-    # Whoever has started first may take every episode of so few.
+    # The first worker to start may take every episode of so few.
     assert sum(evaluated) == 3 * CONTINUOUS.evaluate_episodes
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the run folder write down."""
+"""Rows and documents that the tests of the run folder write."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is compared before bits are promised again."""
+"""Machine facts that are compared before bits are promised again."""
 
 import platform
 import subprocess

@@ -1,4 +1,4 @@
-"""What every worker pool must do. A test class inherits it and has a `make_pool` fixture."""
+"""Contract of every worker pool. A test class inherits it and has a `make_pool` fixture."""
 
 from collections.abc import Callable
 from typing import Any
@@ -226,7 +226,7 @@ class PoolContract:
 
 
 class OneMachineContract(PoolContract):
-    """What a pool whose workers share the driver's memory must do besides."""
+    """Further contract of a pool whose workers share the driver's memory."""
 
     def test_workers_write_into_shared_arrays(self, make_pool: MakePool):
         shared = SharedArrays.create(PublishedLayout({"rows": ((20,), "<i8")}))

@@ -1,4 +1,4 @@
-"""How far running tasks have come, as the driver sees it, and whom a mark wakes."""
+"""Progress of running tasks as the driver sees it, and the marks that wake it."""
 
 import os
 import signal

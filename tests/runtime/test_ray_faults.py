@@ -1,4 +1,4 @@
-"""What a user of `--pool ray` reads when something is wrong."""
+"""Sentences that a user of `--pool ray` reads when something is wrong."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Which updates are evaluated."""
+"""Choice of the updates that are evaluated."""
 
 from drumline.schedules.evaluations import is_due
 

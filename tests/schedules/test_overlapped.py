@@ -1,4 +1,4 @@
-"""How far environments may go ahead of one that is held back, by barrier and lag."""
+"""Lead of environments over one that is held back, by barrier and lag."""
 
 from typing import Any, Literal
 

@@ -20,7 +20,7 @@ MakePool = Callable[[ToySettings, SharedArrays], WorkerPool]
 
 
 class Outcome(NamedTuple):
-    """What the promise is about: learned state, replay and events."""
+    """Parts of a run that the promise is about: learned state, replay and events."""
 
     fingerprint: str
     events: bytes
@@ -54,7 +54,7 @@ class Toy:
         )
 
     def saved(self) -> dict[str, Any]:
-        """What a checkpoint would hold: arrays, and a document of plain values."""
+        """Content of a checkpoint: arrays, and a document of plain values."""
         snapshot = self.schedule.snapshot()
         document = {
             "events": snapshot.events,

@@ -71,7 +71,7 @@ def metrics_of(folder: RunFolder) -> list[dict[str, str]]:
 
 
 class Made(dict[str, dict[str, bytes]]):
-    """What lasts of a run of each config, made when it is first asked for."""
+    """Lasting bytes of a run of each config, made when they are first asked for."""
 
     def __init__(self, out: Path):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What fails a run is named: environment, episode and seed, whatever the method and the layout."""
+"""The cause of a failed run is named: environment, episode and seed, in every method and layout."""
 
 from itertools import product
 from pathlib import Path

@@ -32,7 +32,7 @@ CONFIGS: dict[str, Any] = {
 
 @pytest.fixture
 def marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the environments of a test leave their marks."""
+    """Folder in which the environments of a test leave their marks."""
     monkeypatch.setenv("MARKS", str(tmp_path / "marks"))
     return tmp_path / "marks"
 

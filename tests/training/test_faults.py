@@ -1,4 +1,4 @@
-"""What can befall a whole run from outside: full disks, hung environments, killed drivers."""
+"""Faults of a whole run from outside: full disks, hung environments, killed drivers."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ COUNTING = [
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """End of a command: its exit code and output."""
 
     code: int
     out: str

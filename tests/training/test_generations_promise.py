@@ -27,14 +27,14 @@ class Case(NamedTuple):
     learns: tuple[str, ...]
     """Columns of metrics.csv that are above 0 at the end."""
     points: tuple[str, ...]
-    """Where a worker is killed."""
+    """Points at which a worker is killed."""
     sleeps: tuple[str, ...]
     updates: tuple[int, ...]
     """After which a run is stopped."""
     calls: tuple[int, ...]
     """Jobs in the middle of which it is."""
     campaign: pytest.MarkDecorator = FAULTS
-    """Where its processes are tried."""
+    """Layouts in which its processes are tried."""
     layout: type[Layout] = Layout
 
     @property

@@ -1,4 +1,4 @@
-"""What fails after the last update: a longer run must not count it, and the episode is named."""
+"""Failures after the last update: a longer run must not count them, and the episode is named."""
 
 from pathlib import Path
 from typing import Any

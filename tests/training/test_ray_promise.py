@@ -97,7 +97,7 @@ def nodes(cluster: Cluster) -> Iterator[RayNodes]:
 
 
 class Inline(dict[str, dict[str, bytes]]):
-    """What lasts of an inline run of each method, made when it is first asked for."""
+    """Lasting bytes of an inline run of each method, made when they are first asked for."""
 
     def __init__(self, out: Path):
         super().__init__()

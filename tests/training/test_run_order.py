@@ -1,4 +1,4 @@
-"""What every run does around its training, in which order, and what an error leaves."""
+"""Steps of every run around its training, their order, and the state that an error leaves."""
 
 import os
 import signal

@@ -116,7 +116,7 @@ def test_signals_while_a_run_closes_lose_nothing(
         original(self)
 
     monkeypatch.setattr(InlinePool, "close", interrupted)
-    with pytest.raises(KeyboardInterrupt):  # the wish of who sent it, once all is closed
+    with pytest.raises(KeyboardInterrupt):  # the sender's wish, once all is closed
         train(config, layout=inline(config), out=out)
     run = load(out)
     assert lasting_bytes(run.folder) == expected[name]

@@ -38,7 +38,7 @@ MOST_POINTS = 15_000
 
 @dataclass
 class Outcome:
-    """What came of a universe."""
+    """Outcome of a universe: its finding, faults and costs."""
 
     number: int
     method: str

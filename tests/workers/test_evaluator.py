@@ -1,4 +1,4 @@
-"""What an evaluator acts with is what the strategy's own loop would be given."""
+"""An evaluator acts with the parameters that the strategy's own loop would be given."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace

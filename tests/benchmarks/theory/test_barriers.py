@@ -32,7 +32,7 @@ def event_by_event(
     finished = [-1] * environments  # the last interval that each environment has filled
     entered = [-1] * environments
     version, learning, now = 1, False, 0.0
-    seen_version, seen_slowest = 1, -1  # by those who wait, a hand-over later
+    seen_version, seen_slowest = 1, -1  # by those that wait, a hand-over later
     events: list[tuple[float, int, int]] = []
     while True:
         # The learner turns D_{version − 1} into the next version once all have filled it.

@@ -1,4 +1,4 @@
-"""What a generation with a barrier takes, against what is known of order statistics."""
+"""Time of a generation with a barrier, against known results on order statistics."""
 
 import math
 
