@@ -38,6 +38,7 @@ ROOMS = (
 )
 BESIDE = tuple(ROOT / name for name in ("tests", "benchmarks", "examples"))
 OPENING = re.compile(r"(what|who|whose|whom|how)\b", re.IGNORECASE)
+OPENED = re.compile(r'"""\s*' + OPENING.pattern, re.IGNORECASE)
 NAMELESS = re.compile(
     r"\b(who|whom|whoever|nobody|everybody|anybody|somebody|everyone|anyone|someone|no one)\b",
     re.IGNORECASE,
@@ -120,9 +121,11 @@ def test_no_docstring_or_comment_refers_to_a_document_outside_the_repository(roo
 def test_tests_benchmarks_and_examples_use_plain_words_too():
     files = files_beside()
     assert len(files) > 200
-    wrong = openings(files)
+    wrong = openings(file for file in files if OPENED.search(file.read_text()))
     for file in files:
         text = file.read_text()
+        if not NAMELESS.search(text):
+            continue  # the parser takes seconds for all of them
         wrong += [
             f"{file.relative_to(ROOT)}:{line}: {words}"
             for line, words in [*docstrings(text), *comments(text)]
