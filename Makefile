@@ -7,7 +7,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
-.PHONY: demo test test-faults test-slow lint setup clean
+.PHONY: demo test test-faults test-slow lint site setup clean
 .DEFAULT_GOAL := setup
 
 demo: setup
@@ -27,6 +27,10 @@ lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/basedpyright
+
+site: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
 
 setup: .venv/installed
 
