@@ -1,6 +1,8 @@
 """One page about runs: what is in it, what was checked, and that it stands alone."""
 
+import html
 import json
+import shlex
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,6 +13,7 @@ from campaigns import FAULTS
 from display.contribution_rows import HEADER, ROWS
 from typed_commands import Terminal
 
+from drumline.commands.report import same_again
 from drumline.runs.fingerprints import chain_header, chain_start, next_row, row_line
 from drumline.runs.folder import RunFolder
 from drumline.runs.policy_files import write_policy
@@ -102,7 +105,11 @@ def test_the_page_needs_nothing_from_elsewhere_and_is_the_same_each_time(termina
     page = Page()
     assert len(page.sources) == 3
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
-    assert not {"script", "link", "iframe"} & page.tags
+    assert not {"link", "iframe"} & page.tags
+    assert page.html.count("<script") == 1
+    assert (
+        "default-src 'none'" in page.html
+    )  # the page's policy: nothing is loaded, no other script
     terminal("report", "a", "b")
     assert Page().html == page.html
 
@@ -172,7 +179,9 @@ def test_a_strangers_names_are_no_markup(terminal: Terminal):
     folder.update_document(config=config)
     assert terminal("report", "<b>bold").code == 0
     page = Page()
-    assert not {"script", "i"} & page.tags
+    assert "i" not in page.tags
+    assert page.html.count("<script") == 1
+    assert "<script>alert" not in page.html
     assert "</table><script>alert(1)</script>" in page.text
 
 
@@ -225,3 +234,27 @@ def test_nothing_to_report_is_wrong_use(terminal: Terminal, names: tuple[str, ..
     ended = terminal("report", *names)
     assert ended.code == 2
     assert message in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "es CartPole-v1 --hidden 4 5 --no-normalize --std 0.3 --seed 7",
+        "hts CartPole-v1 --no-anneal --hidden 8",
+        "aes Pendulum-v1 --mean-rule sigmoid --fitness-range 9",
+        "es HalfCheetah-v5",
+    ],
+)
+def test_the_command_of_the_page_begins_the_same_run(terminal: Terminal, words: str):
+    config = json.loads(terminal("train", *words.split(), "--print-config").out)
+    folder = recorded("a")
+    folder.update_document(method=words.split()[0], config=config)
+    again = same_again(folder)
+    assert f"<code>{html.escape(again)}</code>" in report_of(terminal)
+    _, *typed = shlex.split(again)
+    assert json.loads(terminal(*typed, "--print-config").out) == config
+
+
+def report_of(terminal: Terminal) -> str:
+    assert terminal("report", "a").code == 0
+    return Page().html

@@ -1,9 +1,10 @@
 """`drumline report RUN…`."""
 
-from dataclasses import dataclass
+import shlex
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
 
@@ -44,13 +45,41 @@ def command(line: CommandLine) -> int:
     for folder, own in zip(folders, checks, strict=True):
         own.append(_repeated(line, folder, flags))
     runs = [
-        ReportedRun(folder, with_late_settings(folder.document), tuple(own))
+        ReportedRun(folder, with_late_settings(folder.document), tuple(own), same_again(folder))
         for folder, own in zip(folders, checks, strict=True)
     ]
     page = report_page(runs, line.again())
     replace_file(flags.out, page.encode())
     print(flags.out)
     return 0
+
+
+def same_again(folder: "RunFolder") -> str:
+    """Return the command that begins the same run; empty for a method from outside."""
+    from drumline.recipes.methods import METHODS, with_late_settings
+
+    document = with_late_settings(folder.document)
+    name, config = document["method"], document["config"]
+    if name not in METHODS:
+        return ""
+    defaults = asdict(METHODS[name].config(env=config["env"]))
+    usual = {**defaults, **METHODS[name].preset(config["env"])}
+    words = ["drumline", "train", name, config["env"]]
+    for field, value in config.items():
+        if field in defaults and field != "env" and value != _plain(usual[field]):
+            words += _flag(field.replace("_", "-"), value)
+    return shlex.join(words)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    values = value if isinstance(value, list) else [value]
+    return [f"--{name}", *map(str, values)]
 
 
 def _chain(folder: "RunFolder") -> "Check":

@@ -1,10 +1,17 @@
-"""One HTML page about one or several runs, without scripts and without other files."""
+"""One HTML page about one or several runs, which needs no other file.
+
+Its only script is report.js, which draws the timelines; the page's policy forbids any other.
+"""
 
 import base64
+import hashlib
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape as escape_html
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +30,7 @@ from drumline.display.glyphs import duration
 from drumline.display.glyphs import score as written
 from drumline.display.plots import curves_figure
 from drumline.display.run_data import RunCurve, last_returns, read_columns, read_run
+from drumline.display.timeline import bottleneck, drawn, read_tracks, shares
 from drumline.functional.stability import stability
 from drumline.functional.statistics import mean_interval
 from drumline.runs.folder import RunFolder
@@ -30,22 +38,6 @@ from drumline.runs.safe_text import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;max-width:1180px;
-margin:2rem auto;padding:0 1.2rem}
-h1{font-size:1.5rem;margin:0 0 .2rem}h2{font-size:1.12rem;margin:2.2rem 0 .6rem}
-p.sub{color:#555;margin:0 0 1rem}img{width:100%;height:auto;margin:.4rem 0 1rem}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:.22rem .9rem .22rem 0;text-align:left;vertical-align:top}
-tr{border-bottom:1px solid #e5e5e5;break-inside:avoid}.wide{margin-bottom:1rem}
-th{font-weight:600;color:#444}.wide{overflow-x:auto}code{font:13px ui-monospace,monospace}
-td.changed{background:#fff3d6}ul.checks{list-style:none;padding:0;margin:.3rem 0 1rem}
-ul.checks li{padding-left:1.5rem;text-indent:-1.5rem;margin:.15rem 0}
-.yes::before{content:"✓ ";color:#00734f;font-weight:700}.no::before{content:"✗ ";color:#b33a00;
-font-weight:700}.open::before{content:"– ";color:#777;font-weight:700}
-.columns{column-width:24rem}.columns .wide{overflow:visible}.columns table{width:100%}
-"""
 
 
 class Check(NamedTuple):
@@ -63,6 +55,8 @@ class ReportedRun:
     document: Mapping[str, Any]
     """Its config.json, with defaults for settings that are newer than the run."""
     checks: tuple[Check, ...]
+    again: str = ""
+    """Command that begins the same run; empty if it is not known."""
 
 
 def report_page(runs: Sequence[ReportedRun], command: str) -> str:
@@ -79,21 +73,36 @@ def report_page(runs: Sequence[ReportedRun], command: str) -> str:
         f"<h1>{_inert(title)}</h1>",
         f'<p class="sub">{count}, seed{"s" if "," in seeds else ""} {_inert(seeds)}</p>',
         _section("Outcome", _outcome(runs, curves)),
-        _section("Curves", _curves(curves, groups)),
+        _section("Curves", _curves(documents, curves, groups)),
         _section("Groups", _groups(groups) if len(runs) > 1 else ""),
         _section("Contribution of either kind of individual", _contributions(runs)),
-        _section("The promise", "".join(_promise(run) for run in runs)),
+        _section("Where the time went", "".join(_timeline(run) for run in runs)),
         _section("Settings", _settings([d["config"] for d in documents], runs)),
-        _section("Machine", _machine(documents, runs)),
-        f'<p class="sub">Made with <code>{_inert(command)}</code></p>',
+        _section("Machine", _folded("all facts", _machine(documents, runs))),
+        _section("The promise", "".join(_promise(run) for run in runs)),
+        _section("The same again", "".join(_again(run) for run in runs)),
+        f'<p class="sub">This page: <code>{_inert(command)}</code></p>',
     ]
+    policy = f"default-src 'none';img-src data:;style-src {_hash('css')};script-src {_hash('js')}"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_inert(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{_inert(title)}</title><style>{_asset('css')}</style></head>\n<body>\n"
         + "\n".join(part for part in body if part)
-        + "\n</body></html>\n"
+        + f"\n<script>{_asset('js')}</script>\n</body></html>\n"
     )
+
+
+@cache
+def _asset(kind: str) -> str:
+    return (files("drumline.display") / f"report.{kind}").read_text(encoding="utf-8")
+
+
+def _hash(kind: str) -> str:
+    """Return the page policy's name for the one style sheet or script that it allows."""
+    digest = hashlib.sha256(_asset(kind).encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _inert(text: str) -> str:
@@ -131,15 +140,28 @@ def _outcome_row(run: ReportedRun, curve: RunCurve) -> list[str]:
     ]
 
 
-def _curves(curves: Sequence[RunCurve], groups: Sequence[Group]) -> str:
-    title = "training and evaluation"
-    pictures = [
-        _picture(curves_figure(curves, title=title), "returns against env steps"),
-        _picture(curves_figure(curves, x="wall_seconds", title=title), "returns against time"),
-    ]
-    if len(curves) > 1:
-        pictures.append(_picture(comparison_figure(groups), "groups against env steps and time"))
-    return "\n".join(pictures)
+def _curves(
+    documents: Sequence[Mapping[str, Any]], curves: Sequence[RunCurve], groups: Sequence[Group]
+) -> str:
+    """Return the pictures, apart for each environment."""
+    environments = list(dict.fromkeys(document["config"]["env"] for document in documents))
+    parts = []
+    for environment in environments:
+        here = [d["config"]["env"] == environment for d in documents]
+        own = [curve for curve, inside in zip(curves, here, strict=True) if inside]
+        if len(environments) > 1:
+            parts.append(f"<h3>{_inert(environment)}</h3>")
+        title = "training and evaluation"
+        by_steps = _picture(curves_figure(own, title=title), "returns against env steps")
+        by_time = _picture(
+            curves_figure(own, x="wall_seconds", title=title), "returns against time"
+        )
+        parts.append(f'<div class="pair">{by_steps}{by_time}</div>')
+        theirs = [group for group in groups if any(run in own for run in group.runs)]
+        if len(own) > 1:
+            figure = comparison_figure(theirs)
+            parts.append(_picture(figure, "groups against env steps and time"))
+    return "\n".join(parts)
 
 
 def _groups(groups: Sequence[Group]) -> str:
@@ -196,6 +218,56 @@ def _promise(run: ReportedRun) -> str:
     return f'<p><b>{name}</b>: {_inert(promise)}</p><ul class="checks">{checks}</ul>'
 
 
+def _timeline(run: ReportedRun) -> str:
+    """Return the shares of each role, and the timeline that the script draws."""
+    tracks = read_tracks(run.folder)
+    found = shares(tracks)
+    if not found:
+        return ""
+    rows = [
+        [f"{each.role} ({each.processes})", f"{each.busy:.0%}", _waits(each.role, each.waits)]
+        for each in found
+    ]
+    data = json.dumps(drawn(tracks)).replace("<", "\\u003c")
+    buttons = "".join(
+        f'<button type="button" value="{value}">{words}</button>'
+        for value, words in (
+            ("in", "+"),
+            ("out", "−"),
+            ("left", "◂"),
+            ("right", "▸"),
+            ("all", "all"),
+        )
+    )
+    name = _inert(run.folder.path.name)
+    return (
+        f"<h3>{name}</h3><p>{_inert(bottleneck(found))}</p>"
+        + _table(
+            ("role (processes)", "working", "waiting, and the role that worked meanwhile"), rows
+        )
+        + f'<div class="timeline">{buttons}<canvas tabindex="0" role="img" '
+        f'aria-label="timeline of {name}"></canvas><output></output>'
+        f'<script type="application/json">{data}</script></div>'
+    )
+
+
+def _waits(role: str, waits: Mapping[str, float]) -> str:
+    parts = [
+        f"{share:.0%} {'others of its role' if other == role else other}"
+        for other, share in sorted(waits.items(), key=lambda item: -item[1])
+        if share >= 0.005
+    ]
+    return ", ".join(parts) or "-"
+
+
+def _again(run: ReportedRun) -> str:
+    return f"<p><code>{_inert(run.again)}</code></p>" if run.again else ""
+
+
+def _folded(words: str, content: str) -> str:
+    return f"<details><summary>{_inert(words)}</summary>{content}</details>"
+
+
 def _settings(configs: Sequence[Mapping[str, Any]], runs: Sequence[ReportedRun]) -> str:
     """Return the table of settings: the common ones once, the others per run."""
     names = list(dict.fromkeys(name for config in configs for name in config))
@@ -209,7 +281,9 @@ def _settings(configs: Sequence[Mapping[str, Any]], runs: Sequence[ReportedRun])
         ]
         parts.append(_table(("run", *differing), rows, marked=True))
     rows = [[name, _value(configs[0][name])] for name in shared]
-    parts.append(f'<div class="columns">{_table(("setting", "value"), rows)}</div>')
+    table = f'<div class="columns">{_table(("setting", "value"), rows)}</div>'
+    words = f"all {len(shared)} settings" if not differing else f"the {len(shared)} common settings"
+    parts.append(_folded(words, table))
     return "\n".join(parts)
 
 

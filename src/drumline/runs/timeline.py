@@ -13,6 +13,16 @@ from drumline.types import ProcessActivity, Span
 PROCESSES_HEADER = ",".join(ProcessActivity._fields)
 
 
+NOUNS = {
+    "worker": ("task", "tasks"),
+    "evaluator": ("evaluation episode", "evaluation episodes"),
+    "executor": ("interval", "intervals"),
+    "actor": ("forward pass", "forward passes"),
+    "learner": ("update", "updates"),
+    "logical worker": ("job", "jobs"),
+    "logical critic": ("job of the critic", "jobs of the critic"),
+}
+"""Role → what one and several of a slice's tasks are."""
 EARLIER_KEPT = 8
 """Earlier sessions' timelines that stay in the folder: one has up to about 6 MB."""
 
@@ -69,8 +79,10 @@ def write_processes(path: Path, activity: Iterable[ProcessActivity]) -> None:
 def _event(span: Span, process: int, origin: float) -> str:
     """Return the event as JSON text: one per lease, and `json.dumps` takes ten times as long."""
     start, duration = (span.start - origin) * 1e6, (span.end - span.start) * 1e6
+    one, several = NOUNS.get(span.role, ("task", "tasks"))
+    name = one if span.tasks == 1 else f"{span.tasks} {several}"
     return (
-        f'{{"name": "{span.tasks} tasks", "cat": "{span.role}", "ph": "X", "pid": {process}, '
+        f'{{"name": "{name}", "cat": "{span.role}", "ph": "X", "pid": {process}, '
         f'"tid": {span.index}, "ts": {start:.3f}, "dur": {duration:.3f}, '
         f'"args": {{"tasks": {span.tasks}}}}}'
     )
