@@ -7,6 +7,7 @@ import gymnasium
 import imageio_ffmpeg
 import numpy as np
 import pytest
+from PIL import Image
 
 from drumline.display import video
 from drumline.display.video import (
@@ -60,6 +61,20 @@ def test_a_film_has_a_frame_for_every_observation_at_the_environments_speed(tmp_
     assert seconds == pytest.approx(13 / 25, abs=0.02)
 
 
+def test_a_gif_runs_at_the_environments_speed_and_again_and_again(tmp_path):
+    quick = Painting(24)
+    quick.metadata = {"render_modes": ["rgb_array"], "render_fps": 50}
+    assert record_episodes(quick, lambda _: 0, [0], tmp_path / "film.gif").lengths == (24,)
+    with Image.open(tmp_path / "film.gif") as gif:
+        assert gif.n_frames == 13  # every second of 25: browsers slow down quicker gifs
+        assert gif.info["duration"] == 40
+        assert gif.info["loop"] == 0
+        assert gif.size == (66, 50)
+        first = np.asarray(gif.convert("RGB")).mean()
+        gif.seek(12)
+        assert np.asarray(gif.convert("RGB")).mean() - first == pytest.approx(240, abs=15)
+
+
 def test_a_film_ends_after_max_steps(tmp_path):
     film = record_episodes(Painting(90), lambda _: 0, [0], tmp_path / "film.mp4", max_steps=4)
     assert film.lengths == (4,)
@@ -111,8 +126,8 @@ def test_missing_opengl_is_one_sentence_that_says_what_to_do(tmp_path, monkeypat
 def test_wrong_use_is_named(tmp_path):
     with pytest.raises(VideoError, match="rgb_array"):
         record_episodes(gymnasium.make("CartPole-v1"), lambda _: 0, [0], tmp_path / "film.mp4")
-    with pytest.raises(VideoError, match=r"film\.gif"):
-        record_episodes(Painting(), lambda _: 0, [0], tmp_path / "film.gif")
+    with pytest.raises(VideoError, match=r"film\.avi"):
+        record_episodes(Painting(), lambda _: 0, [0], tmp_path / "film.avi")
     with pytest.raises(VideoError, match="does not exist"):
         record_episodes(Painting(), lambda _: 0, [0], tmp_path / "nowhere" / "film.mp4")
 

@@ -32,7 +32,7 @@ class EnjoyFlags:
     window: bool = False
     """Open a window (q closes it); the default where there is a display."""
     video: Path | None = None
-    """Write an mp4; without a display the default is episode.mp4 in the run folder."""
+    """Write an mp4 or gif; without a display the default is episode.mp4 in the run folder."""
     trust_code: bool = False
     """Import the code that the run folder names."""
 

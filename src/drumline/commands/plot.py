@@ -1,14 +1,19 @@
 """`drumline plot RUN…`."""
 
+import difflib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
 
 if TYPE_CHECKING:
+    from drumline.display.comparison import Group
     from drumline.display.contributions import Individuals
+    from drumline.display.run_data import RunCurve
+    from drumline.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,8 @@ class PlotFlags:
     """Write the picture to this file."""
     x: Literal["env_steps", "wall_seconds"] = "env_steps"
     """Horizontal axis of the curves."""
+    y: str = "episode_return_mean"
+    """Column of metrics.csv to draw, as in --y approximate_kl_nats."""
     title: str = ""
     """Title of the picture; by default the run's name."""
     contributions: bool = False
@@ -35,7 +42,8 @@ def command(line: CommandLine) -> int:
     refuse_unwritable(flags.out)
     from drumline.runs.folder import RunFolder
 
-    folders = [folder.path for folder in RunFolder.open_each(line.names)]
+    opened = RunFolder.open_each(line.names)
+    folders = [folder.path for folder in opened]
     if flags.contributions:
         from drumline.display.contributions import draw_contributions, read_individuals
 
@@ -43,14 +51,45 @@ def command(line: CommandLine) -> int:
         draw_contributions(individuals, flags.out, x=flags.x, title=flags.title)
         answer = {"runs": [_numbers(each) for each in individuals]}
     else:
-        from drumline.display.plots import plot_runs
-        from drumline.display.run_data import read_run
-
-        curves = [read_run(path) for path in folders]
-        plot_runs(curves, flags.out, x=flags.x, title=flags.title)
-        answer = {"runs": [{"run": curve.label} for curve in curves]}
+        answer = _draw(opened, flags)
     print(json.dumps({**answer, "picture": str(flags.out)}) if flags.json else flags.out)
     return 0
+
+
+def _draw(folders: "Sequence[RunFolder]", flags: PlotFlags) -> dict[str, Any]:
+    """Draw curves: runs of one config with several seeds as a group, with what differs as name."""
+    from drumline.display.comparison import grouped, seeds_figure
+    from drumline.display.plots import curves_figure, write_picture
+    from drumline.display.run_data import column_names, read_run
+    from drumline.recipes.methods import with_late_settings
+
+    for folder in folders:
+        columns = column_names(folder.path)
+        if flags.y not in columns:
+            close = difflib.get_close_matches(flags.y, columns, n=1)
+            there = f"; did you mean {close[0]}?" if close else f": it has {', '.join(columns)}"
+            raise WrongUse(f"--y {flags.y}: {folder.path} has no such column{there}")
+    curves = [read_run(folder.path, y=flags.y) for folder in folders]
+    documents = [with_late_settings(folder.document) for folder in folders]
+    groups = grouped(list(zip(documents, curves, strict=True)))
+    if len(groups) < len(curves):
+        figure = seeds_figure(groups, x=flags.x, title=flags.title)
+    else:
+        figure = curves_figure(_named(groups), x=flags.x, title=flags.title)
+    write_picture(figure, flags.out)
+    return {
+        "runs": [{"run": curve.label} for curve in curves],
+        "groups": [
+            {"group": group.label, "runs": [run.label for run in group.runs]} for group in groups
+        ],
+    }
+
+
+def _named(groups: "Sequence[Group]") -> "list[RunCurve]":
+    """Return the curves of groups of one run; several are named by the settings that differ."""
+    if len(groups) == 1:
+        return list(groups[0].runs)
+    return [replace(group.runs[0], label=group.label) for group in groups]
 
 
 def _numbers(individuals: "Individuals") -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from drumline.display.drawing import import_matplotlib
-from drumline.display.plots import PALETTE, Clock, write_picture
+from drumline.display.plots import PALETTE, Clock, dress, write_picture
 from drumline.display.run_data import RunCurve
 from drumline.functional.stability import spread, stability
 from drumline.functional.statistics import (
@@ -158,6 +158,28 @@ def comparison_figure(groups: Sequence[Group]) -> "Figure":
         handles.append(Line2D([], [], color="#555555", linewidth=1.0, linestyle="--"))
         labels.append("dashed: some runs have not begun, or have ended and keep their last value")
     figure.legend(handles, labels, loc="outside lower center", frameon=False)
+    return figure
+
+
+def seeds_figure(groups: Sequence[Group], *, x: Clock, title: str = "") -> "Figure":
+    """Return the figure of groups of seeds: each run thin, their IQM and 95 % interval on top."""
+    import_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    what = quantity(groups)
+    figure = Figure(figsize=(10, 6), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for i, group in enumerate(groups):
+        color = PALETTE[i % len(PALETTE)]
+        for run in group.runs:
+            axes.plot(*curve_of(run, what, x), color=color, linewidth=0.6, alpha=0.4)
+        _draw_group(axes, group, what, x, color)
+    drawn = groups[0].runs[0].what
+    drawn = f"{drawn} ({what})" if drawn == "episode return" else drawn
+    dress(axes, x, title or "interquartile mean over seeds, 95 % bootstrap interval", drawn)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", frameon=False)
     return figure
 
 

@@ -76,7 +76,7 @@ def curves_figure(
         _draw_run(axes, run, x, PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)])
     for reference in references:
         _draw_reference(axes, reference, x)
-    _dress(axes, x, title or plot_label(runs[0].label))
+    dress(axes, x, title or plot_label(runs[0].label), runs[0].what)
     _legend(figure, axes, any(run.evaluation_mean.size for run in runs))
     return figure
 
@@ -143,12 +143,13 @@ def _legend(figure: "Figure", axes: "Axes", evaluated: bool) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
-def _dress(axes: "Axes", x: Clock, title: str) -> None:
+def dress(axes: "Axes", x: Clock, title: str, what: str) -> None:
+    """Label the axes and the title of learning curves."""
     from matplotlib.ticker import EngFormatter
 
     labels = {"env_steps": "env steps (agent decisions in training)", "wall_seconds": "time (s)"}
     axes.set_xlabel(labels[x])
-    axes.set_ylabel("episode return")
+    axes.set_ylabel(plot_label(what))
     axes.set_title(title, loc="left", fontweight="bold")
     if x == "env_steps":
         # "2.5M", instead of "2.5" with "1e6" in a corner.

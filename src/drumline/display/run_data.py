@@ -12,7 +12,8 @@ from drumline.runs.metrics import last_evaluation
 from drumline.runs.own_files import is_there
 from drumline.runs.tables import read_table
 
-_METRICS = ("env_steps", "wall_seconds", "episode_return_mean")
+RETURN = "episode_return_mean"
+_CLOCKS = ("env_steps", "wall_seconds")
 _EVALUATIONS = ("env_steps", "mean", "standard_error")
 
 
@@ -31,30 +32,44 @@ class RunCurve:
     evaluation_wall_seconds: np.ndarray
     evaluation_mean: np.ndarray
     evaluation_standard_error: np.ndarray
+    what: str = "episode return"
+    """Quantity of `episode_return_mean`: another column of metrics.csv has no evaluations."""
 
 
-def read_run(folder: Path, label: str | None = None) -> RunCurve:
+def read_run(folder: Path, label: str | None = None, y: str = RETURN) -> RunCurve:
     """Read metrics.csv and, if present, evaluations.csv; an incomplete last row is left out.
 
-    Evaluations have no clock of their own: theirs is the training's at the same env steps.
+    `y` names the column that is drawn. Evaluations have no clock of their own: theirs is the
+    training's at the same env steps.
     """
-    metrics = read_columns(folder / "metrics.csv", _METRICS)
-    env_steps, wall_seconds, returns = (metrics[name] for name in _METRICS)
+    metrics = read_columns(folder / "metrics.csv", (*_CLOCKS, y))
+    env_steps, wall_seconds, values = (metrics[name] for name in (*_CLOCKS, y))
     if env_steps.size == 0:
         raise ValueError(f"{folder / 'metrics.csv'} has no updates yet: nothing to plot")
     path = folder / "evaluations.csv"
     none = {name: np.zeros(0) for name in _EVALUATIONS}
-    evaluations = read_columns(path, _EVALUATIONS) if is_there(path) else none
+    evaluated = y == RETURN and is_there(path)
+    evaluations = read_columns(path, _EVALUATIONS) if evaluated else none
     return RunCurve(
         label=label or folder.name,
         env_steps=env_steps,
         wall_seconds=wall_seconds,
-        episode_return_mean=returns,
+        episode_return_mean=values,
         evaluation_env_steps=evaluations["env_steps"],
         evaluation_wall_seconds=np.interp(evaluations["env_steps"], env_steps, wall_seconds),
         evaluation_mean=evaluations["mean"],
         evaluation_standard_error=evaluations["standard_error"],
+        what="episode return" if y == RETURN else y.replace("_", " "),
     )
+
+
+def column_names(folder: Path) -> list[str]:
+    """Return the columns of metrics.csv that can be drawn."""
+    try:
+        names = read_table(folder / "metrics.csv").columns
+    except OSError as error:
+        raise ValueError(f"cannot read {folder / 'metrics.csv'}: {error.strerror}") from error
+    return [name for name in names if name not in _CLOCKS]
 
 
 def last_returns(folder: Path) -> list[float]:

@@ -13,6 +13,7 @@ import numpy as np
 from drumline.display.window import Window
 
 _BACKENDS = ("egl", "osmesa")
+_GIF_FPS, _GIF_WIDTH = 25, 320
 _PACKAGES = "Debian and Ubuntu: apt install libegl1 for egl, libosmesa6 for osmesa"
 
 
@@ -65,9 +66,10 @@ def record_episodes(
     begin: Callable[[int, int], None] = lambda number, seed: None,
     max_steps: int | None = None,
 ) -> Shown:
-    """Write episodes of a Gymnasium environment with `render_mode="rgb_array"` as one mp4.
+    """Write episodes of a Gymnasium environment with `render_mode="rgb_array"` as one mp4 or gif.
 
-    There is one frame per observation. `begin(number, seed)` is called before each episode's reset.
+    There is one frame per observation, in a gif at most 25 a second and 320 pixels wide.
+    `begin(number, seed)` is called before each episode's reset.
     """
     if env.render_mode != "rgb_array":
         raise VideoError(f'the environment must be made with render_mode="rgb_array": {env}')
@@ -135,16 +137,43 @@ def _play(
 
 
 def _refuse_file(out: Path) -> None:
-    if out.suffix != ".mp4":
-        raise VideoError(f"a film is an .mp4 file, got {out}")
+    if out.suffix not in (".mp4", ".gif"):
+        raise VideoError(f"a film is an .mp4 or .gif file, got {out}")
     if not os.access(out.parent, os.W_OK):
         raise VideoError(f"cannot write {out}: its folder does not exist or is read-only")
+
+
+class _Gif:
+    """Frames of a gif: every k-th, with every m-th pixel, as browsers and mail can show them."""
+
+    def __init__(self, out: Path, fps: float):
+        from imageio import v2 as imageio
+
+        self._step = max(1, round(fps / _GIF_FPS))
+        self._count = 0
+        duration = 1000 * self._step / fps
+        self._writer = imageio.get_writer(out, format="GIF", mode="I", duration=duration, loop=0)
+
+    def append_data(self, frame: np.ndarray) -> None:
+        """Take one frame."""
+        if self._count % self._step == 0:
+            pixels = -(-frame.shape[1] // _GIF_WIDTH)
+            self._writer.append_data(np.ascontiguousarray(frame[::pixels, ::pixels]))
+        self._count += 1
+
+    def __enter__(self) -> "_Gif":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._writer.close()
 
 
 def _writer(out: Path, env: Any) -> Any:
     from imageio import v2 as imageio
 
     fps = env.metadata.get("render_fps", 30)
+    if out.suffix == ".gif":
+        return _Gif(out, fps)
     # Frames already have even sides; imageio's default, blocks of 16, would rescale them and warn.
     return imageio.get_writer(
         out, format="FFMPEG", mode="I", fps=fps, codec="libx264", quality=8, macro_block_size=1
