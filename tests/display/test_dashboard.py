@@ -69,6 +69,31 @@ def test_the_live_dashboard_draws_at_most_a_few_times_a_second(terminal):
     display.close()
 
 
+def test_a_terminal_of_another_size_is_cleared_before_the_next_drawing(terminal):
+    display = LiveDashboard(terminal)
+    display.start(TITLE)
+    display._draw(STATE)
+    assert "\x1b[H\x1b[J" not in terminal.getvalue()
+    display = resized(display, 60)
+    display._draw(STATE)
+    assert terminal.getvalue().count("\x1b[H\x1b[J") == 1
+    display._draw(STATE)
+    assert terminal.getvalue().count("\x1b[H\x1b[J") == 1
+    display.close()
+
+
+def resized(display: LiveDashboard, columns: int) -> LiveDashboard:
+    display._console.size = (columns, 24)
+    return display
+
+
+def test_a_run_that_starts_says_so(terminal):
+    display = LiveDashboard(terminal)
+    display.start(TITLE)
+    assert "starting: environments, processes and the first update" in terminal.getvalue()
+    display.close()
+
+
 def test_the_last_state_is_drawn_and_the_cursor_given_back(terminal):
     display = LiveDashboard(terminal)
     display.start(TITLE)

@@ -50,10 +50,17 @@ def test_everything_of_interest_is_shown():
     workers=st.integers(0, 80),
     updates=st.integers(0, 300),
     unicode=st.booleans(),
+    roles=st.booleans(),
 )
-def test_no_line_is_wider_than_asked(width, workers, updates, unicode):
+def test_no_line_is_wider_than_asked(width, workers, updates, unicode, roles):
     state = dataclasses.replace(
-        STATE, busy_shares=[0.5] * workers, return_curve=[1.0] * updates, update_skipped=9
+        STATE,
+        busy_shares=[0.5] * workers,
+        return_curve=[1.0] * updates,
+        update_skipped=9,
+        busy_roles={f"role {i}": [0.5] * workers for i in range(updates % 9)} if roles else {},
+        busy_history={"role 0": [0.5] * updates},
+        metrics={f"number_{i}": float(i) for i in range(updates % 20)},
     )
     lines = rows(state, width, 20, unicode=unicode)
     assert max(len(line.drawing) + len(line.words) for line in lines) <= width
@@ -71,6 +78,27 @@ def test_many_workers_are_folded_into_one_strip_and_its_extremes():
     shown = text(busy_shares=[0.1] + [0.9] * 62 + [1.0])
     assert "64 workers: min 10% median 90% max 100%" in shown
     assert "▂" + "▇" * 62 + "█" in shown
+
+
+def test_each_role_has_a_strip_of_its_last_seconds_and_the_bottleneck_is_named():
+    shown = text(
+        busy_roles={"executor": [0.2, 0.4], "learner": [0.97]},
+        busy_history={"executor": [0.0, 0.5, 1.0], "learner": [1.0] * 200},
+        restarts=2,
+    )
+    assert "executor: ▁▅█" in shown
+    assert "30%  2: 20% to 40%" in shown
+    assert "learner: " + "█" * 41 in shown
+    assert "bound by: learner, busy 97% of the last second" in shown
+    assert "2 restarted" in shown
+    assert "bound by: driver, or waiting: worker, busy 40%" in text(busy_roles={"worker": [0.4]})
+
+
+def test_the_methods_own_numbers_fill_two_lines_at_most():
+    shown = text(metrics={"policy_loss": -0.0123, "approximate_kl_nats": 0.005})
+    assert "learning: policy loss -0.0123 · kl 0.005" in shown
+    many = text(metrics={f"number_{i}": 1.0 for i in range(40)}).splitlines()
+    assert sum("number" in line for line in many) == 2
 
 
 def test_a_run_that_has_just_begun_shows_no_numbers_that_it_lacks():

@@ -1,6 +1,6 @@
 import pytest
 
-from drumline.display.state import Throughput
+from drumline.display.state import RoleShares, Throughput
 
 
 def test_rates_are_those_of_the_window_and_of_the_whole_run():
@@ -49,3 +49,21 @@ def test_many_fast_updates_keep_only_the_window():
     for sample in range(5_000):
         throughput.add(sample, sample / 100)
     assert len(throughput._samples) <= 103
+
+
+def test_shares_are_those_of_the_last_second_by_role():
+    shares = RoleShares(kept=3)
+    for second in range(6):
+        shares.add({("worker", 0): 0.5 * second, ("worker", 1): 0.25 * second}, 10.0 + second)
+        shares.add({("worker", 0): 99.0}, 10.4 + second)  # less than a second later: no sample
+    assert shares.newest == {"worker": [0.5, 0.25]}
+    assert list(shares.history["worker"]) == [0.375] * 3
+
+
+def test_a_replaced_process_never_has_a_share_below_zero_or_above_one():
+    shares = RoleShares()
+    shares.add({("worker", 0): 5.0}, 0.0)
+    shares.add({("worker", 0): 1.0}, 1.0)
+    assert shares.newest == {"worker": [0.0]}
+    shares.add({("worker", 0): 9.0}, 2.0)
+    assert shares.newest == {"worker": [1.0]}

@@ -174,7 +174,7 @@ def seeds_figure(groups: Sequence[Group], *, x: Clock, title: str = "") -> "Figu
     for i, group in enumerate(groups):
         color = PALETTE[i % len(PALETTE)]
         for run in group.runs:
-            axes.plot(*curve_of(run, what, x), color=color, linewidth=0.6, alpha=0.4)
+            axes.step(*curve_of(run, what, x), color=color, linewidth=0.6, alpha=0.4, where="post")
         _draw_group(axes, group, what, x, color)
     drawn = groups[0].runs[0].what
     drawn = f"{drawn} ({what})" if drawn == "episode return" else drawn

@@ -28,6 +28,8 @@ class LiveDashboard:
         self._title: RunTitle | None = None
         self._pending: DisplayState | None = None
         self._next_draw = self._next_note = -math.inf
+        self._size: Any = None
+        """Columns and rows of the terminal at the last drawing."""
 
     def start(self, title: RunTitle) -> None:
         """Hide the cursor and begin to draw; `close` must follow, even after an exception."""
@@ -36,6 +38,7 @@ class LiveDashboard:
             f"run folder: {visible(title.folder)}", style="dim", markup=False, soft_wrap=True
         )
         self._live.start()
+        self.note("starting: environments, processes and the first update")
 
     def due(self) -> bool:
         """Return whether `update` would draw now, so that the state is built only then."""
@@ -77,6 +80,10 @@ class LiveDashboard:
 
     def _draw(self, state: DisplayState) -> None:
         start = time.perf_counter()
+        if self._size not in (None, self._console.size):
+            # The terminal has wrapped or cut the old drawing, so it cannot be taken back by lines.
+            self._console.file.write("\x1b[H\x1b[J")
+        self._size = self._console.size
         self._live.update(self._panel(state), refresh=True)
         self._pending = None
         end = time.perf_counter()

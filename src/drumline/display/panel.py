@@ -11,6 +11,11 @@ from drumline.display.state import DisplayState
 LABEL_WIDTH = 10
 _NARROW = 48
 _MOST_WORKER_LINES = 6
+_MOST_METRIC_LINES = 2
+_WORDS_BESIDE = 24
+"""Characters beside the strip of a role."""
+_BUSY = 0.5
+"""Share of work below which no role bounds the speed."""
 
 
 class Row(NamedTuple):
@@ -28,8 +33,12 @@ def rows(state: DisplayState, width: int, height: int, *, unicode: bool = True) 
         *_progress(state, width, unicode),
         *_speed(state, width, unicode),
     ]
-    room = min(_MOST_WORKER_LINES, height - len(lines))
-    lines += _workers(state, width, max(1, room), unicode)
+    lines += _metrics(state, width, unicode)
+    room = height - len(lines)
+    if state.busy_roles:
+        lines += _roles(state, width, max(1, room), unicode)
+    else:
+        lines += _workers(state, width, max(1, min(_MOST_WORKER_LINES, room)), unicode)
     return [
         Row(label, drawing[:width], words[: max(0, width - len(drawing))])
         for label, drawing, words in lines
@@ -82,6 +91,47 @@ def _speed(state: DisplayState, width: int, unicode: bool) -> list[Row]:
     separator = "·" if unicode else "-"
     both = f"{count(recent)} env steps/s last 10 s {separator} {count(whole)} whole run"
     return [Row("speed", "", both), Row("in update", "", update)]
+
+
+def _metrics(state: DisplayState, width: int, unicode: bool) -> list[Row]:
+    """Return the newest update's own numbers, in two lines at most."""
+    separator = " · " if unicode else ", "
+    parts = [
+        f"{name.removeprefix('approximate_').removesuffix('_nats').replace('_', ' ')} {value:.3g}"
+        for name, value in state.metrics.items()
+        if math.isfinite(value)
+    ]
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(separator) + len(part) <= width:
+            lines[-1] += separator + part
+        elif len(lines) < _MOST_METRIC_LINES and len(part) <= width:
+            lines.append(part)
+    return [Row("" if i else "learning", "", line) for i, line in enumerate(lines)]
+
+
+def _roles(state: DisplayState, width: int, room: int, unicode: bool) -> list[Row]:
+    """Return a strip of the last seconds for each role, and the role that bounds the speed."""
+    lines = []
+    roles = {role: shares for role, shares in state.busy_roles.items() if role != "driver"}
+    for role, shares in roles.items():
+        words = f"  {_percent(sum(shares) / len(shares)):>4}"
+        if len(shares) > 1:
+            words += f"  {len(shares)}: {_percent(min(shares))} to {_percent(max(shares))}"
+        history = list(state.busy_history.get(role, ()))[-max(8, width - _WORDS_BESIDE) :]
+        strip = sparkline(history, max(8, width - _WORDS_BESIDE), unicode=unicode, low=0, high=1)
+        lines.append(Row(role[:LABEL_WIDTH], strip, words))
+    lines = lines[: max(1, room - 1)]
+    busiest = {role: max(shares) for role, shares in roles.items()}
+    if busiest:
+        role = max(busiest, key=lambda name: busiest[name])
+        words = f"{role}, busy {_percent(busiest[role])} of the last second"
+        if busiest[role] < _BUSY:
+            words = f"driver, or waiting: {words}"
+        lines.append(Row("bound by", "", words))
+    if state.restarts:
+        lines.append(Row("", "", f"{state.restarts} restarted"))
+    return lines[:room]
 
 
 def _workers(state: DisplayState, width: int, room: int, unicode: bool) -> list[Row]:

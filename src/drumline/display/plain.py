@@ -93,7 +93,7 @@ class JsonLines:
             return
         self._printed = news
         row: dict[str, Any] = {"event": "update", **vars(state)}
-        del row["return_curve"]
+        del row["return_curve"], row["busy_history"]
         row["episode_return_mean"] = state.return_curve[-1] if state.return_curve else None
         row["busy_shares"] = list(state.busy_shares)
         self._print(row)

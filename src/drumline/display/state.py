@@ -1,8 +1,8 @@
-"""State of a display, and speeds from counts."""
+"""State of a display, and speeds and shares from counts."""
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,12 @@ class DisplayState:
     evaluation_episodes: int = 0
     """Episodes that have ended and all episodes of the evaluation that the run waits for; 0: it
     waits for none."""
+    busy_roles: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Role → for each of its processes the share of the last seconds spent in work, 0 to 1."""
+    busy_history: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Role → the mean share of its processes, second by second, newest last."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The newest update's own numbers, such as losses; without counters and times."""
 
     @property
     def evaluating(self) -> str:
@@ -84,6 +90,41 @@ class ReturnCurve:
         """Return the kept values, the newest last."""
         newest_kept = self._count == 0 or (self._count - 1) % self._every == 0
         return self._kept if newest_kept else [*self._kept, self._newest]
+
+
+Place = tuple[str, int]
+"""Role and index of a process."""
+
+
+class RoleShares:
+    """Shares of work of each role's processes, from their seconds of work so far."""
+
+    def __init__(self, sample_seconds: float = 1.0, kept: int = 120):
+        self._sample_seconds = sample_seconds
+        self._kept = kept
+        self._before: tuple[float, Mapping[Place, float]] | None = None
+        self.newest: dict[str, list[float]] = {}
+        """Role → share of each process over the last sample."""
+        self.history: dict[str, deque[float]] = {}
+        """Role → mean share of its processes, a sample each."""
+
+    def add(self, busy_seconds: Mapping[Place, float], seconds: float) -> None:
+        """Take the seconds of work so far, at a time; a sample is taken once a second."""
+        if self._before is None:
+            self._before = (seconds, dict(busy_seconds))
+            return
+        began, before = self._before
+        length = seconds - began
+        if length < self._sample_seconds:
+            return
+        self._before = (seconds, dict(busy_seconds))
+        self.newest = {}
+        for place in sorted(busy_seconds):
+            worked = busy_seconds[place] - before.get(place, 0.0)
+            self.newest.setdefault(place[0], []).append(min(1.0, max(0.0, worked / length)))
+        for role, shares in self.newest.items():
+            strip = self.history.setdefault(role, deque(maxlen=self._kept))
+            strip.append(sum(shares) / len(shares))
 
 
 class Throughput:

@@ -3,6 +3,7 @@
 Counters and learned state change together, between two waits; a checkpoint holds both.
 """
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 
 from drumline.display.dashboard import Display
 from drumline.display.plain import ReaderGone
-from drumline.display.state import DisplayState, ReturnCurve, RunTitle, Throughput
+from drumline.display.state import DisplayState, ReturnCurve, RoleShares, RunTitle, Throughput
 from drumline.functional.stability import Falls
 from drumline.runs.card import RunCard, write_card
 from drumline.runs.checkpoint import Checkpoint
@@ -36,6 +37,11 @@ from drumline.types import (
 )
 
 _PREFIX = "run_"
+_IS_COUNTER = re.compile(
+    r"(^|_)(steps|seconds|episodes|transitions|count|tells|second)($|_)|^episode_|^update_skipped$"
+    r"|^(kind|event|logical_worker|fitness|mean_fitness|accepted)$"
+)
+"""Columns of metrics.csv that the dashboard shows in other rows, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,7 @@ class Ledger:
         self.saved_update = 0 if resumed_from is None else resumed_from.update
         """Update of the latest checkpoint."""
         self._throughput = Throughput()
+        self._role_shares = RoleShares()
         self._curve = ReturnCurve()
         self._skipped = 0
         self._evaluating = (0, 0)
@@ -225,6 +232,7 @@ class Ledger:
         for row in rows:
             place = (row.role, row.index)
             busy[place] = busy.get(place, 0.0) + row.busy_seconds
+        self._role_shares.add(busy, now)
         elapsed = max(now - self._began, 1e-9)
         evaluation, best = self.last_evaluation, float(self.counters["best_evaluation"])
         run = self._identity
@@ -249,6 +257,13 @@ class Ledger:
                 update_skipped=self._skipped,
                 evaluated_episodes=self._evaluating[0],
                 evaluation_episodes=self._evaluating[1],
+                busy_roles=dict(self._role_shares.newest),
+                busy_history=self._role_shares.history,
+                metrics={
+                    name: float(value)
+                    for name, value in self._metrics.items()
+                    if not _IS_COUNTER.search(name)
+                },
             )
         )
 
