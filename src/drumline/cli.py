@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 COMMANDS = (
     "doctor",
+    "check-env",
     "train",
     "resume",
     "evaluate",
@@ -24,6 +25,7 @@ COMMANDS = (
 USAGE = """usage: drumline COMMAND …
 
   doctor [ENV] [flags]         list this machine's parts and predict the speed of ENV
+  check-env ENV [flags]        check an environment of your own before training
   train METHOD ENV [flags]     train a policy           (drumline train --help lists them)
   resume RUN [flags]           go on, bit for bit as an uninterrupted run
   evaluate RUN [flags]         run episodes of a saved policy
@@ -69,7 +71,7 @@ def run(arguments: list[str]) -> int:
     from drumline.commands.command_line import CommandLine
     from drumline.commands.outcome import ended
 
-    module = import_module(f"drumline.commands.{command}")
+    module = import_module(f"drumline.commands.{command.replace('-', '_')}")
     return ended(module.command, CommandLine(command, rest, _parse))
 
 

@@ -106,7 +106,9 @@ def test_an_unknown_flag_exits_with_2_and_offers_the_nearest(terminal: Terminal)
     assert "--population-size INT" in done.err
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("doctor", "train")])
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c not in ("doctor", "check-env", "train")]
+)
 def test_a_run_of_another_format_is_refused_by_every_command(
     finished: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: str
 ):

@@ -19,17 +19,26 @@ class CheckedEnvironment:
     """
 
     def __init__(self, environment: Any, env_id: str):
-        self.observation_space = environment.observation_space
-        self.action_space = environment.action_space
         self._environment = environment
         self._id = env_id
+        self.observation_space = self._space("observation_space")
+        self.action_space = self._space("action_space")
         self._resets = 0
         self._steps = 0
         self._warned = False
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
         """Start an episode; what the first call returns is checked."""
-        returned: Any = self._environment.reset(seed=seed)
+        try:
+            returned: Any = self._environment.reset(seed=seed)
+        except TypeError as error:
+            called = error.__traceback__
+            if "seed" in str(error) and called is not None and called.tb_next is None:
+                self._refuse(
+                    "reset() takes no seed, so no episode could be repeated: write def "
+                    "reset(self, *, seed=None, options=None), and in it super().reset(seed=seed)"
+                )
+            raise
         self._resets += 1
         if self._resets == 2:  # from now on without a call in between
             self.reset, self.step = self._environment.reset, self._environment.step
@@ -63,6 +72,19 @@ class CheckedEnvironment:
         if name == "_environment":  # a copy or unpickling asks before there is one
             raise AttributeError(name)
         return getattr(self._environment, name)
+
+    def _space(self, name: str) -> Any:
+        from gymnasium import Space
+
+        space = getattr(self._environment, name, None)
+        if space is None:
+            self._refuse(f"it has no {name}: set self.{name} in __init__")
+        if not isinstance(space, Space):
+            kind = f"{type(space).__module__}.{type(space).__name__}"
+            self._refuse(
+                f"its {name} is a {kind}, no space of Gymnasium: take one of gymnasium.spaces"
+            )
+        return space
 
     def _check_step(self, returned: Any) -> None:
         if not isinstance(returned, tuple) or len(returned) != 5:

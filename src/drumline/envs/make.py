@@ -65,9 +65,14 @@ def check_spaces(environment: Environment, env_id: str) -> None:
         return
     if isinstance(action, spaces.Box) and np.issubdtype(action.dtype, np.floating):
         return
+    other = (
+        "train it with hts, a2c, ppo or impala, or wrap it"
+        if isinstance(action, spaces.MultiDiscrete) and action.nvec.ndim == 1
+        else "wrap the environment"
+    )
     raise EnvironmentProblem(
         f"{env_id} has {type(action).__name__} actions ({action}); this method serves Discrete "
-        "and Box of floats: wrap the environment and name your factory as module:factory"
+        f"and Box of floats: {other} and name your factory as module:factory"
     )
 
 

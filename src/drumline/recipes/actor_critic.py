@@ -22,6 +22,7 @@ from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
 from drumline.recipes.families import ActorCritic, Config, Rollouts, Space
 from drumline.recipes.method import torch_packages
+from drumline.recipes.pictures import warn_of_pictures
 from drumline.training.actor_critic_parts import ActorCriticParts
 
 
@@ -109,6 +110,8 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
     )
     if config.normalize_observations and not network.is_mlp:
         raise ValueError(f"--normalize-observations goes with --network mlp, not {config.network}")
+    if network.is_mlp:
+        warn_of_pictures(config.env, network.observation_shape)
     item = dtype.itemsize * math.prod(observations.shape)
     shape = RolloutShape(
         alpha=config.alpha,

@@ -1,5 +1,6 @@
 """The actor that gradient steps can follow, for the spaces of an environment; made in one place."""
 
+import math
 from collections.abc import Callable
 from contextlib import closing
 from typing import Literal, NamedTuple, Protocol
@@ -14,6 +15,7 @@ from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.families import Space
+from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.schedules.single_stream import SingleStreamPlan
 
 _LONGEST = 10_000
@@ -101,9 +103,10 @@ def learned_actor(
     )
     with closing(make_environment(environment)) as made:
         check_spaces(made.environment, config.env)
-        size = int(np.prod(made.environment.observation_space.shape))
+        shape = tuple(made.environment.observation_space.shape)
         head = (head_of or learned_head)(made.environment.action_space, config.env)
-    policy = PolicySpec(size, head, layers, normalize=False, activation=activation)
+    warn_of_pictures(config.env, shape, WITH_CONVOLUTIONS)
+    policy = PolicySpec(math.prod(shape), head, layers, normalize=False, activation=activation)
     limit = made.limit or made.wrapped_limit
     return LearnedActor(environment, policy, limit, limit or _LONGEST)
 

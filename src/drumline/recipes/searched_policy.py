@@ -1,5 +1,6 @@
 """Parts of every search over policy parameters: environment, policy and noise from a config."""
 
+import math
 from contextlib import closing
 
 import numpy as np
@@ -12,6 +13,7 @@ from drumline.policies.heads import Head, parse_bins
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout
 from drumline.recipes.families import Searching, Space
+from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.runtime.shared_arrays import SharedArrays
 
 
@@ -28,11 +30,14 @@ def environment_and_policy(
     spec = EnvironmentSpec(config.env, engine, config.frame_skip)
     with closing(make_environment(spec)) as made:
         check_spaces(made.environment, config.env)
-        size = int(np.prod(made.environment.observation_space.shape))
+        shape = tuple(made.environment.observation_space.shape)
         head = _head(made.environment.action_space, config.action_bins)
     if policy not in ("mlp", "linear") and ":" not in policy:
         raise ValueError(f"--policy {policy!r} is none of mlp, linear and package.module:Class")
     module = policy if ":" in policy else None
+    if module is None:
+        warn_of_pictures(config.env, shape, WITH_CONVOLUTIONS)
+    size = math.prod(shape)
     layers = tuple(hidden) if policy == "mlp" else ()
     return spec, PolicySpec(
         size, head, layers, bias=bias, module=module, normalize=config.normalize, zero_init=zero
