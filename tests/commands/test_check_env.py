@@ -106,6 +106,8 @@ def test_the_page_has_a_line_a_finding_and_the_next_command(terminal: Terminal):
     assert lines[1].startswith("ok    spaces        observations Box")
     assert lines[-2] == "the promise can be kept by: hts, a2c, ppo"
     assert lines[-1] == "next: drumline train hts faulty_environments:Choices"
+    ended = terminal("check-env", "faulty_environments:Endless", "--seconds", "0.05")
+    assert ended.out.splitlines()[-1].endswith("Endless --max-episode-steps 1000")
 
 
 def test_the_families_are_all_methods():

@@ -79,5 +79,6 @@ def _page(checked: "Checked") -> list[str]:
     if checked.kept:
         lines.append(f"the promise can be kept by: {', '.join(checked.kept)}")
     if checked.passed:
-        lines.append(f"next: drumline train {checked.kept[0]} {checked.env_id}")
+        bound = "" if checked.ends else " --max-episode-steps 1000"
+        lines.append(f"next: drumline train {checked.kept[0]} {checked.env_id}{bound}")
     return lines

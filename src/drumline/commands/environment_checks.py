@@ -72,6 +72,11 @@ class Checked:
         return all(finding.verdict != "fault" for finding in self.findings)
 
     @property
+    def ends(self) -> bool:
+        """Return whether episodes end, as far as was seen."""
+        return bool(self.measured.get("episodes_ended") or self.measured.get("time_limit"))
+
+    @property
     def kept(self) -> list[str]:
         """Return Drumline's methods that serve the environment and keep their promise with it."""
         if not self.passed and not self.no_promise:

@@ -8,9 +8,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.buffers.rollout import RolloutShape
-from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.lanes_spec import LanesSpec
-from drumline.envs.make import resolve_engine
 from drumline.envs.packages import top_package
 from drumline.envs.renewals import intervals_between_renewals, longest_restore
 from drumline.envs.timing import parse_step_time
@@ -20,6 +18,7 @@ from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
+from drumline.recipes.chosen_environment import chosen_environment
 from drumline.recipes.families import ActorCritic, Config, Rollouts, Space
 from drumline.recipes.method import torch_packages
 from drumline.recipes.pictures import warn_of_pictures
@@ -83,8 +82,7 @@ def with_inference_rows(config: Rollouts, acting_threads: int = 1) -> Rollouts:
 
 def parts_of(config: ActorCritic) -> ActorCriticParts:
     """Make one environment to learn its spaces, and describe what fits them."""
-    engine = resolve_engine(config.env, config.engine, prefer="envpool")
-    environment = EnvironmentSpec(config.env, engine)
+    environment = chosen_environment(config, prefer="envpool")
     law = parse_step_time(config.step_time) if config.step_time else None
     checkpoints = config.reward == "scoring-checkpoints"
     lanes = LanesSpec(environment, config.seed, 0, config.num_envs, law, checkpoints)

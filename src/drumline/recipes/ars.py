@@ -33,6 +33,8 @@ class ARS:
     """Train until this many env steps (agent decisions) have been made."""
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
+    max_episode_steps: int = 0
+    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     population_size: int = 16
     """Episodes per generation: twice the directions N."""
     top_directions: int = 0
@@ -125,7 +127,7 @@ class ARS:
         refuse_nonpositive(
             self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
         )
-        refuse_negative(self, "evaluate_max_steps", "evaluate_every")
+        refuse_negative(self, "max_episode_steps", "evaluate_max_steps", "evaluate_every")
         if not 0 <= self.top_directions <= self.population_size // 2:
             raise ValueError(
                 f"--top-directions must be 0 to {self.population_size // 2}, "

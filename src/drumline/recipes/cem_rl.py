@@ -41,6 +41,8 @@ class CEMRL:
     """Train until this many env steps (agent decisions) have been made."""
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
+    max_episode_steps: int = 0
+    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)

@@ -53,6 +53,8 @@ class ES:
     """Train until this many env steps (agent decisions) have been made."""
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
+    max_episode_steps: int = 0
+    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     population_size: int = 40
     """Episodes per generation (per block, with --generation-env-steps); even."""
     generation_env_steps: int = 0
@@ -155,7 +157,9 @@ class ES:
         refuse_nonpositive(
             self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
         )
-        refuse_negative(self, "evaluate_max_steps", "evaluate_every", "learning_rate_floor")
+        refuse_negative(
+            self, "max_episode_steps", "evaluate_max_steps", "evaluate_every", "learning_rate_floor"
+        )
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
         if not 0.0 < self.learning_rate_decay <= 1.0:
             decay = self.learning_rate_decay

@@ -97,6 +97,8 @@ class HTS:
     """Train until this many env steps (agent decisions) have been made."""
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: EnvPool if it has the id, else Gymnasium."""
+    max_episode_steps: int = 0
+    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     num_envs: int = 16
     """Environments that run side by side."""
     alpha: int = 128

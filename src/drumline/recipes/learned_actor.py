@@ -10,10 +10,11 @@ import numpy as np
 from drumline import seeding
 from drumline.buffers.replay import ReplayShape
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
-from drumline.envs.make import check_spaces, make_environment, resolve_engine
+from drumline.envs.make import check_spaces, make_environment
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
+from drumline.recipes.chosen_environment import chosen_environment
 from drumline.recipes.families import Space
 from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.schedules.single_stream import SingleStreamPlan
@@ -98,9 +99,7 @@ def learned_actor(
     `head_of` is called with the action space and the environment's id (`learned_head`).
     """
     layers = config.hidden if hidden is None else hidden
-    environment = EnvironmentSpec(
-        config.env, resolve_engine(config.env, config.engine), config.frame_skip
-    )
+    environment = chosen_environment(config)
     with closing(make_environment(environment)) as made:
         check_spaces(made.environment, config.env)
         shape = tuple(made.environment.observation_space.shape)

@@ -49,6 +49,7 @@ _LATE: dict[str, object] = {
     "learning_rate_decay": 1.0,
     "learning_rate_floor": 0.0,
     "evaluate_max_steps": 0,
+    "max_episode_steps": 0,
     "evaluate_sample": False,
     "range_spread": 0.0,
     "variance_from": "all",

@@ -40,7 +40,7 @@ def refuse_unfinite(config: object, *names: str) -> None:
 def refuse_unusable_training(config: Learned) -> None:
     """Raise for values of a population's training that could never work."""
     refuse_nonpositive(config, "total_steps", "frame_skip", "evaluate_episodes")
-    refuse_negative(config, "evaluate_every", "evaluate_max_steps")
+    refuse_negative(config, "evaluate_every", "evaluate_max_steps", "max_episode_steps")
     refuse_empty_layers(config, "hidden")
 
 
@@ -106,7 +106,7 @@ def refuse_unusable_rollouts(config: ActorCritic) -> None:
         refuse_negative(config, "final_entropy_coefficient")
     if config.renew_intervals != -1:  # the rule of the environment
         refuse_negative(config, "renew_intervals")
-    refuse_negative(config, "truncations_per_interval", "evaluate_every")
+    refuse_negative(config, "truncations_per_interval", "evaluate_every", "max_episode_steps")
     refuse_outside_unit(config, "discount", "gae_lambda")
     if any(size < 1 for size in config.hidden):
         raise ValueError(f"--hidden needs layers of 1 or more, got {config.hidden}")

@@ -12,6 +12,7 @@ from drumline.functional.perturbation import Noise, counter_noise, fill_table, t
 from drumline.policies.heads import Head, parse_bins
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout
+from drumline.recipes.chosen_environment import chosen_environment
 from drumline.recipes.families import Searching, Space
 from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.runtime.shared_arrays import SharedArrays
@@ -26,8 +27,7 @@ def environment_and_policy(
     zero: bool = False,
 ) -> tuple[EnvironmentSpec, PolicySpec]:
     """Make the environment once to learn its spaces, and describe the policy that fits them."""
-    engine = resolve_engine(config.env, config.engine)
-    spec = EnvironmentSpec(config.env, engine, config.frame_skip)
+    spec = chosen_environment(config)
     with closing(make_environment(spec)) as made:
         check_spaces(made.environment, config.env)
         shape = tuple(made.environment.observation_space.shape)

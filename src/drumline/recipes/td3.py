@@ -34,6 +34,8 @@ class TD3:
     """Train until this many env steps (agent decisions) have been made."""
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """auto: Gymnasium if it has the id, else EnvPool."""
+    max_episode_steps: int = 0
+    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     steps_per_update: int = 1000
@@ -101,7 +103,9 @@ class TD3:
         refuse_nonpositive(self, *positive)
         refuse_outside_unit(self, "discount", "polyak")
         refuse_negative(self, "target_noise", "target_noise_clip", "exploration_noise")
-        refuse_negative(self, "random_steps", "evaluate_every", "evaluate_max_steps")
+        refuse_negative(
+            self, "random_steps", "evaluate_every", "evaluate_max_steps", "max_episode_steps"
+        )
         if not self.hidden or min(self.hidden) < 1:
             raise ValueError(f"--hidden needs layers of 1 or more, got {self.hidden}")
         if self.replay_size < self.batch_size:

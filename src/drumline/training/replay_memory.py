@@ -21,12 +21,12 @@ def replay_memory(shape: ReplayShape) -> SharedArrays:
         if shape.slack > shape.capacity:
             why += (
                 f", beside which {shape.slack} rows are for what is on its way: shorter episodes "
-                "(max_episode_steps), fewer at a time or a smaller --steps-per-update take less"
+                "(--max-episode-steps), fewer at a time or a smaller --steps-per-update take less"
             )
         if shape.truncations >= shape.rows:
             why += (
                 ", half of it for the last observations of episodes that the environment may cut: "
-                "with max_episode_steps it would take little"
+                "with --max-episode-steps it would take little"
             )
         raise ValueError(why) from error
 

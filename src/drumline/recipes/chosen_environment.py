@@ -1,0 +1,17 @@
+"""The environment that a config names, with the limit of its episodes."""
+
+from drumline.envs.environment import Engine, EnvironmentSpec
+from drumline.envs.make import resolve_engine
+from drumline.recipes.families import Config
+
+
+def chosen_environment(config: Config, prefer: Engine = "gymnasium") -> EnvironmentSpec:
+    """Return the description of a config's environment; `prefer` is the engine of `auto`.
+
+    `frame_skip` and `max_episode_steps`, counted in env steps, are taken where a config has them.
+    """
+    skip: int = getattr(config, "frame_skip", 1)
+    limit: int = getattr(config, "max_episode_steps", 0)
+    options = {"max_episode_steps": limit * skip} if limit else {}
+    engine = resolve_engine(config.env, config.engine, prefer)
+    return EnvironmentSpec(config.env, engine, skip, options)
