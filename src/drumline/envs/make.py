@@ -91,6 +91,24 @@ def resolve_engine(env_id: str, engine: str, prefer: Engine = "gymnasium") -> En
     return "gymnasium"
 
 
+def known_limit(spec: EnvironmentSpec) -> int:
+    """Return the time limit of an environment that this process has made before; 0: none known.
+
+    A limit that a factory sets in its own code is not known here.
+    """
+    import gymnasium
+
+    limit: int = spec.options.get("max_episode_steps", 0)
+    if not limit and spec.engine == "envpool":
+        from drumline.envs.envpool_package import envpool_with, known_spec, time_limit
+
+        limit = time_limit(known_spec(envpool_with(spec.id), spec.id, spec.options))
+    elif not limit:
+        known = gymnasium.registry.get(spec.id.rpartition(":")[2])
+        limit = (known.max_episode_steps or 0) if known is not None else 0
+    return -(-limit // spec.frame_skip)
+
+
 def load_factory(path: str) -> Any:
     """Return the object named `module:name`; None if the module has no such attribute."""
     module_name, _, name = path.partition(":")

@@ -7,6 +7,7 @@ import numpy as np
 
 from drumline.protocols import Completed, WorkerPool
 from drumline.training.stop_signals import StopSignals
+from drumline.training.unended_episodes import UnendedEpisodes
 from drumline.types import ProcessActivity, Span
 
 TICK_SECONDS = 0.25
@@ -15,8 +16,15 @@ TICK_SECONDS = 0.25
 class AttendedPool:
     """A pool whose `completed` ends at a signal; all other calls go to the wrapped pool."""
 
-    def __init__(self, pool: WorkerPool, signals: StopSignals, tick: Callable[[WorkerPool], None]):
+    def __init__(
+        self,
+        pool: WorkerPool,
+        signals: StopSignals,
+        tick: Callable[[WorkerPool], None],
+        unended: UnendedEpisodes,
+    ):
         self._pool = pool
+        self._unended = unended
         self._signals = signals
         self._tick = tick
         self.size = pool.size
@@ -34,6 +42,10 @@ class AttendedPool:
             finally:
                 self._signals.disarm()
             self._tick(self._pool)
+            if done:
+                self._unended.ended()
+            elif self._unended.due():
+                self._unended.going(sum(steps for _, steps in self._pool.progressed()))
             self._signals.state_whole = not (done or timeout is not None)
             if done or timeout is not None:
                 return done

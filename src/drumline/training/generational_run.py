@@ -78,7 +78,12 @@ class GenerationalRun:
         return self._request.pool(recipe.worker, published, size=size, shared=recipe.shared)
 
     def _attended(self, workers: WorkerPool, signals: StopSignals) -> AttendedPool:
-        return AttendedPool(workers, signals, lambda pool: self._ledger.show_if_due(pool.activity))
+        return AttendedPool(
+            workers,
+            signals,
+            lambda pool: self._ledger.show_if_due(pool.activity),
+            self._ledger.unended,
+        )
 
     def _train(self, workers: WorkerPool, signals: StopSignals) -> None:
         recipe, ledger = self._recipe, self._ledger

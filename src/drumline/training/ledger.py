@@ -26,6 +26,7 @@ from drumline.runs.timeline import write_processes, write_timeline
 from drumline.tasks import Evaluation
 from drumline.training.layout import Layout
 from drumline.training.stopped import Stopped
+from drumline.training.unended_episodes import UnendedEpisodes
 from drumline.types import (
     EpisodeRow,
     EvaluationRow,
@@ -58,6 +59,8 @@ class RunIdentity:
     """Description in policy-*.json from which the policy is built again."""
     layout_words: str
     """Description of the run's processes."""
+    limited: bool = False
+    """Whether a time limit of the environment is known."""
 
 
 class Ledger:
@@ -86,6 +89,7 @@ class Ledger:
         self._identity = identity
         self._layout = layout
         self.display = display
+        self.unended = UnendedEpisodes(identity.env_id, display.message, limited=identity.limited)
         self._wall_before = 0.0
         if resumed_from is not None:
             self._take_over(resumed_from)

@@ -72,6 +72,7 @@ class RotationRun:
         self._restoring = RestoreNote(request.display)
         self._updates: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._learned_seconds = 0.0
+        self._unended_steps = 0
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
@@ -177,7 +178,7 @@ class RotationRun:
         ledger, last = self._ledger, self._last
         first = ledger.update
         attended = AttendedCrew(crew, signals, lambda: self._show(crew))
-        pool = AttendedPool(evaluators, signals, lambda _: self._show(crew))
+        pool = AttendedPool(evaluators, signals, lambda _: self._show(crew), self._ledger.unended)
         self._evaluation.begin_again(pool)
         if first >= last:
             return
@@ -214,7 +215,9 @@ class RotationRun:
             )
 
     def _evaluate_last(self, crew: Any, evaluators: WorkerPool, signals: StopSignals) -> None:
-        self._evaluation.end(AttendedPool(evaluators, signals, lambda _: self._show(crew)))
+        self._evaluation.end(
+            AttendedPool(evaluators, signals, lambda _: self._show(crew), self._ledger.unended)
+        )
 
     def _record(self, interval: Interval, more: Metrics) -> None:
         tally = self._course.tally
@@ -234,6 +237,7 @@ class RotationRun:
             "update_core_seconds": interval.update_core_seconds,
         }
         self._updates.append(Span("learner", 0, interval.update_began, interval.update_ended, 1))
+        self._note_ends(ended=bool(episodes), env_steps=steps)
         self._learned_seconds += interval.update_ended - interval.update_began
         share = 1.0 - interval.waited_seconds / max(seconds, 1e-9)
         self._ledger.record(
@@ -244,6 +248,13 @@ class RotationRun:
             env_steps=steps,
             update_share=share,
         )
+
+    def _note_ends(self, *, ended: bool, env_steps: int) -> None:
+        if ended:
+            self._ledger.unended.ended()
+        self._unended_steps = 0 if ended else self._unended_steps + env_steps
+        if self._recipe.parts.endless:
+            self._ledger.unended.going(self._unended_steps)
 
     def _score(self) -> Metrics:
         """Return football's score, which counts goals alone, apart from its reward."""

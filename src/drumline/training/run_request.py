@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from drumline.display.dashboard import Display
 from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.make import known_limit
 from drumline.protocols import (
     Probe,
     PublishedLayout,
@@ -121,6 +122,7 @@ class RunRequest:
             environment=dataclasses.asdict(environment),
             policy=dataclasses.asdict(policy),
             layout_words=f"{processes}; cores: {cores}" if cores.bound else processes,
+            limited=bool(known_limit(environment)),
         )
         return Ledger(identity, self.folder, self.layout, self.display, self.resumed_from)
 

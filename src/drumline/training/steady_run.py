@@ -216,8 +216,8 @@ class SteadyRun:
     def _train(self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals) -> None:
         ledger, evaluation = self._ledger, self._evaluation
         self._say_replay()
-        attended = AttendedPool(pool, signals, lambda pool: self._show(pool))
-        beside = AttendedPool(evaluators, signals, lambda _: self._show(pool))
+        attended = AttendedPool(pool, signals, lambda pool: self._show(pool), self._ledger.unended)
+        beside = AttendedPool(evaluators, signals, lambda _: self._show(pool), self._ledger.unended)
         self._schedule = schedule = self._make_schedule(attended)
         evaluation.begin_again(beside)
         if self._ended():
@@ -242,7 +242,9 @@ class SteadyRun:
     def _evaluate_last(
         self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals
     ) -> None:
-        self._evaluation.end(AttendedPool(evaluators, signals, lambda _: self._show(pool)))
+        self._evaluation.end(
+            AttendedPool(evaluators, signals, lambda _: self._show(pool), self._ledger.unended)
+        )
 
     def _ended(self) -> bool:
         """Whether the run ends here; jobs in flight belong to a longer run."""

@@ -82,6 +82,7 @@ class StreamRun:
         """The last update whose scheduled evaluation is recorded."""
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._busy_seconds = 0.0
+        self._unended_steps = 0
         if request.resumed_from is not None:
             with one_numpy_thread():  # the running episode is stepped again, to the same bits
                 self._take_over(request)
@@ -122,7 +123,7 @@ class StreamRun:
 
     def _train_noted(self, evaluators: WorkerPool, signals: StopSignals) -> None:
         ledger, plan, config = self._ledger, self._recipe.plan, self._config
-        pool = AttendedPool(evaluators, signals, self._show)
+        pool = AttendedPool(evaluators, signals, self._show, self._ledger.unended)
         self._evaluate_if_due(pool)  # a stop may have come between a block and its evaluation
         blocks = single_stream(
             self._learner,
@@ -148,7 +149,7 @@ class StreamRun:
 
     def _evaluate_last(self, evaluators: WorkerPool, signals: StopSignals) -> None:
         if self._evaluated != self._ledger.update:
-            self._evaluate(AttendedPool(evaluators, signals, self._show))
+            self._evaluate(AttendedPool(evaluators, signals, self._show, self._ledger.unended))
 
     def _remember(self, step: Step) -> None:
         observations = np.stack([step.observation, step.next_observation])
@@ -184,15 +185,23 @@ class StreamRun:
             **self._learner.learned(),
             "replay": self._archive.state().tensors["replay_digests"],
         }
+        episodes = self._stream.take(block.update)
+        self._note_ends(ended=bool(episodes), env_steps=steps)
         ledger.record(
             block.update,
             metrics,
             published,
-            self._stream.take(block.update),
+            episodes,
             env_steps=steps,
             update_share=1.0 - block.environment_seconds / max(seconds, 1e-9),
         )
         self._state = self._now()
+
+    def _note_ends(self, *, ended: bool, env_steps: int) -> None:
+        if ended:
+            self._ledger.unended.ended()
+        self._unended_steps = 0 if ended else self._unended_steps + env_steps
+        self._ledger.unended.going(self._unended_steps)
 
     def _published(self) -> dict[str, np.ndarray]:
         return {"parameters": self._learner.actor.copy()}
