@@ -192,3 +192,24 @@ class Sleeps(Good):
         """Wait."""
         time.sleep(0.002)
         return super().step(action)
+
+
+class Talks(Good):
+    """Prints a line when it is made, and at every step."""
+
+    def __init__(self):
+        print("made a point")
+
+    def step(self, action: Any) -> Any:
+        """Print."""
+        returned = super().step(action)
+        print("step", self.steps)
+        return returned
+
+
+class TalksAndFails(Good):
+    """Prints why it cannot be made."""
+
+    def __init__(self):
+        print("no licence in /opt")
+        raise OSError("not licensed")

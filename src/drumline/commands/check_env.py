@@ -38,8 +38,9 @@ def command(line: CommandLine) -> int:
         if not getattr(flags, name) > 0:
             flag = name.replace("_", "-")
             raise WrongUse(f"--{flag} must be above 0, got {getattr(flags, name)}")
-    from drumline.commands.environment_checks import EnvironmentChecks
+    from drumline.commands.environment_checks import EnvironmentChecks, Finding
     from drumline.commands.foreign_code import importable_cwd
+    from drumline.commands.kept_prints import about, kept_prints
     from drumline.display.plain import json_line
     from drumline.envs.environment import EnvironmentSpec
     from drumline.envs.make import resolve_engine
@@ -49,8 +50,11 @@ def command(line: CommandLine) -> int:
     importable_cwd()
     env_id = line.names[0]
     spec = EnvironmentSpec(env_id, resolve_engine(env_id, flags.engine))
-    with Guard(flags.hang_seconds) as guard:
+    with Guard(flags.hang_seconds) as guard, kept_prints(lambda text: None) as prints:
         checked = EnvironmentChecks(spec, flags.steps, flags.seconds, guard).run()
+    if prints.lines:
+        sentence = f"{about(prints)}. A training keeps the newest 10 MiB in its run folder"
+        checked.findings.append(Finding("output", "note", sentence))
     if flags.json:
         print(json_line(_document(checked)))
     else:

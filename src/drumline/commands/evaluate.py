@@ -1,5 +1,6 @@
 """`drumline evaluate RUN`."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def command(line: CommandLine) -> int:
     from drumline.commands.closing import env_steps_at, mean_line, summary_of
     from drumline.commands.evaluation import draws_actions, evaluate_policy
     from drumline.commands.foreign_code import trust_of
+    from drumline.commands.kept_prints import kept_prints
     from drumline.display.plain import json_line
     from drumline.runs.folder import RunFolder
     from drumline.runs.policy_files import NAMES, read_policy, read_policy_file
@@ -54,7 +56,8 @@ def command(line: CommandLine) -> int:
         raise WrongUse(f"--policy {flags.policy!r} is neither best, last nor a .safetensors file")
     trust = trust_of(line, trust_code=flags.trust_code)
     sample = draws_actions(config, sample=flags.sample, deterministic=flags.deterministic)
-    result = evaluate_policy(stored, config, flags.episodes, flags.seed, trust, sample=sample)
+    with kept_prints(_say_aside):
+        result = evaluate_policy(stored, config, flags.episodes, flags.seed, trust, sample=sample)
     update = stored.document.get("update")
     if flags.json:
         made_by = {"run": str(folder.path), "method": folder.stated("method")}
@@ -67,6 +70,12 @@ def command(line: CommandLine) -> int:
     if sample:
         print(f"actions {result.actions}")
     return 0
+
+
+def _say_aside(text: str) -> None:
+    from drumline.runs.safe_text import visible
+
+    print(visible(text), file=sys.stderr)
 
 
 def refuse_both_kinds(*, sample: bool, deterministic: bool) -> None:

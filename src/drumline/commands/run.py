@@ -15,6 +15,7 @@ from drumline.commands.foreign_code import (
     importable_cwd,
     refuse_code_of_main,
 )
+from drumline.commands.kept_prints import kept_prints
 from drumline.commands.process_as_found import process_as_found
 from drumline.commands.run_document import NO_PROMISE, promise_of, run_document
 from drumline.commands.stored_policy import load_policy
@@ -30,6 +31,7 @@ from drumline.runs.machine import differences
 from drumline.runs.next_commands import as_typed
 from drumline.runs.own_files import is_there
 from drumline.runs.policy_files import read_policy
+from drumline.runs.printed_file import PrintedFile
 from drumline.runs.tables import read_table
 from drumline.runtime.guard import Guard
 from drumline.tasks import Evaluation
@@ -150,7 +152,23 @@ def trained(
     display: Display | None = None,
     last_update: int | None = None,
 ) -> Run:
-    """Train a config whose code may be imported; `trust` is that of the run returned."""
+    """Train a config whose code may be imported; `trust` is that of the run returned.
+
+    With a display, what environments print goes into a file of the run folder.
+    """
+    with kept_prints(None if display is None else display.message) as prints:
+        return _trained(config, layout, trust, prints, out, display, last_update)
+
+
+def _trained(
+    config: Any,
+    layout: Layout,
+    trust: CodeTrust,
+    prints: PrintedFile,
+    out: str | Path | None,
+    display: Display | None,
+    last_update: int | None,
+) -> Run:
     method = method_of(config)
     layout = _layout_for(method, layout)
     refuse_code_of_main(config, layout)
@@ -163,6 +181,7 @@ def trained(
         seed=config.seed,
         document=run_document(config, layout, promise_of(config)),
     )
+    prints.into(folder.printed_txt)
     request = RunRequest(folder, layout, display or silent(), last_update=last_update)
     return _carry_out(recipe, request, trust)
 
@@ -211,7 +230,8 @@ def resume(
     saved = _newest_state(folder, checkpoint)
     if saved and config.total_steps < folder.document["config"]["total_steps"]:
         _refuse_less_than_done(config.total_steps, saved)
-    recipe = method.built(config, layout)
+    with kept_prints(None if display is None else _unsaid):
+        recipe = method.built(config, layout)
     before = horizons_of(folder)
     horizons = after_resume(before, 0 if saved is None else saved.update, config.total_steps)
     if horizons != before:
@@ -222,7 +242,9 @@ def resume(
     request = RunRequest(
         folder, layout, display or silent(), resumed_from=saved, last_update=last_update
     )
-    return _carry_out(recipe, request, trust)
+    with kept_prints(None if display is None else display.message) as prints:
+        prints.into(folder.printed_txt)
+        return _carry_out(recipe, request, trust)
 
 
 def resumed_config(folder: RunFolder, total_steps: int | None, trust: CodeTrust) -> Any:
@@ -280,6 +302,10 @@ def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
         folder.discard_unbegun()
         raise
     return Run(folder, trust)
+
+
+def _unsaid(text: str) -> None:
+    """Say nothing of what an environment prints while its spaces are looked at."""
 
 
 def silent() -> Display:

@@ -24,7 +24,12 @@ class LiveDashboard:
 
         self._unicode = unicode
         self._console = Console(file=stream, highlight=False)
-        self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            vertical_overflow="crop",
+            redirect_stdout=False,  # what environments print goes into a file
+        )
         self._title: RunTitle | None = None
         self._pending: DisplayState | None = None
         self._next_draw = self._next_note = -math.inf

@@ -97,8 +97,10 @@ class RunFolder:
 
     def discard_unbegun(self) -> None:
         """Remove the folder of a run that was refused before it wrote any other file."""
-        if {path.name for path in self.path.iterdir()} == {self.config_json.name}:
+        names = {path.name for path in self.path.iterdir()}
+        if names - {self.printed_txt.name} == {self.config_json.name}:
             self.config_json.unlink()
+            self.printed_txt.unlink(missing_ok=True)
             self.path.rmdir()
 
     def update_document(self, **keys: Any) -> None:
@@ -135,6 +137,11 @@ class RunFolder:
     def config_json(self) -> Path:
         """All resolved settings, versions and the machine."""
         return self.path / "config.json"
+
+    @property
+    def printed_txt(self) -> Path:
+        """The newest lines that environments printed."""
+        return self.path / "printed.txt"
 
     @property
     def metrics_csv(self) -> Path:

@@ -21,7 +21,7 @@ FILES = frozenset(
         *("events.jsonl", TENSORBOARD_FILE, "timeline.json", "processes.csv", "card.md"),
         *("policy-best.json", "policy-last.json", "policy-before-best.json"),
         *("policy-best.safetensors", "policy-last.safetensors", "policy-before-best.safetensors"),
-        "episode.mp4",
+        *("episode.mp4", "printed.txt"),
     )
 )
 """Names of the plain files that drumline reads or writes in a run folder."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from drumline.runtime.printed import PRINTED
 from drumline.runtime.sweeper import SWEEPER
 
 EXIT_SECONDS = 1.0
@@ -60,7 +61,7 @@ class ChildProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BEGIN, _HERE, module, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
-            stdout=2,  # output of an environment must not mix with machine-readable output
+            stdout=PRINTED.fd,
             env=_environment(),
             pass_fds=tuple(fds),
             process_group=0,

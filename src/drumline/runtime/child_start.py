@@ -2,11 +2,12 @@
 
 import ctypes
 import faulthandler
+import io
 import os
 import signal
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
 
@@ -24,6 +25,10 @@ def begin(parent: int) -> None:
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
+    stdout: Any = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper):
+        # So a line is whole where other processes print too, and outlives a kill.
+        stdout.reconfigure(line_buffering=True, write_through=False)
 
 
 def leave(code: int) -> NoReturn:
