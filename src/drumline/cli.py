@@ -43,6 +43,9 @@ Exit codes: 0, 1 differs, 2 wrong use, 3 failed run; 130 Ctrl-C, 143 SIGTERM, 12
 """
 
 
+_WHOLE: tuple[Any, ...] = (int, int | None, "int", "int | None")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     if arguments is None:
@@ -97,6 +100,15 @@ def _parse(parts: Mapping[str, Any], words: Sequence[str], program: str) -> dict
         os.environ.setdefault("PYTHON_TYRO_ANSI_CODES", "False")  # read when tyro is imported
     import tyro
 
+    from drumline.commands.other_words import in_our_words
+
+    kinds = {
+        field.name.replace("_", "-"): field.type
+        for part in parts.values()
+        for field in dataclasses.fields(part)
+    }
+    whole_numbers = {name for name, kind in kinds.items() if kind in _WHOLE}
+    words = in_our_words(words, kinds, whole_numbers)
     flags = dataclasses.make_dataclass(
         "Flags", [(heading, _switched(type(part))) for heading, part in parts.items()], frozen=True
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drumline.commands.command_line import CommandLine
+from drumline.envs.make import refuse_registered_here
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.policy_files import StoredPolicy
 
@@ -67,6 +68,8 @@ def refuse_code_of_main(config: Any, layout: Any) -> None:
             f"the method {type(config).__name__} lives in the script or notebook itself, where no "
             "later process could find it: put it into a module"
         )
+    if layout.pool != "inline":
+        refuse_registered_here(config.env)
     for name in (config.env, getattr(config, "policy", ""), getattr(config, "network", "")):
         if layout.pool != "inline" and name.startswith("__main__:"):
             raise ValueError(

@@ -3,6 +3,8 @@
 import dataclasses
 import difflib
 import importlib
+import importlib.metadata
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,9 @@ from drumline.envs.environment import (
     MadeEnvironment,
 )
 from drumline.envs.interface import CheckedEnvironment
+
+_NAMED = 8
+"""Environments of a module that a message names at most."""
 
 
 def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:
@@ -91,6 +96,40 @@ def resolve_engine(env_id: str, engine: str, prefer: Engine = "gymnasium") -> En
     return "gymnasium"
 
 
+def refuse_registered_here(env_id: str) -> None:
+    """Raise EnvironmentProblem for an id that only this process has registered.
+
+    A worker process knows the ids of Gymnasium, of packages that register theirs with it, and those
+    of a module that is named with the id.
+    """
+    import gymnasium
+
+    known = gymnasium.registry.get(env_id)
+    if known is None or ":" in env_id:
+        return
+    entry = known.entry_point
+    module = (entry if isinstance(entry, str) else getattr(entry, "__module__", "")) or ""
+    place = module.partition(":")[0]
+    if place.partition(".")[0] in {"gymnasium", "ale_py", *_plugins()}:
+        return
+    where = "the script or notebook itself" if place == "__main__" else place
+    advice = (
+        f"put it and its registration into a module, and name both, as in my_envs:{env_id}"
+        if place == "__main__"
+        else f"name the module that registers it too, as in {place.partition('.')[0]}:{env_id}"
+    )
+    raise EnvironmentProblem(
+        f"{env_id!r} of {where} is registered in this process alone, and workers are processes of "
+        f'their own: {advice}; or use workers="inline" (--pool inline)'
+    )
+
+
+def _plugins() -> set[str]:
+    """Return the packages that register environments when Gymnasium is imported."""
+    points = importlib.metadata.entry_points(group="gymnasium.envs")
+    return {point.module.partition(".")[0] for point in points}
+
+
 def known_limit(spec: EnvironmentSpec) -> int:
     """Return the time limit of an environment that this process has made before; 0: none known.
 
@@ -112,6 +151,11 @@ def known_limit(spec: EnvironmentSpec) -> int:
 def load_factory(path: str) -> Any:
     """Return the object named `module:name`; None if the module has no such attribute."""
     module_name, _, name = path.partition(":")
+    if module_name.endswith(".py"):
+        dotted = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise EnvironmentProblem(
+            f"environment {path!r}: name the module without .py, as in {dotted}:{name}"
+        )
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
@@ -138,7 +182,9 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
         factory = load_factory(env_id)
         if factory is not None:
             return _call_factory(env_id, factory, options, limit)
-        env_id = env_id.partition(":")[2]
+        module_name, _, env_id = env_id.partition(":")
+        if env_id not in gymnasium.registry:
+            raise EnvironmentProblem(_absent(module_name, env_id))
     is_atari = env_id.startswith("ALE/")
     if is_atari:
         atari.register(env_id)
@@ -211,6 +257,25 @@ def _envpool_ids() -> tuple[str, ...] | None:
     except ImportError:
         return None
     return tuple(envpool.list_all_envs())
+
+
+def _absent(module_name: str, name: str) -> str:
+    """Return a sentence about a module without this factory, with the environments that it has."""
+    import gymnasium
+
+    there = [
+        other
+        for other, value in vars(sys.modules[module_name]).items()
+        if isinstance(value, type) and issubclass(value, gymnasium.Env)
+    ]
+    near = difflib.get_close_matches(name, there, n=1)
+    hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
+    if there and not near:
+        hint = f"; its environments are {', '.join(there[:_NAMED])}"
+    return (
+        f"environment '{module_name}:{name}': module {module_name} has no {name!r} and registers "
+        f"no environment of that id{hint}"
+    )
 
 
 def _unknown(env_id: str, reason: str) -> str:

@@ -62,6 +62,31 @@ _RENAMED = {("0.1.", "hts", "correction", "decoupled"): "truncated-is"}
 """(Version, method, field, its value then) → value that means the same now."""
 
 
+_ELSEWHERE = {
+    "sac": "soft actor-critic is own_off_policy:SAC in the folder examples, and td3 is its nearest "
+    "relative here",
+    "ddpg": "td3 is its successor",
+    "dqn": "td3 takes discrete actions too, and ppo is the usual choice for them",
+    "rainbow": "ppo is the usual choice for discrete actions",
+    "a3c": "impala is its successor, and a2c its form without lag",
+    "apex": "impala and hts are the parallel ones",
+    "reinforce": "a2c is its nearest relative here",
+    "trpo": "ppo is its successor",
+    "ppo2": "did you mean ppo?",
+    "openaies": "did you mean es?",
+    "evolutionstrategies": "did you mean es?",
+    "neat": "erl has a genetic algorithm, and es is the usual choice",
+    "ga": "erl has a genetic algorithm",
+    "cma": "it is aes --strategy cma",
+    "cmaes": "it is aes --strategy cma",
+    "snes": "it is aes --strategy snes",
+    "pepg": "it is own_search:PEPG in the folder examples",
+    "htsrl": "did you mean hts?",
+    "aesrl": "did you mean aes?",
+}
+"""Method of other libraries, without dashes → where to find it here, or what comes near."""
+
+
 def find_method(name: str) -> Method:
     """Return a method of Drumline's, of an installed package, or of `package.module:Class`.
 
@@ -81,8 +106,11 @@ def find_method(name: str) -> Method:
     if name in others:
         return outside_methods.method_of_entry_point(outside_methods.only(others[name]))
     there = [*METHODS, *others]
-    close = difflib.get_close_matches(name, there, n=1)
+    plain = name.lower().replace("_", "-")
+    close = difflib.get_close_matches(plain, there, n=1, cutoff=0.7)
     hint = f"; did you mean {close[0]}?" if close else ""
+    if words := _ELSEWHERE.get(plain.replace("-", "")):
+        hint = f"; {words}"
     raise ValueError(
         f"unknown method {name!r}: there are {', '.join(there)}{hint}; "
         "your own is package.module:Class"
