@@ -38,7 +38,6 @@ OTHER_NAMES = {
     "policy-noise": "target-noise",
     "noise-clip": "target-noise-clip",
     "sigma": "std",
-    "noise-std": "std",
     "noise-stdev": "std",
     "popsize": "population-size",
     "pop-size": "population-size",

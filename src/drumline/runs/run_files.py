@@ -63,6 +63,9 @@ class RunFiles:
         """Write the row of one scheduled evaluation."""
         line = evaluation_line(row)
         self._csv("evaluations.csv", EVALUATIONS_HEADER).append(f"{line}\n".encode())
+        if self._tensorboard:
+            file, events = self._tensorboard_file()
+            file.append(events.evaluation(row))
 
     def event(self, line: bytes) -> None:
         """Append a line to events.jsonl."""
@@ -127,6 +130,10 @@ class RunFiles:
         self.chained = row.chained
 
     def _scalars(self, update: int, metrics: Metrics) -> None:
+        file, events = self._tensorboard_file()
+        file.append(events.scalars(update, metrics))
+
+    def _tensorboard_file(self) -> tuple[AppendFile, ModuleType]:
         if self._events is None:
             # Imported here, because TensorBoard slows the start-up.
             from drumline.runs import tensorboard_events
@@ -135,7 +142,7 @@ class RunFiles:
         file = self._open(self._folder.tensorboard_file.name)
         if file.length == 0:
             file.append(self._events.file_start())
-        file.append(self._events.scalars(update, metrics))
+        return file, self._events
 
     def _csv(self, name: str, header: str) -> AppendFile:
         file = self._files.get(name)

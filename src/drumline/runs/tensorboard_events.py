@@ -12,7 +12,11 @@ from tensorboard.compat.proto.summary_pb2 import (
     Summary,  # pyright: ignore[reportAttributeAccessIssue]
 )
 
-from drumline.types import Metrics
+from drumline.types import EvaluationRow, Metrics
+
+_TIME = ("_seconds", "_per_second")
+_ROLLOUT = ("episode", "env_steps", "score", "fitness", "replay_transitions")
+"""Endings and beginnings of names in the groups time and rollout; all others are in train."""
 
 
 def file_start() -> bytes:
@@ -21,7 +25,39 @@ def file_start() -> bytes:
 
 
 def scalars(update: int, metrics: Metrics) -> bytes:
-    """Return one record with all metrics of an update."""
+    """Return one record with all metrics of an update, each under the tag of its group."""
+    return _values(update, {tag_of(name): value for name, value in metrics.items()})
+
+
+def evaluation(row: EvaluationRow) -> bytes:
+    """Return one record with the returns and lengths of an evaluation, at its update."""
+    returns, lengths = row.returns, row.lengths
+    return _values(
+        row.update,
+        {
+            "eval/return_mean": row.mean,
+            "eval/return_min": min(returns),
+            "eval/return_max": max(returns),
+            "eval/length_mean": sum(lengths) / len(lengths),
+            "eval/env_steps": row.env_steps,
+        },
+    )
+
+
+def tag_of(name: str) -> str:
+    """Return a metric's tag: its group, which TensorBoard folds, and its name.
+
+    >>> tag_of("episode_return_mean"), tag_of("policy_loss"), tag_of("update_seconds")
+    ('rollout/episode_return_mean', 'train/policy_loss', 'time/update_seconds')
+    """
+    if name == "env_steps_evaluation":
+        return f"eval/{name}"
+    if name.endswith(_TIME):
+        return f"time/{name}"
+    return f"rollout/{name}" if name.startswith(_ROLLOUT) else f"train/{name}"
+
+
+def _values(update: int, metrics: Metrics) -> bytes:
     values = [Summary.Value(tag=name, simple_value=float(value)) for name, value in metrics.items()]
     event = Event(wall_time=_now(), step=update, summary=Summary(value=values))
     return _record(event.SerializeToString())
