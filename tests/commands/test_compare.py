@@ -8,7 +8,11 @@ import pytest
 from typed_commands import Terminal
 
 from drumline.runs.folder import RunFolder
+from drumline.runs.metrics import EVALUATIONS_HEADER
 
+EVALUATIONS = (
+    "update,env_steps,episodes,return_mean,return_std,return_min,return_max,returns,lengths\n"
+)
 METRICS = "update,env_steps,wall_seconds,episode_return_mean\n"
 
 
@@ -88,3 +92,32 @@ def test_the_fall_of_a_run_below_its_best_is_its_drawdown(terminal: Terminal):
     stability = group["stability"]
     assert (stability["drawdown"], stability["worst_run"]) == (3.0, "b")
     assert stability["falling_share"] == pytest.approx(0.05)  # 1 of 10 steps in one of two runs
+
+
+def test_a_final_score_is_that_of_the_last_evaluation_as_in_report(terminal: Terminal):
+    for seed, final in enumerate((500.0, 480.0)):
+        recorded(f"a{seed}", seed, 32.5)
+        row = f"10,1000,2,{final},0.0,{final},{final},{final};{final},9;9\n"
+        Path(f"a{seed}/evaluations.csv").write_text(f"{EVALUATIONS_HEADER}\n{row}")
+    answer = json.loads(terminal("compare", "a0", "a1", "--json").out)
+    (group,) = answer["groups"]
+    assert (answer["compared"], answer["final_of"]) == ("training", "evaluation")
+    assert group["final"]["iqm"] == pytest.approx(490.0)
+    assert (group["stability"]["worst"], group["stability"]["worst_run"]) == (480.0, "a1")
+    assert group["at_equal_env_steps"]["iqm"] == pytest.approx(325.0)
+    said = "final: mean return of a run's last evaluation"
+    assert said in terminal("compare", "a0", "a1").out
+    assert (
+        "at equal env steps (1000) and time (1.0 s): training returns"
+        in terminal("compare", "a0", "a1").out
+    )
+    assert terminal("report", "a0", "a1").code == 0
+    page = Path("report.html").read_text().replace("&#x27;", "'")
+    assert said in page
+    assert "<td>490.0</td>" in page
+
+
+def test_without_evaluations_a_final_score_is_of_training_and_says_so(terminal: Terminal):
+    recorded("a", 0, 1.0)
+    ended = terminal("compare", "a")
+    assert "final: mean return of a run's latest training episodes" in ended.out

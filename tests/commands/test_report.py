@@ -258,3 +258,18 @@ def test_the_command_of_the_page_begins_the_same_run(terminal: Terminal, words: 
 def report_of(terminal: Terminal) -> str:
     assert terminal("report", "a").code == 0
     return Page().html
+
+
+def test_groups_say_what_a_final_score_is_and_take_one_evaluation_for_it(terminal: Terminal):
+    for name, seed in (("a", 0), ("b", 1)):
+        folder = recorded(name, seed)
+        lines = folder.evaluations_csv.read_text().splitlines(keepends=True)
+        folder.evaluations_csv.write_text(lines[0] + lines[-1])
+    assert terminal("report", "a", "b").code == 0
+    page = Path("report.html").read_text().replace("&#x27;", "'")
+    assert "final: mean return of a run's last evaluation" in page
+    assert "best so far of training returns" in page
+    (compared,) = json.loads(terminal("compare", "a", "b", "--json").out)["groups"]
+    assert compared["final"]["iqm"] == 7.0
+    cells = page[page.index("<h2>Groups") :]
+    assert ">7.000<" in cells[: cells.index("</table>")]

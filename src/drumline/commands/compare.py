@@ -36,43 +36,57 @@ def command(line: CommandLine) -> int:
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline compare runs/*")
     refuse_unwritable(flags.out)
-    from drumline.display.comparison import draw_comparison, equal_budget, grouped, quantity
+    from drumline.display.comparison import (
+        definitions,
+        draw_comparison,
+        equal_budget,
+        final_quantity,
+        grouped,
+        quantity,
+    )
     from drumline.display.run_data import read_run
     from drumline.recipes.methods import with_late_settings
     from drumline.runs.folder import RunFolder
 
     folders = RunFolder.open_each(line.names)
     groups = grouped([(with_late_settings(f.document), read_run(f.path)) for f in folders])
-    what = quantity(groups)
+    what, final_what = quantity(groups), final_quantity(groups)
     steps = equal_budget(groups, what, "env_steps")
     seconds = equal_budget(groups, what, "wall_seconds")
-    rows = [_row(group, what, steps, seconds) for group in groups]
+    rows = [_row(group, what, final_what, steps, seconds) for group in groups]
     draw_comparison(groups, flags.out)
     if flags.json:
-        answer = {"compared": what, "env_steps": steps, "wall_seconds": seconds, "groups": rows}
+        answer = {
+            "compared": what,
+            "final_of": final_what,
+            "env_steps": steps,
+            "wall_seconds": seconds,
+            "groups": rows,
+        }
         print(json.dumps({**answer, "picture": str(flags.out)}))
         return 0
     if not flags.quiet:
         _say(rows)
         print(
-            f"{what} returns, interquartile mean [95 % interval]; equal: {steps:.0f} env steps, "
-            f"{seconds:.1f} s; spread: standard deviation of the final returns; worst: the lowest "
-            "of them; drawdown: the largest fall below the best so far, mean over runs"
+            f"{definitions(groups)}; at equal env steps ({steps:.0f}) and time ({seconds:.1f} s): "
+            f"{what} returns known then"
         )
     print(flags.out)
     return 0
 
 
-def _row(group: "Group", what: str, steps: float, seconds: float) -> dict[str, Any]:
+def _row(
+    group: "Group", what: str, final_what: str, steps: float, seconds: float
+) -> dict[str, Any]:
     from drumline.display.comparison import score_at, steadiness
 
     scores = {
-        "final": score_at(group, what, "env_steps", float("inf")),
+        "final": score_at(group, final_what, "env_steps", float("inf")),
         "at_equal_env_steps": score_at(group, what, "env_steps", steps),
         "at_equal_wall_seconds": score_at(group, what, "wall_seconds", seconds),
     }
     found = {name: _document(score) for name, score in scores.items()}
-    stability = _document(steadiness(group, what))
+    stability = _document(steadiness(group, what, final_what))
     return {"group": group.label, "runs": len(group.runs), **found, "stability": stability}
 
 

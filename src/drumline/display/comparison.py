@@ -70,9 +70,36 @@ def grouped(runs: Sequence[tuple[Mapping[str, Any], RunCurve]]) -> list[Group]:
 
 
 def quantity(groups: Sequence[Group]) -> str:
-    """Return the compared quantity: evaluations, if every run has two or more, else training."""
+    """Return the quantity of curves: evaluations, if every run has two or more, else training."""
+    return _evaluated(groups, 2)
+
+
+def final_quantity(groups: Sequence[Group]) -> str:
+    """Return the quantity of final scores: evaluations, if every run has one, else training."""
+    return _evaluated(groups, 1)
+
+
+def _evaluated(groups: Sequence[Group], least: int) -> str:
     runs = [run for group in groups for run in group.runs]
-    return "evaluation" if all(run.evaluation_mean.size > 1 for run in runs) else "training"
+    there = all(np.isfinite(run.evaluation_mean).sum() >= least for run in runs)
+    return "evaluation" if there else "training"
+
+
+FINAL = {
+    "evaluation": "mean return of a run's last evaluation",
+    "training": "mean return of a run's latest training episodes",
+}
+"""Definition of a final score, by its quantity; `compare` and `report` have the same."""
+
+
+def definitions(groups: Sequence[Group]) -> str:
+    """Return what the columns of a comparison are, in words."""
+    return (
+        f"final: {FINAL[final_quantity(groups)]}, as its interquartile mean over runs [95 % "
+        "interval]; spread: standard deviation of the final returns; worst: the lowest of them; "
+        f"drawdown: the largest fall below the best so far of {quantity(groups)} returns, mean "
+        "over runs"
+    )
 
 
 def curve_of(run: RunCurve, what: str, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
@@ -103,20 +130,21 @@ def score_at(group: Group, what: str, clock: Clock, budget: float) -> Score | No
     return Score(values.size, interquartile_mean(values), *ends)
 
 
-def steadiness(group: Group, what: str) -> Steadiness | None:
-    """Return the steadiness of a group; None if no run has a score."""
-    curves = [(run.label, curve_of(run, what, "env_steps")[1]) for run in group.runs]
-    curves = [(label, scores) for label, scores in curves if scores.size]
-    if not curves:
+def steadiness(group: Group, what: str, final_what: str) -> Steadiness | None:
+    """Return the steadiness of a group, of its curves and final scores; None without a score."""
+    ends = [(run.label, curve_of(run, final_what, "env_steps")[1]) for run in group.runs]
+    ends = [(label, float(scores[-1])) for label, scores in ends if scores.size]
+    if not ends:
         return None
-    final = spread(np.array([scores[-1] for _, scores in curves]))
-    falls = [stability(scores) for _, scores in curves]
-    worst_run, _ = min(curves, key=lambda curve: float(curve[1][-1]))
+    final = spread(np.array([score for _, score in ends]))
+    curves = [curve_of(run, what, "env_steps")[1] for run in group.runs]
+    falls = [stability(scores) for scores in curves if scores.size]
+    worst_run, _ = min(ends, key=lambda end: end[1])
     return Steadiness(
         *final,
         worst_run,
-        float(np.mean([fall.largest_drawdown for fall in falls])),
-        float(np.mean([fall.falling_share for fall in falls])),
+        float(np.mean([fall.largest_drawdown for fall in falls])) if falls else np.nan,
+        float(np.mean([fall.falling_share for fall in falls])) if falls else np.nan,
     )
 
 

@@ -20,6 +20,8 @@ from drumline.display.comparison import (
     Group,
     Score,
     comparison_figure,
+    definitions,
+    final_quantity,
     grouped,
     quantity,
     score_at,
@@ -165,19 +167,16 @@ def _curves(
 
 
 def _groups(groups: Sequence[Group]) -> str:
-    what = quantity(groups)
+    what, final_what = quantity(groups), final_quantity(groups)
     heads = ("group", "runs", "final (interquartile mean)", "95 % interval", "spread", "worst run")
-    rows = [_group_row(group, what) for group in groups]
-    words = (
-        f"{what} returns; spread: standard deviation of the final returns; drawdown: the largest "
-        "fall below the best so far, mean over runs"
-    )
+    rows = [_group_row(group, what, final_what) for group in groups]
+    words = definitions(groups)
     return f'<p class="sub">{_inert(words)}</p>{_table((*heads, "drawdown"), rows)}'
 
 
-def _group_row(group: Group, what: str) -> list[str]:
-    final: Score | None = score_at(group, what, "env_steps", np.inf)
-    steady = steadiness(group, what)
+def _group_row(group: Group, what: str, final_what: str) -> list[str]:
+    final: Score | None = score_at(group, final_what, "env_steps", np.inf)
+    steady = steadiness(group, what, final_what)
     cells = [group.label, str(len(group.runs))]
     if final is None or steady is None:
         return [*cells, *("-" for _ in range(5))]
@@ -189,7 +188,7 @@ def _group_row(group: Group, what: str) -> list[str]:
         interval,
         written(steady.std),
         worst,
-        written(steady.drawdown),
+        "-" if np.isnan(steady.drawdown) else written(steady.drawdown),
     ]
 
 
