@@ -1,11 +1,26 @@
-# Plain pip in .venv; the set-up runs again only when pyproject.toml or constraints.txt changed.
+# The set-up of .venv runs again only when pyproject.toml, constraints.txt or TORCH changed.
+# TORCH=cpu or TORCH=cuda names one build of torch. Without it, it is the build that pip finds first.
+# uv is quicker than pip, but may find another build, so it is used only where the build is named and
+# a dry run has found it.
 
 PYTHON ?= python3
+TORCH ?=
+ifeq ($(filter $(TORCH),cpu cuda),)
+ifneq ($(TORCH),)
+$(error TORCH is cpu or cuda, got $(TORCH))
+endif
+endif
+LABEL_cpu := +cpu
+# "===" takes a version without a label alone; "==" would take one with any label.
+NAMED = s/^torch==\(.*\)$$/torch===\1$(LABEL_$(TORCH))/
 BIN := .venv/bin
 # Tests start hundreds of processes: without bytecode each would compile Drumline anew.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
+UV := uv pip install -q --python $(BIN)/python
+WHAT := -c .venv/constraints.txt -e '.[dev]'
+CPU_BUILDS := the page pytorch.org/get-started/locally names the index of the CPU builds, for PIP_EXTRA_INDEX_URL
 
 .PHONY: demo test test-faults test-slow lint site setup clean
 .DEFAULT_GOAL := setup
@@ -34,13 +49,26 @@ site: setup
 
 setup: .venv/installed
 
+ifneq ($(TORCH),)
+ifneq ($(TORCH),$(shell cat .venv/torch 2>/dev/null))
+.venv/installed: another-torch
+.PHONY: another-torch
+endif
+endif
+
 .venv/installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Drumline needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+		{ echo "Drumline needs Python 3.11 to 3.13: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || \
 		{ echo "making .venv (once)"; $(PYTHON) -m venv --clear .venv; }
 	@echo "installing the versions of constraints.txt (about a minute, longer where torch is downloaded)"
-	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@sed -e '$(if $(TORCH),$(NAMED))' constraints.txt > .venv/constraints.txt
+	@if [ -n "$(TORCH)" ] && command -v uv >/dev/null && $(UV) --dry-run $(WHAT) 2>/dev/null; then \
+		echo "with uv"; $(UV) $(WHAT); \
+	else \
+		$(PIP) install $(WHAT) || { [ "$(TORCH)" != cpu ] || echo "where torch was not found: $(CPU_BUILDS)"; exit 1; }; \
+	fi
+	@echo "$(TORCH)" > .venv/torch
 	@touch $@
 
 clean:
