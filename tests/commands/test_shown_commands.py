@@ -26,6 +26,7 @@ STANDS_FOR = {
 }
 NOT_HERE = {
     "drumline train es package.module:factory": "stands for a factory of the reader's own",
+    "drumline check-env package.module:factory": "stands for a factory of the reader's own",
     "drumline train pepg CartPole-v1": "needs a package that registers pepg",
 }
 OWN_FOLDERS = re.compile(r"RUNS/|runs/\S")
@@ -106,7 +107,10 @@ def test_any_other_shown_command_works(words: str, terminal: Terminal, folders: 
         pytest.skip("of an aes run: tests/display/test_contributions.py")
     if words.startswith("drumline doctor") and "es" not in words.split():
         pytest.skip("times a method: tests/commands/test_doctor.py")
-    shutil.copy(ROOT / "examples" / "own_search.py", folders)
+    if NOT_HERE.get(words):
+        pytest.skip(NOT_HERE[words])
+    for name in ("own_search.py", "my_envs.py"):
+        shutil.copy(ROOT / "examples" / name, folders)
     if "policy-20" in words:
         assert terminal("rebuild", "last", "--generation", "20").code == 0
     _, *rest = shlex.split(words)

@@ -1,4 +1,4 @@
-"""What children and environments print is kept, and never waited for."""
+"""Prints of children and of environments are kept, and a run never waits for more of them."""
 
 import os
 import subprocess

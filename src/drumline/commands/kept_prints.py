@@ -1,4 +1,4 @@
-"""What environments print: into a file of the run, with its last line on the screen."""
+"""Prints of environments: into a file of the run, with the last line on the screen."""
 
 import sys
 from collections.abc import Callable, Iterator
