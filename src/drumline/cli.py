@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 COMMANDS = (
@@ -94,7 +94,9 @@ def _begin_as_children_do() -> None:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def _parse(parts: Mapping[str, Any], words: Sequence[str], program: str) -> dict[str, Any]:
+def _parse(
+    parts: Mapping[str, Any], words: Sequence[str], program: str, hidden: Collection[str] = ()
+) -> dict[str, Any]:
     """Return `parts` with the typed flags; `--help` and misspelt flags exit here."""
     if os.environ.get("NO_COLOR"):
         os.environ.setdefault("PYTHON_TYRO_ANSI_CODES", "False")  # read when tyro is imported
@@ -109,6 +111,8 @@ def _parse(parts: Mapping[str, Any], words: Sequence[str], program: str) -> dict
     }
     whole_numbers = {name for name, kind in kinds.items() if kind in _WHOLE}
     words = in_our_words(words, kinds, whole_numbers)
+    if hidden and {"-h", "--help"} & set(words):
+        parts = {heading: _shown(part, hidden) for heading, part in parts.items()}
     flags = dataclasses.make_dataclass(
         "Flags", [(heading, _switched(type(part))) for heading, part in parts.items()], frozen=True
     )
@@ -121,6 +125,24 @@ def _parse(parts: Mapping[str, Any], words: Sequence[str], program: str) -> dict
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
     )
     return {heading: getattr(chosen, heading) for heading in parts}
+
+
+def _shown(part: Any, hidden: Collection[str]) -> Any:
+    """Return a part for the page of its flags, from which `hidden` fields are left out."""
+    import tyro
+
+    fields = [
+        (field.name, Annotated[field.type, tyro.conf.Suppress], getattr(part, field.name))
+        for field in dataclasses.fields(part)
+        if field.name in hidden
+    ]
+    if not fields:
+        return part
+    place = {"__module__": type(part).__module__}
+    kind = dataclasses.make_dataclass(
+        type(part).__name__, fields, bases=(type(part),), namespace=place, frozen=True
+    )
+    return kind(**{field.name: getattr(part, field.name) for field in dataclasses.fields(part)})
 
 
 def _switched(kind: type) -> Any:

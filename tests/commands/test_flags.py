@@ -14,6 +14,7 @@ from campaigns import FAULTS, cases
 from typed_commands import TINY, Terminal, environ
 
 from drumline.cli import COMMANDS
+from drumline.commands.train import WHEN
 from drumline.recipes.methods import METHODS
 
 HEAVY = {"numpy", "torch", "gymnasium", "scipy", "matplotlib", "envpool", "mujoco", "imageio"}
@@ -100,7 +101,7 @@ def test_threads_of_the_update_are_refused_where_no_update_has_tiles(
 def test_help_says_how_many_workers_there_are_by_default(
     terminal: Terminal, method: str, said: str
 ):
-    shown = terminal("train", method, "CartPole-v1", "--help").out
+    shown = terminal("train", method, "CartPole-v1", "--help-all").out
     _, _, after = " ".join(re.sub("[│|]", " ", shown).split()).partition(" --workers INT ")
     assert said in after.partition("(default: 0)")[0]
 
@@ -204,8 +205,9 @@ def test_help_names_the_command_and_has_no_lines_wider_than_the_terminal(
 
 def test_training_help_lists_every_method_and_shows_one_methods_flags(terminal: Terminal):
     methods = terminal("train", "--help").out
-    assert all(f"drumline train {name} CartPole-v1 --help" in methods for name in ("es", "hts"))
-    flags = terminal("train", "es", "HalfCheetah-v5", "--help").out
+    assert all(f"\n  {name} " in methods for name in METHODS)
+    assert "drumline train hts CartPole-v1 --help\n" in methods
+    flags = terminal("train", "es", "HalfCheetah-v5", "--help-all").out
     assert "HalfCheetah-v5" in flags.splitlines()[0]
     for flag in ("--seed", "--workers", "--out", "--quiet", "--no-tensorboard", "--no-promise"):
         assert flag in flags
@@ -270,3 +272,43 @@ def test_a_preset_that_is_not_there_is_refused_with_those_that_are(terminal: Ter
         assert ended.code == 2
         assert len(ended.err.splitlines()) == 1
         assert message in ended.err
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_help_is_a_page_of_ten_flags_by_topic(terminal: Terminal, method: str):
+    ended = terminal("train", method, "HalfCheetah-v5", "--help")
+    assert ended.code == 0
+    shown = re.findall(r"^  (--[a-z-]+)", ended.out, re.MULTILINE)
+    assert len(shown) in (9, 10)
+    assert shown[:2] == ["--total-steps", "--seed"]
+    assert {"--max-episode-steps", "--evaluate-every", "--workers", "--out"} <= set(shown)
+    assert ended.out.splitlines()[-1] == (
+        f"every flag: drumline train {method} HalfCheetah-v5 --help-all"
+    )
+    assert max(map(len, ended.out.splitlines())) <= 80
+    assert len(ended.out.splitlines()) <= 45
+    everything = terminal("train", method, "HalfCheetah-v5", "--help-all").out
+    assert all(flag in everything for flag in shown)
+    assert len(everything) > 3 * len(ended.out)
+
+
+def test_help_has_the_presets_values(terminal: Terminal):
+    assert re.search(
+        r"--total-steps +2880000 ", terminal("train", "es", "HalfCheetah-v5", "-h").out
+    )
+
+
+def test_flags_of_football_are_shown_for_football_alone(terminal: Terminal):
+    shown = terminal("train", "hts", "CartPole-v1", "--help-all").out
+    assert "--reward " not in shown
+    assert "--learning-rate" in shown
+    assert "Football" not in shown
+    assert "--reward " in terminal("train", "hts", "gfootball/academy_corner-v1", "--help-all").out
+    config = terminal("train", "hts", "CartPole-v1", "--reward=scoring", "--print-config").out
+    assert json.loads(config)["reward"] == "scoring"
+
+
+def test_the_methods_page_says_when_to_choose_each(terminal: Terminal):
+    said = terminal("train", "--help").out
+    assert set(WHEN) == set(METHODS)
+    assert "simulation is quick and you have cores" in said

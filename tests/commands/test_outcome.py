@@ -39,7 +39,7 @@ few"""
 
 
 def line(command: str) -> CommandLine:
-    return CommandLine(command, ["last"], lambda parts, words, program: parts)
+    return CommandLine(command, ["last"], lambda parts, words, program, hidden: parts)
 
 
 @pytest.mark.parametrize(

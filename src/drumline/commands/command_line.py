@@ -2,13 +2,14 @@
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Parse = Callable[[Mapping[str, Any], Sequence[str], str], Mapping[str, Any]]
-"""(heading → flags with their defaults, words, program) → heading → flags as typed."""
+Parse = Callable[[Mapping[str, Any], Sequence[str], str, Collection[str]], Mapping[str, Any]]
+"""(heading → flags with their defaults, words, program, fields that help leaves out) → heading →
+flags as typed."""
 
 
 class WrongUse(Exception):
@@ -47,8 +48,13 @@ class CommandLine:
 
     @property
     def asks_for_help(self) -> bool:
-        """Whether the user asks for the flags alone."""
+        """Whether the user asks for the most used flags alone."""
         return bool({"-h", "--help"} & set(self.words))
+
+    @property
+    def asks_for_all_help(self) -> bool:
+        """Whether the user asks for every flag."""
+        return "--help-all" in self.words
 
     def name(self) -> str:
         """Return the one RUN of the command; WrongUse for none or several."""
@@ -62,10 +68,12 @@ class CommandLine:
             raise WrongUse(f"{self.command} takes one RUN, got {' '.join(names)}")
         return names[0]
 
-    def flags(self, shown: str, parts: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return `parts` with the typed flags; `--help` shows them and exits."""
-        rest = self.words[len(self.names) :]
-        return self.parse(parts, rest, f"{self.command} {shown}")
+    def flags(
+        self, shown: str, parts: Mapping[str, Any], hidden: Collection[str] = ()
+    ) -> Mapping[str, Any]:
+        """Return `parts` with the typed flags; `--help` shows all but `hidden` ones and exits."""
+        rest = ["--help" if word == "--help-all" else word for word in self.words]
+        return self.parse(parts, rest[len(self.names) :], f"{self.command} {shown}", hidden)
 
     def value(self, flag: str) -> str:
         """Return the last value typed for a flag that decides other flags' defaults, else ""."""

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import textwrap
+from typing import Any
 
 from drumline.commands.command_line import CommandLine, WrongUse
 
@@ -26,14 +27,16 @@ class Output:
 def command(line: CommandLine) -> int:
     """Train a policy; the last line is the next command to try."""
     names = line.names
-    if line.asks_for_help and not names:
+    asks = line.asks_for_help or line.asks_for_all_help
+    if asks and not names:
         print(_methods_page(), end="")
         return 0
-    if len(names) != 2 and not (line.asks_for_help and len(names) == 1):
+    if len(names) != 2 and not (asks and len(names) == 1):
         got = " ".join(names) or "nothing"
         raise WrongUse(
             f"give METHOD and ENV before the flags, got {got}, as in: drumline train es CartPole-v1"
         )
+    from drumline.commands.flag_page import flag_page
     from drumline.commands.foreign_code import importable_cwd
     from drumline.recipes.foreign_calls import CONFIG, as_sentence
     from drumline.recipes.methods import find_method
@@ -43,8 +46,11 @@ def command(line: CommandLine) -> int:
     method = find_method(name)
     config = method.made(env, line.value("--preset"))
     parts = {"config": config, "layout": method.layout(), "output": Output()}
+    if line.asks_for_help and not method.outside:
+        print(flag_page(" ".join(names), parts), end="")
+        return 0
     try:
-        chosen = line.flags(" ".join(names), parts)
+        chosen = line.flags(" ".join(names), parts, hidden=_without_effect(config, env))
     except (ValueError, WrongUse):
         raise
     except Exception as error:
@@ -69,17 +75,44 @@ def command(line: CommandLine) -> int:
     return 0
 
 
+def _without_effect(config: Any, env: str) -> set[str]:
+    """Return the fields that the page of all flags leaves out for this environment."""
+    football = env == "ENV" or env.startswith("gfootball/")
+    return set() if football or not hasattr(config, "reward") else {"reward"}
+
+
 def _methods_page() -> str:
     from drumline.recipes.methods import METHODS
     from drumline.recipes.outside_methods import registered
 
-    lines = ["usage: drumline train METHOD ENV [flags]", ""]
-    for name, method in METHODS.items():
-        about = (method.config.__doc__ or "").partition(" Every field")[0]
-        lines += textwrap.wrap(f"  {name:<5} {about}", 80, subsequent_indent=" " * 8)
+    lines = ["usage: drumline train METHOD ENV [flags]", "", "METHOD, and when to choose it:"]
+    for name in METHODS:
+        lines += textwrap.wrap(f"  {name:<14}{WHEN[name]}", 80, subsequent_indent=" " * 16)
     for name, points in registered().items():
-        lines.append(f"  {name:<5} of an installed package: {', '.join(p.value for p in points)}")
+        lines.append(f"  {name:<14}of an installed package: {', '.join(p.value for p in points)}")
     lines += ["", "Your own method is METHOD package.module:Class (docs/extending.md)."]
-    lines += ["", "Flags differ with the method, their defaults with the environment, as in:"]
-    lines += [f"  drumline train {name} CartPole-v1 --help" for name in METHODS]
+    lines += ["ENV is a Gymnasium or EnvPool id, or your package.module:factory (check-env)."]
+    lines += ["", "The flags that most people use, and every flag, of a method and environment:"]
+    lines += ["  drumline train hts CartPole-v1 --help", "  drumline train es Hopper-v5 --help-all"]
     return "\n".join(lines) + "\n"
+
+
+WHEN = {
+    "es": "many cores or machines, and env steps are cheap: OpenAI-ES",
+    "ars": "a linear policy may do: the fewest parameters",
+    "aes": "env steps are expensive and you have several cores: evolution with TD3, which never "
+    "waits at a barrier",
+    "one-plus-one": "aes with the (1+1)-ES, to compare with it",
+    "acem-rl": "aes with ranks over an archive, to compare with ACEM-RL",
+    "cem": "the reward has no useful gradient, and the policy is small",
+    "cem-rl": "as aes, in generations: CEM with TD3, to compare with CEM-RL",
+    "p-cem-rl": "as cem-rl, with jobs of its generation in parallel",
+    "erl": "to compare with ERL: a genetic algorithm that a DDPG actor joins",
+    "td3": "env steps are expensive and you have one core: a replay, one environment",
+    "hts": "simulation is quick and you have cores: PPO or A2C that roll out and learn at once; "
+    "also images and discrete actions",
+    "a2c": "to compare with A2C in lock-step",
+    "ppo": "to compare with PPO in lock-step",
+    "impala": "to compare with IMPALA: free running, no promise of equal bits",
+}
+"""Method → when to choose it, in a line."""
