@@ -22,12 +22,15 @@ UV := uv pip install -q --python $(BIN)/python
 WHAT := -c .venv/constraints.txt -e '.[dev]'
 CPU_BUILDS := the page pytorch.org/get-started/locally names the index of the CPU builds, for PIP_EXTRA_INDEX_URL
 
-.PHONY: demo test test-faults test-slow lint site setup clean
+.PHONY: demo smoke test test-faults test-slow lint site setup clean
 .DEFAULT_GOAL := setup
 
 demo: setup
 	@$(BIN)/drumline train es HalfCheetah-v5 --total-steps 1000000
 	@$(BIN)/drumline plot last
+
+smoke: setup
+	@$(BIN)/python tests/smoke.py
 
 test: setup
 	@$(PYTEST) -m 'not slow and not faults' $(PARALLEL)
