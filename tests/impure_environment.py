@@ -137,6 +137,11 @@ def limited(**options):
     return gymnasium.wrappers.TransformReward(limited, lambda reward: reward)
 
 
+def registered(**options):
+    """A factory that returns an environment as Gymnasium makes it, with all its wrappers."""
+    return gymnasium.make("Pendulum-v1", **options)
+
+
 class Collapsing(Counting):
     """Raises at its fourth step; with $COLLAPSE_SEED, in the episode of that seed alone."""
 

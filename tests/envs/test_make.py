@@ -200,6 +200,23 @@ def test_a_factorys_own_time_limit_stays():
     assert make_environment(EnvironmentSpec("impure_environment:Endless")).wrapped_limit == 0
 
 
+def test_gymnasiums_own_wrappers_of_a_factory_are_taken_off_and_their_limit_is_counted():
+    spec = EnvironmentSpec("impure_environment:registered")
+    made = make_environment(spec)
+    assert (made.limit, made.wrapped_limit) == (200, 0)
+    for _ in range(2):  # the first episode's steps are checked
+        made.environment.reset(seed=0)
+    action = np.zeros(1, np.float32)
+    ours = [made.environment.step(action) for _ in range(250)]
+    assert type(made.environment.step.__self__) is type(made.environment.unwrapped)
+    assert not any(truncated for _, _, _, truncated, _ in ours)
+    wrapped = gymnasium.make("Pendulum-v1")
+    wrapped.reset(seed=0)
+    theirs = [wrapped.step(action) for _ in range(200)]
+    assert [step[1] for step in ours[:200]] == [step[1] for step in theirs]
+    assert theirs[-1][3]
+
+
 @pytest.mark.parametrize("limit", [4, 25])
 def test_a_given_time_limit_replaces_the_factorys_own(limit: int):
     options = {"max_episode_steps": limit}

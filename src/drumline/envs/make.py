@@ -24,7 +24,7 @@ _NAMED = 8
 
 
 def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:
-    """Make the environment, without its TimeLimit wrapper: the episode loop counts the limit."""
+    """Make the environment without Gymnasium's own wrappers: the episode loop counts the limit."""
     if spec.engine == "envpool":
         from drumline.envs.engines import EnvPoolEnvironment
 
@@ -208,7 +208,10 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
 def _call_factory(
     path: str, factory: Any, options: dict[str, Any], limit: int | None
 ) -> tuple[Environment, int]:
-    """Call a user's factory; a TimeLimit of its own stays unless another limit is given."""
+    """Call a user's factory and take Gymnasium's outermost wrappers off.
+
+    A TimeLimit below a wrapper of the user's stays, unless another limit is given.
+    """
     import gymnasium
 
     try:
@@ -221,7 +224,24 @@ def _call_factory(
         raise EnvironmentProblem(
             f"environment {path!r} made a {type(made).__name__}, not a gymnasium.Env"
         )
-    return (made, 0) if limit is None else (_without_time_limits(made), limit)
+    bare, own = _bare(made)
+    return (bare, own) if limit is None else (_without_time_limits(bare), limit)
+
+
+def _bare(made: Any) -> tuple[Any, int]:
+    """Return the environment below Gymnasium's outermost wrappers, and their time limit (0: none).
+
+    The episode loop and the lanes count the limit, begin each episode with a reset, and check the
+    first one.
+    """
+    from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
+    limits: list[int] = []
+    while type(made) in (TimeLimit, OrderEnforcing, PassiveEnvChecker):
+        if type(made) is TimeLimit:
+            limits.append(made._max_episode_steps)  # pyright: ignore[reportPrivateUsage]
+        made = made.env
+    return made, min(limits, default=0)
 
 
 def _without_time_limits(made: Any) -> Any:
