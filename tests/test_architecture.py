@@ -48,7 +48,7 @@ TABLE = {
     "envs": Room(
         names("functional types tasks errors protocols seeding"),
         names("gymnasium envpool numpy"),
-        only_in={"atari": names("ale_py cv2")},
+        only_in={"atari": names("ale_py cv2"), "lean_steps": names("mujoco")},
     ),
     "algorithms": Room(
         names("functional policies types tasks errors seeding"),

@@ -1,0 +1,595 @@
+"""Steps of Gymnasium's MuJoCo v5 and classic-control tasks: the same bits in less time.
+
+A lean environment holds Gymnasium's own and shares its simulation. Resets are Gymnasium's, and so
+is a step with an action of an unusual form. The lean step reads the simulation's arrays through
+views that are made once, and computes what observation, reward and end need. It builds no `info`
+unless the episode terminates; `info()` gives that of the last step.
+
+Every expression keeps Gymnasium's order of operations and its precision: a cost of float32 actions
+is a float32, and sines are NumPy's where Gymnasium's are, because `math.sin` has another last bit
+on some processors. Constants are the default arguments of Gymnasium's constructors.
+"""
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+
+Step = tuple[Any, Any, bool, bool, dict[str, Any]]
+
+_sum = np.add.reduce
+_joined = np.concatenate
+_cos, _sin = np.cos, np.sin
+
+
+class LeanEnvironment:
+    """A task of Gymnasium's with another `step`; each subclass is one task."""
+
+    def __init__(self, environment: Any):
+        self.observation_space = environment.observation_space
+        self.action_space = environment.action_space
+        self._environment = environment
+        self._gymnasiums: dict[str, Any] | None = None  # `info` of a step that Gymnasium made
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
+        """Start an episode as Gymnasium does."""
+        return self._environment.reset(seed=seed)
+
+    def step(self, action: Any) -> Step:
+        """Return the same as Gymnasium's step, except that `info` may be empty."""
+        raise NotImplementedError
+
+    def info(self) -> dict[str, Any]:
+        """Return the `info` that Gymnasium gives with the last step."""
+        return self._details() if self._gymnasiums is None else self._gymnasiums
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._environment.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_environment":  # a copy or unpickling asks before there is one
+            raise AttributeError(name)
+        return getattr(self._environment, name)
+
+    def _original(self, action: Any) -> Step:
+        returned = self._environment.step(action)
+        self._gymnasiums = returned[4]
+        return returned
+
+    def _details(self) -> dict[str, Any]:
+        return {}
+
+
+class _MuJoCo(LeanEnvironment):
+    """Substeps and views of a MuJoCo task."""
+
+    _place: np.ndarray
+    """Positions whose change is rewarded or in `info`; a view."""
+    _before: Any
+    _after: Any
+    _cost: Any
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        mujoco: Any = importlib.import_module("mujoco")  # only where Gymnasium has loaded it
+        data = environment.data
+        self._simulate, self._contacts = mujoco.mj_step, mujoco.mj_rnePostConstraint
+        self._model, self._data = environment.model, data
+        self._qpos, self._qvel, self._ctrl = data.qpos, data.qvel, data.ctrl
+        self._place = self._qpos[:0]
+        self._shape = data.ctrl.shape
+        self._substeps = environment.frame_skip
+        self._seconds = environment.dt
+
+    def step(self, action: Any) -> Step:
+        """Make the substeps of one action."""
+        if type(action) is not np.ndarray or action.shape != self._shape:
+            return self._original(action)
+        self._gymnasiums = None
+        self._before = self._place.tolist()
+        self._ctrl[:] = action
+        self._simulate(self._model, self._data, self._substeps)
+        return self._outcome(action)
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        raise NotImplementedError
+
+    def _body(self, name: str) -> np.ndarray:
+        """Return a body's position as a view `[3]`."""
+        return self._data.body(name).xpos
+
+    def _plane(self) -> dict[str, Any]:
+        """Return the part of `info` that all tasks on a plane have."""
+        (x, y), (x_before, y_before) = self._after, self._before
+        return {
+            "x_position": self._qpos[0],
+            "y_position": self._qpos[1],
+            "distance_from_origin": np.linalg.norm(self._qpos[:2], ord=2),
+            "x_velocity": (x - x_before) / self._seconds,
+            "y_velocity": (y - y_before) / self._seconds,
+        }
+
+
+class _Runner(_MuJoCo):
+    """A body on legs in a vertical plane."""
+
+    _velocity: float
+    _healthy: bool
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self._place, self._position = self._qpos[:1], self._qpos[1:]
+        self._low, self._high = np.full_like(self._qvel, -10.0), np.full_like(self._qvel, 10.0)
+
+    def _finished(self, x: float, action: np.ndarray, healthy: bool) -> Step:
+        """Return the step of a body that has to stay healthy."""
+        self._velocity = velocity = (x - self._before[0]) / self._seconds
+        self._cost = cost = 0.001 * _sum(action * action)
+        self._healthy = healthy
+        slowed = np.minimum(np.maximum(self._qvel, self._low), self._high)
+        observation = _joined((self._position, slowed))
+        reward = velocity + healthy * 1.0 - float(cost)
+        return observation, reward, not healthy, False, {} if healthy else self._details()
+
+    def _details(self) -> dict[str, Any]:
+        return {
+            "x_position": self._qpos[0],
+            "z_distance_from_origin": self._qpos[1] - self._environment.init_qpos[1],
+            "x_velocity": self._velocity,
+            "reward_forward": self._velocity,
+            "reward_ctrl": -self._cost,
+            "reward_survive": self._healthy * 1.0,
+        }
+
+
+class HalfCheetah(_Runner):
+    """HalfCheetah-v5."""
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        x = self._qpos.item(0)
+        self._velocity = velocity = (x - self._before[0]) / self._seconds
+        self._cost = cost = 0.1 * _sum(action * action)
+        observation = _joined((self._position, self._qvel))
+        return observation, velocity - float(cost), False, False, {}
+
+    def _details(self) -> dict[str, Any]:
+        return {
+            "x_position": self._qpos[0],
+            "x_velocity": self._velocity,
+            "reward_forward": self._velocity,
+            "reward_ctrl": -self._cost,
+        }
+
+
+class Hopper(_Runner):
+    """Hopper-v5."""
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        x, z, *rest = self._qpos.tolist()
+        healthy = 0.7 < z < math.inf and -0.2 < rest[0] < 0.2
+        for value in (*rest, *self._qvel.tolist()):
+            healthy = healthy and -100.0 < value < 100.0
+        return self._finished(x, action, healthy)
+
+
+class Walker2d(_Runner):
+    """Walker2d-v5."""
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        x, z, angle, *_ = self._qpos.tolist()
+        return self._finished(x, action, 0.8 < z < 2.0 and -1.0 < angle < 1.0)
+
+
+class Swimmer(_MuJoCo):
+    """Swimmer-v5."""
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self._place, self._angles = self._qpos[:2], self._qpos[2:]
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        self._after = after = self._place.tolist()
+        velocity = (after[0] - self._before[0]) / self._seconds
+        self._cost = cost = 1e-4 * _sum(action * action)
+        observation = _joined((self._angles, self._qvel))
+        return observation, velocity - float(cost), False, False, {}
+
+    def _details(self) -> dict[str, Any]:
+        plane = self._plane()
+        return {**plane, "reward_forward": plane["x_velocity"], "reward_ctrl": -self._cost}
+
+
+class Ant(_MuJoCo):
+    """Ant-v5; the contact forces are part of observation and reward."""
+
+    _contact_cost: Any
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self._place, self._position = self._body("torso")[:2], self._qpos[2:]
+        self._external = self._data.cfrc_ext.reshape(-1)
+        self._forces = np.empty_like(self._external)
+        self._of_bodies = self._forces[6:]  # the world has no part in the observation
+        self._low, self._high = np.full_like(self._forces, -1.0), np.full_like(self._forces, 1.0)
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        self._contacts(self._model, self._data)
+        self._after = after = self._place.tolist()
+        velocity = (after[0] - self._before[0]) / self._seconds
+        forces = self._forces
+        np.maximum(self._external, self._low, out=forces)
+        np.minimum(forces, self._high, out=forces)
+        self._cost = cost = 0.5 * _sum(action * action)
+        self._contact_cost = contact_cost = 5e-4 * _sum(forces * forces)
+        values = self._qpos.tolist()
+        healthy = 0.2 <= values[2] <= 1.0
+        healthy = healthy and all(map(math.isfinite, (*values, *self._qvel.tolist())))
+        observation = _joined((self._position, self._qvel, self._of_bodies))
+        reward = velocity + healthy * 1.0 - float(cost + contact_cost)
+        return observation, reward, not healthy, False, {} if healthy else self._details()
+
+    def _details(self) -> dict[str, Any]:
+        plane = self._plane()
+        values = self._qpos.tolist()
+        finite = all(map(math.isfinite, (*values, *self._qvel.tolist())))
+        return {
+            **plane,
+            "reward_forward": plane["x_velocity"],
+            "reward_ctrl": -self._cost,
+            "reward_contact": -self._contact_cost,
+            "reward_survive": (finite and 0.2 <= values[2] <= 1.0) * 1.0,
+        }
+
+
+class _Humanoids(_MuJoCo):
+    """The observation of the body of Humanoid and HumanoidStandup, and the squares of its costs."""
+
+    _impact: float
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        data = self._data
+        self._forces = data.cfrc_ext.reshape(-1)
+        self._parts = (
+            self._qpos[2:],
+            self._qvel,
+            data.cinert[1:].reshape(-1),
+            data.cvel[1:].reshape(-1),
+            data.qfrc_actuator[6:],
+            data.cfrc_ext[1:].reshape(-1),
+        )
+
+    def _costs(self) -> tuple[float, float]:
+        """Return the costs of control and of contacts, the latter at most 10."""
+        self._contacts(self._model, self._data)
+        self._cost = cost = 0.1 * _sum(self._ctrl * self._ctrl)
+        self._impact = min(float(5e-7 * _sum(self._forces * self._forces)), 10.0)
+        return float(cost), self._impact
+
+    def _tendons(self) -> dict[str, Any]:
+        data = self._data
+        return {
+            "tendon_length": data.ten_length.copy(),
+            "tendon_velocity": data.ten_velocity.copy(),
+        }
+
+
+class Humanoid(_Humanoids):
+    """Humanoid-v5; its place is that of its centre of mass."""
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self._masses, self._bodies = self._model.body_mass, self._data.xipos
+        self._mass = self._masses.sum()
+
+    def step(self, action: Any) -> Step:
+        """Make the substeps of one action."""
+        self._place = self._center()
+        return super().step(action)
+
+    def _center(self) -> np.ndarray:
+        return (np.einsum("b,bj->j", self._masses, self._bodies) / self._mass)[:2]
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        self._after = after = self._center().tolist()
+        velocity = (after[0] - self._before[0]) / self._seconds
+        cost, impact = self._costs()
+        healthy = 1.0 < self._qpos.item(2) < 2.0
+        reward = 1.25 * velocity + healthy * 5.0 - (cost + impact)
+        observation = _joined(self._parts)
+        return observation, reward, not healthy, False, {} if healthy else self._details()
+
+    def _details(self) -> dict[str, Any]:
+        plane = self._plane()
+        return {
+            **plane,
+            **self._tendons(),
+            "reward_survive": (1.0 < self._qpos.item(2) < 2.0) * 5.0,
+            "reward_forward": 1.25 * plane["x_velocity"],
+            "reward_ctrl": -self._cost,
+            "reward_contact": -self._impact,
+        }
+
+
+class HumanoidStandup(_Humanoids):
+    """HumanoidStandup-v5."""
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self._substep_seconds = self._model.opt.timestep
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        cost, impact = self._costs()
+        reward = self._qpos.item(2) / self._substep_seconds - cost - impact + 1
+        return _joined(self._parts), reward, False, False, {}
+
+    def _details(self) -> dict[str, Any]:
+        return {
+            "x_position": self._qpos[0],
+            "y_position": self._qpos[1],
+            "z_distance_from_origin": self._qpos[2] - self._environment.init_qpos[2],
+            **self._tendons(),
+            "reward_linup": self._qpos[2] / self._substep_seconds,
+            "reward_quadctrl": -self._cost,
+            "reward_impact": -self._impact,
+        }
+
+
+class InvertedDoublePendulum(_MuJoCo):
+    """InvertedDoublePendulum-v5."""
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self._cart, self._angles = self._qpos[:1], self._qpos[1:]
+        self._tip, self._force = self._data.site_xpos[0], self._data.qfrc_constraint[:1]
+        self._low, self._high = np.full(4, -10.0), np.full(4, 10.0)
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        limited = _joined((self._qvel, self._force))
+        np.maximum(limited, self._low, out=limited)
+        np.minimum(limited, self._high, out=limited)
+        angles = self._angles
+        observation = _joined((self._cart, _sin(angles), _cos(angles), limited))
+        distance, speed, alive = self._rewards()
+        terminated = not alive
+        reward = alive - distance - speed
+        return observation, reward, terminated, False, self._details() if terminated else {}
+
+    def _rewards(self) -> tuple[float, float, float]:
+        """Return the penalties of distance and of velocity, and the bonus of not having fallen."""
+        x, _, y = self._tip.tolist()
+        _, first, second = self._qvel.tolist()
+        distance = 0.01 * x**2 + (y - 2) ** 2
+        return distance, 1e-3 * first**2 + 5e-3 * second**2, 0.0 if y <= 1 else 10.0
+
+    def _details(self) -> dict[str, Any]:
+        distance, speed, alive = self._rewards()
+        return {
+            "reward_survive": alive,
+            "distance_penalty": -distance,
+            "velocity_penalty": -speed,
+        }
+
+
+class InvertedPendulum(_MuJoCo):
+    """InvertedPendulum-v5."""
+
+    _stands: bool
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        observation = _joined((self._qpos, self._qvel))
+        x, angle, *speeds = observation.tolist()
+        stands = abs(angle) <= 0.2 and all(map(math.isfinite, (x, *speeds)))
+        self._stands = stands
+        return observation, int(stands), not stands, False, {} if stands else self._details()
+
+    def _details(self) -> dict[str, Any]:
+        return {"reward_survive": int(self._stands)}
+
+
+class Pusher(_MuJoCo):
+    """Pusher-v5."""
+
+    _near: float
+    _far: float
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self._tips, self._object = self._body("tips_arm"), self._body("object")
+        self._goal = self._body("goal")
+        self._parts = (self._qpos[:7], self._qvel[:7], self._tips, self._object, self._goal)
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        to_tips, to_goal = self._object - self._tips, self._object - self._goal
+        self._near = near = -math.sqrt(to_tips.dot(to_tips)) * 0.5
+        self._far = far = -math.sqrt(to_goal.dot(to_goal))
+        self._cost = cost = -_sum(action * action) * 0.1
+        return _joined(self._parts), far + float(cost) + near, False, False, {}
+
+    def _details(self) -> dict[str, Any]:
+        return {"reward_dist": self._far, "reward_ctrl": self._cost, "reward_near": self._near}
+
+
+class Reacher(_MuJoCo):
+    """Reacher-v5."""
+
+    _far: float
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self._tip, self._target = self._body("fingertip"), self._body("target")
+        self._angles, self._goal, self._speeds = self._qpos[:2], self._qpos[2:], self._qvel[:2]
+
+    def _outcome(self, action: np.ndarray) -> Step:
+        angles, to_target = self._angles, self._tip - self._target
+        self._far = far = -math.sqrt(to_target.dot(to_target))
+        self._cost = cost = -_sum(action * action)
+        parts = (_cos(angles), _sin(angles), self._goal, self._speeds, to_target[:2])
+        return _joined(parts), far + float(cost), False, False, {}
+
+    def _details(self) -> dict[str, Any]:
+        return {"reward_dist": self._far, "reward_ctrl": self._cost}
+
+
+class CartPole(LeanEnvironment):
+    """CartPole-v0 and CartPole-v1."""
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self._angle_limit = 12 * 2 * math.pi / 360
+
+    def step(self, action: Any) -> Step:
+        """Push the cart for one step."""
+        environment = self._environment
+        ended = environment.steps_beyond_terminated is not None
+        if ended or type(action) is not int or not 0 <= action <= 1 or environment.state is None:
+            return self._original(action)
+        x, x_dot, theta, theta_dot = environment.state.tolist()
+        force = 10.0 if action == 1 else -10.0
+        cosine, sine = float(_cos(theta)), float(_sin(theta))
+        push = (force + 0.05 * (theta_dot * theta_dot) * sine) / 1.1
+        theta_acc = (9.8 * sine - cosine * push) / (
+            0.5 * (4.0 / 3.0 - 0.1 * (cosine * cosine) / 1.1)
+        )
+        x_acc = push - 0.05 * theta_acc * cosine / 1.1
+        x = x + 0.02 * x_dot
+        x_dot = x_dot + 0.02 * x_acc
+        theta = theta + 0.02 * theta_dot
+        theta_dot = theta_dot + 0.02 * theta_acc
+        environment.state = state = np.array((x, x_dot, theta, theta_dot))
+        limit = self._angle_limit
+        terminated = x < -2.4 or x > 2.4 or theta < -limit or theta > limit
+        if terminated:
+            environment.steps_beyond_terminated = 0
+        return state.astype(np.float32), 1.0, terminated, False, {}
+
+
+class Pendulum(LeanEnvironment):
+    """Pendulum-v1."""
+
+    def step(self, action: Any) -> Step:
+        """Turn the pendulum for one step."""
+        if type(action) is not np.ndarray or action.shape != (1,):
+            return self._original(action)
+        environment = self._environment
+        theta, speed = environment.state.tolist()
+        torque = action[0]
+        if torque > 2.0:
+            torque = action.dtype.type(2.0)
+        elif torque < -2.0:
+            torque = action.dtype.type(-2.0)
+        environment.last_u = torque
+        off = (theta + math.pi) % (2 * math.pi) - math.pi
+        cost = off**2 + 0.1 * speed**2 + float(0.001 * torque**2)
+        speed = speed + (15.0 * float(_sin(theta)) + float(3.0 * torque)) * 0.05
+        speed = min(max(speed, -8.0), 8.0)
+        theta = theta + speed * 0.05
+        environment.state = np.array((theta, speed))
+        observation = np.array((_cos(theta), _sin(theta), speed), np.float32)
+        return observation, -cost, False, False, {}
+
+
+class MountainCar(LeanEnvironment):
+    """MountainCar-v0."""
+
+    def step(self, action: Any) -> Step:
+        """Push the car for one step."""
+        if type(action) is not int or not 0 <= action <= 2:
+            return self._original(action)
+        environment = self._environment
+        position, velocity = map(float, environment.state)
+        velocity += (action - 1) * 0.001 + math.cos(3 * position) * (-0.0025)
+        velocity = min(max(velocity, -0.07), 0.07)
+        position = min(max(position + velocity, -1.2), 0.6)
+        if position == -1.2 and velocity < 0:
+            velocity = 0.0
+        environment.state = state = (position, velocity)
+        terminated = position >= 0.5 and velocity >= 0
+        return np.array(state, np.float32), -1.0, terminated, False, {}
+
+
+class Acrobot(LeanEnvironment):
+    """Acrobot-v1."""
+
+    def step(self, action: Any) -> Step:
+        """Turn the joint for one step of Runge and Kutta's fourth order."""
+        environment = self._environment
+        if type(action) is not int or not 0 <= action <= 2 or environment.state is None:
+            return self._original(action)
+        torque = action - 1.0
+        start = environment.state.tolist()
+        k1 = _slope(start, torque)
+        k2 = _slope([y + 0.1 * k for y, k in zip(start, k1, strict=True)], torque)
+        k3 = _slope([y + 0.1 * k for y, k in zip(start, k2, strict=True)], torque)
+        k4 = _slope([y + 0.2 * k for y, k in zip(start, k3, strict=True)], torque)
+        sixth = 0.2 / 6.0
+        upper, lower, upper_speed, lower_speed = [
+            y + sixth * (one + 2 * two + 2 * three + four)
+            for y, one, two, three, four in zip(start, k1, k2, k3, k4, strict=True)
+        ]
+        upper, lower = _wrapped(upper), _wrapped(lower)
+        upper_speed = min(max(upper_speed, -4 * math.pi), 4 * math.pi)
+        lower_speed = min(max(lower_speed, -9 * math.pi), 9 * math.pi)
+        environment.state = np.array((upper, lower, upper_speed, lower_speed))
+        cosine = _cos(upper)
+        terminated = bool(-cosine - _cos(lower + upper) > 1.0)
+        observation = (cosine, _sin(upper), _cos(lower), _sin(lower), upper_speed, lower_speed)
+        reward = 0.0 if terminated else -1.0
+        return np.array(observation, np.float32), reward, terminated, False, {}
+
+
+def _slope(state: list[float], torque: float) -> tuple[float, float, float, float]:
+    """Return the derivative of Acrobot's angles and speeds by time.
+
+    Both links have mass, length and moment of inertia 1, and their centre of mass in the middle.
+    """
+    upper, lower, upper_speed, lower_speed = state
+    cosine, sine = float(_cos(lower)), float(_sin(lower))
+    d1 = 0.25 + (1.25 + cosine) + 1.0 + 1.0
+    d2 = 0.25 + 0.5 * cosine + 1.0
+    phi2 = 4.9 * float(_cos(upper + lower - math.pi / 2.0))
+    phi1 = (
+        -0.5 * lower_speed**2 * sine
+        - lower_speed * upper_speed * sine
+        + 1.5 * 9.8 * float(_cos(upper - math.pi / 2))
+        + phi2
+    )
+    lower_push = (torque + d2 / d1 * phi1 - 0.5 * upper_speed**2 * sine - phi2) / (
+        1.25 - d2**2 / d1
+    )
+    return upper_speed, lower_speed, -(d2 * lower_push + phi1) / d1, lower_push
+
+
+def _wrapped(angle: float) -> float:
+    """Return the angle within ±π, by whole turns."""
+    while angle > math.pi:
+        angle = angle - 2 * math.pi
+    while angle < -math.pi:
+        angle = angle + 2 * math.pi
+    return angle
+
+
+_MUJOCO, _CLASSIC = "gymnasium.envs.mujoco", "gymnasium.envs.classic_control"
+LEAN: dict[str, type[LeanEnvironment]] = {
+    f"{_MUJOCO}.ant_v5:AntEnv": Ant,
+    f"{_MUJOCO}.half_cheetah_v5:HalfCheetahEnv": HalfCheetah,
+    f"{_MUJOCO}.hopper_v5:HopperEnv": Hopper,
+    f"{_MUJOCO}.humanoid_v5:HumanoidEnv": Humanoid,
+    f"{_MUJOCO}.humanoidstandup_v5:HumanoidStandupEnv": HumanoidStandup,
+    f"{_MUJOCO}.inverted_double_pendulum_v5:InvertedDoublePendulumEnv": InvertedDoublePendulum,
+    f"{_MUJOCO}.inverted_pendulum_v5:InvertedPendulumEnv": InvertedPendulum,
+    f"{_MUJOCO}.pusher_v5:PusherEnv": Pusher,
+    f"{_MUJOCO}.reacher_v5:ReacherEnv": Reacher,
+    f"{_MUJOCO}.swimmer_v5:SwimmerEnv": Swimmer,
+    f"{_MUJOCO}.walker2d_v5:Walker2dEnv": Walker2d,
+    f"{_CLASSIC}.acrobot:AcrobotEnv": Acrobot,
+    f"{_CLASSIC}.cartpole:CartPoleEnv": CartPole,
+    f"{_CLASSIC}.mountain_car:MountainCarEnv": MountainCar,
+    f"{_CLASSIC}.pendulum:PendulumEnv": Pendulum,
+}
+"""Lean environments by the entry point that Gymnasium registers.
+
+MountainCarContinuous has none: most of its step is float32 arithmetic that has to stay.
+"""
