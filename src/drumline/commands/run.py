@@ -17,7 +17,7 @@ from drumline.commands.foreign_code import (
 )
 from drumline.commands.kept_prints import kept_prints
 from drumline.commands.process_as_found import process_as_found
-from drumline.commands.run_document import NO_PROMISE, promise_of, run_document
+from drumline.commands.run_document import NO_PROMISE, promise_of, run_document, step_path_of
 from drumline.commands.stored_policy import load_policy
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.plain import ReaderGone
@@ -239,6 +239,8 @@ def resume(
         folder.amend_when_claimed(config=fields, horizons=horizons)
     if changes:
         folder.amend_when_claimed(promise=f"{NO_PROMISE}: resumed on another machine ({changes})")
+    if (path := step_path_of(config)) != folder.document.get("step_path"):
+        folder.amend_when_claimed(step_path=path)
     request = RunRequest(
         folder, layout, display or silent(), resumed_from=saved, last_update=last_update
     )

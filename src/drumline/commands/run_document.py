@@ -1,12 +1,17 @@
 """Contents of config.json besides what the run folder itself adds, and the promise of a run."""
 
 import dataclasses
+import logging
 from typing import Any
 
+from drumline.envs.make import resolve_engine
+from drumline.envs.step_choice import DIFFERS, step_path
 from drumline.recipes.methods import method_of
 from drumline.runs.machine import ALWAYS, machine, versions, weakly_ordered
 from drumline.runtime.cores import usable_cores
 from drumline.training.layout import Layout
+
+_LOGGER = logging.getLogger("drumline")
 
 PROMISE = (
     "the same bits for any number of workers, through kills and resumes, "
@@ -23,11 +28,25 @@ def run_document(config: Any, layout: Layout, promise: str) -> dict[str, Any]:
     return {
         "config": dataclasses.asdict(config),
         "layout": {**dataclasses.asdict(layout), "cores": str(usable_cores())},
+        "step_path": step_path_of(config),
         "promise": promise,
         "versions": versions((*computed_by, "mujoco", "torch", "envpool")),
         "computed_by": list(computed_by),
         "machine": machine(),
     }
+
+
+def step_path_of(config: Any) -> str:
+    """Return the words for the step that the environments of a run take in this process.
+
+    Both steps have the same bits; a lean one that has other bits here is left out, with a line.
+    """
+    prefers = method_of(config).prefers
+    engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefers)
+    path = step_path(config.env, engine)
+    if path.startswith(DIFFERS):
+        _LOGGER.warning("%s is stepped by %s", config.env, path)
+    return path
 
 
 def promise_of(config: Any) -> str:

@@ -18,6 +18,7 @@ from drumline.envs.environment import (
     MadeEnvironment,
 )
 from drumline.envs.interface import CheckedEnvironment
+from drumline.envs.step_choice import step_choice
 
 _NAMED = 8
 """Environments of a module that a message names at most."""
@@ -202,6 +203,9 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
         raise EnvironmentProblem(
             f"environment {spec.id!r} cannot be made: {type(error).__name__}: {error}"
         ) from error
+    if render_mode is None and not is_atari:
+        lean, _ = step_choice(known, options)
+        made = made if lean is None else lean(made)
     return made, limit or known.max_episode_steps or 0
 
 

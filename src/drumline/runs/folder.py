@@ -42,6 +42,7 @@ _KINDS = {
     "drumline": str,
     "promise": str,
     "layout": dict[str, Any],
+    "step_path": str,
     "versions": dict[str, str],
     "computed_by": list[str],
     "machine": dict[str, str],
