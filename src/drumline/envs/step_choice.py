@@ -11,8 +11,11 @@ import numpy as np
 from drumline import seeding
 from drumline.envs.lean_steps import LEAN, LeanEnvironment
 
-TESTED = {"gymnasium": ("1.4.0",), "mujoco": ("3.6.0",)}
-"""Versions with which `tests/envs/test_lean_steps.py` has compared every task."""
+TESTED = {
+    "gymnasium": ("1.1.1", "1.2.3", "1.3.0", "1.4.0"),
+    "mujoco": ("3.3.7", "3.5.0", "3.6.0", "3.17.0", "4.0.0"),
+}
+"""Versions with which `tests/envs/test_lean_steps.py` has passed, beside one of the other list."""
 
 COMPARED_STEPS = 64
 """Steps that a process compares before it takes a lean step."""
