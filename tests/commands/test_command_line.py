@@ -73,7 +73,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["evaluate", "run", "--episodes=0"], "--episodes"),
         (["evaluate", "run", "--sample", "--deterministic"], "contradict"),
         (["enjoy", "run", "--window", "--video=a.mp4"], "contradict"),
-        (["enjoy", "run", "--video=a.gif"], "a.gif"),
+        (["enjoy", "run", "--video=a.avi"], "a.avi"),
         (["enjoy", "run", "--episodes=0"], "--episodes"),
         (["enjoy", "run", "--max-steps=0"], "--max-steps"),
         (["plot"], "at least one RUN"),
