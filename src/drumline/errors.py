@@ -70,5 +70,19 @@ class ImpureEnvironment(RuntimeError):
     """The same task gave other bits the second time: the environment has hidden state."""
 
 
+def another_value(objective: str, first: float, second: float) -> ImpureEnvironment:
+    """Return the error of an objective whose second call gave another value than the first."""
+    return ImpureEnvironment(
+        f"the objective {objective}, called again with the same parameters and seed, gave "
+        f"{second!r} instead of {first!r}, so no result could be repeated: draw random numbers "
+        "from numpy.random.default_rng(seed) and keep nothing between calls, or train without the "
+        "promise with --no-promise"
+    )
+
+
 class StrategyFailed(RuntimeError):
     """An optimiser raised, or returned a vector that no policy can hold. No state was changed."""
+
+
+class ObjectiveProblem(ValueError):
+    """An objective that cannot be used: one sentence that says what to change."""

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import last_evaluation
 from drumline.runs.next_commands import as_typed
 from drumline.runs.own_files import is_there
+from drumline.runs.problem import has_objective, words_of
 from drumline.runs.safe_text import visible
 from drumline.runs.tables import read_table
 
@@ -27,10 +28,11 @@ def display_for(*, quiet: bool, json: bool) -> Display:
 def say_finished(folder: RunFolder) -> None:
     """Print the run folder, the outcome and the next command to try."""
     print(visible(folder.path))
-    returns = last_returns(folder.path)
+    returns, config = last_returns(folder.path), folder.document["config"]
     if returns:
-        print(mean_line(returns))
-    commands = (as_typed(folder, name) for name in ("plot", "enjoy", "verify"))
+        print(mean_line(returns, config))
+    shown = "evaluate" if has_objective(config) else "enjoy"
+    commands = (as_typed(folder, name) for name in ("plot", shown, "verify"))
     print("next: " + " · ".join(map(visible, commands)))
 
 
@@ -65,11 +67,15 @@ def summary_of(returns: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def mean_line(returns: Sequence[float]) -> str:
-    """Return the mean of episode returns in words, with its interval if there is one."""
-    mean = f"return {sum(returns) / len(returns):.1f}"
+def mean_line(returns: Sequence[float], config: Mapping[str, Any]) -> str:
+    """Return the mean of episode returns, or of an objective's values, in words.
+
+    Objectives may be of any size, so they are written with six digits.
+    """
+    words, form = words_of(config), "{:.6g}" if has_objective(config) else "{:.1f}"
+    mean = f"{words.value} {form.format(sum(returns) / len(returns))}"
     if len(returns) == 1:
-        return f"{mean}, 1 episode"
+        return f"{mean}, 1 {words.episodes.removesuffix('s')}"
     interval = mean_interval(np.array(returns))
-    low, high = f"{interval.low:.1f}", f"{interval.high:.1f}"
-    return f"{mean}, 95 % interval {low} to {high}, {len(returns)} episodes"
+    low, high = form.format(interval.low), form.format(interval.high)
+    return f"{mean}, 95 % interval {low} to {high}, {len(returns)} {words.episodes}"

@@ -67,14 +67,21 @@ def command(line: CommandLine) -> int:
     from drumline.commands.foreign_code import trust_of
     from drumline.commands.stored_policy import environment_of, load_policy
     from drumline.runs.folder import RunFolder
+    from drumline.runs.next_commands import as_typed
     from drumline.runs.own_files import refuse_links
     from drumline.runs.policy_files import read_policy
+    from drumline.runs.problem import has_objective
     from drumline.runs.safe_text import visible
 
     folder = RunFolder.open(line.name())
+    config = folder.document["config"]
+    if has_objective(config):
+        raise WrongUse(
+            f"{folder.path} searched an objective, which has no picture: its value is shown by "
+            f"{as_typed(folder, 'evaluate')}"
+        )
     stored = read_policy(folder, flags.policy)
     policy: Policy = load_policy(stored, trust_of(line, trust_code=flags.trust_code))
-    config = folder.document["config"]
     sample = draws_actions(config, sample=flags.sample, deterministic=flags.deterministic)
     if sample:
         policy = sampled(policy, stored, config)
@@ -102,7 +109,7 @@ def command(line: CommandLine) -> int:
     if shown.closed:
         print("the window was closed: the episode that it showed is not counted")
     if shown.returns:
-        print(f"{mean_line(shown.returns)}, {sum(shown.lengths)} env steps")
+        print(f"{mean_line(shown.returns, config)}, {sum(shown.lengths)} env steps")
     return 0
 
 

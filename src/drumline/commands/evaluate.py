@@ -45,6 +45,7 @@ def command(line: CommandLine) -> int:
     from drumline.display.plain import json_line
     from drumline.runs.folder import RunFolder
     from drumline.runs.policy_files import NAMES, read_policy, read_policy_file
+    from drumline.runs.problem import problem_of
 
     folder = RunFolder.open(line.name())
     config = folder.document["config"]
@@ -61,12 +62,12 @@ def command(line: CommandLine) -> int:
     update = stored.document.get("update")
     if flags.json:
         made_by = {"run": str(folder.path), "method": folder.stated("method")}
-        named = {"env_id": config["env"], "policy": flags.policy, "update": update}
+        named = {"env_id": problem_of(config), "policy": flags.policy, "update": update}
         steps = {"env_steps": env_steps_at(folder, update), "seed": flags.seed}
         every = {"returns": result.returns, "lengths": result.lengths, "actions": result.actions}
         print(json_line({**made_by, **named, **steps, **summary_of(result.returns), **every}))
         return 0
-    print(mean_line(result.returns))
+    print(mean_line(result.returns, config))
     if sample:
         print(f"actions {result.actions}")
     return 0

@@ -1,5 +1,6 @@
 """Episodes of a saved policy, in this process."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,12 @@ import numpy as np
 
 from drumline import seeding
 from drumline.commands.foreign_code import CodeTrust
-from drumline.commands.stored_policy import environment_of, load_policy, policy_spec
+from drumline.commands.stored_policy import (
+    environment_of,
+    load_policy,
+    policy_spec,
+    stored_objective,
+)
 from drumline.envs.episode import EpisodeLoop
 from drumline.envs.make import make_environment
 from drumline.policies.sampled import SampledPolicy
@@ -17,8 +23,11 @@ from drumline.runs.folder import RunError
 from drumline.runs.policy_files import StoredPolicy
 from drumline.runtime.guard import Guard
 from drumline.training.layout import Layout
+from drumline.training.run_order import one_numpy_thread
+from drumline.workers.objective import ObjectiveFunction
 
 HANG_SECONDS = Layout.hang_seconds
+_LONGEST_CALL_SECONDS = 86_400.0  # a call of an objective has no steps by which to tell a hang
 
 
 @dataclass(frozen=True)
@@ -78,10 +87,12 @@ def evaluate_policy(
 ) -> EvaluationResult:
     """Run episodes seeded from `seed` alone, no longer than those of the run's own evaluations.
 
-    RunError if `episodes` is below 1.
+    Of an objective it is that many calls. RunError if `episodes` is below 1.
     """
     if episodes < 1:
         raise RunError(f"--episodes must be 1 or more, got {episodes}")
+    if stored.objective:
+        return _called(stored, episodes, seed, trust, sample=sample)
     policy = load_policy(stored, trust)
     if sample:
         policy = sampled(policy, stored, config)
@@ -109,3 +120,26 @@ def evaluate_policy(
         made.close()
     words = policy.words if isinstance(policy, SampledPolicy) else "deterministic"
     return EvaluationResult(tuple(returns), tuple(lengths), words)
+
+
+def _called(
+    stored: StoredPolicy, calls: int, seed: int, trust: CodeTrust, *, sample: bool
+) -> EvaluationResult:
+    """Call the objective of a policy file; the values are those of a worker."""
+    if sample:
+        raise RunError("--sample draws actions, and an objective has none: leave it out")
+    trust.policy(stored)
+    objective = stored_objective(stored)
+    function, vector = ObjectiveFunction(objective), stored.tensors["parameters"]
+    guard = Guard(_LONGEST_CALL_SECONDS)
+    values: list[tuple[float, ...]] = []
+    try:
+        with one_numpy_thread():  # as in a worker
+            for number, call_seed in enumerate(episode_seeds(seed, calls)):
+                guard.enter(f"{objective.function}, call {number}, seed {call_seed}")
+                values.append(function(vector, call_seed))
+                guard.leave()
+    finally:
+        guard.close()
+    means = tuple(math.fsum(each) / len(each) for each in values)
+    return EvaluationResult(means, tuple(map(len, values)), "none")

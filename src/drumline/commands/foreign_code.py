@@ -70,7 +70,8 @@ def refuse_code_of_main(config: Any, layout: Any) -> None:
         )
     if layout.pool != "inline":
         refuse_registered_here(config.env)
-    for name in (config.env, getattr(config, "policy", ""), getattr(config, "network", "")):
+    for field in ("env", "policy", "network", "objective", "initial"):
+        name = getattr(config, field, "")
         if layout.pool != "inline" and name.startswith("__main__:"):
             raise ValueError(
                 f"{name!r} lives in the script or notebook itself, which workers cannot import: "

@@ -15,6 +15,7 @@ from drumline.training.layout import Layout
 from drumline.training.rotation_run import RotationRecipe
 from drumline.training.steady_run import SteadyRecipe
 from drumline.training.stream_run import StreamRecipe
+from drumline.workers.evaluator import EvaluatorSpec
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def pieces_of(recipe: Any, layout: Layout, cores: int, *, known: bool) -> Pieces
     """Time a recipe's pieces; `known`: its config's gradient steps have formulas."""
     if isinstance(recipe, RotationRecipe):
         return _of_rotation(recipe, cores)
-    if isinstance(recipe, GenerationalRecipe):
+    if isinstance(recipe, GenerationalRecipe) and isinstance(recipe.worker, EvaluatorSpec):
         return _of_episodes(recipe, recipe.worker.environment, cores)
     if known:
         return _of_known_learner(recipe, layout, cores)

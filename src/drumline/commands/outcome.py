@@ -105,6 +105,7 @@ def _judged(error: Exception) -> tuple[int, str]:
     from drumline.envs.episode import NonFinite
     from drumline.errors import (
         ImpureEnvironment,
+        ObjectiveProblem,
         RoleKilled,
         StrategyFailed,
         TaskKilledWorkers,
@@ -117,7 +118,7 @@ def _judged(error: Exception) -> tuple[int, str]:
 
     failed = (ImpureEnvironment, NonFinite, RecordingFailed, RoleKilled, WorkersLost)
     if isinstance(error, WorkerError):
-        if isinstance(error.cause, EnvironmentProblem):
+        if isinstance(error.cause, (EnvironmentProblem, ObjectiveProblem)):
             return 2, str(error.cause)
         if isinstance(error.cause, (NonFinite, FloatingPointError)) and _ours(error.cause):
             return 3, f"{error.cause}{_notes(error)}"  # the message says where

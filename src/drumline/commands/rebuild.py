@@ -71,8 +71,6 @@ def rebuild(
     the generations of the scalar log: its noise follows from the seed. Without `trust`, code that
     the run folder names is refused.
     """
-    from dataclasses import asdict
-
     from drumline.commands.foreign_code import UNTRUSTED
     from drumline.commands.stored_search import stored_search
     from drumline.runs.folder import RunError
@@ -80,6 +78,7 @@ def rebuild(
     from drumline.runs.scalar_log import read_scalars
     from drumline.training.generational_run import results_of
     from drumline.training.run_order import one_numpy_thread
+    from drumline.training.run_request import described
 
     recipe = stored_search(
         folder,
@@ -108,8 +107,7 @@ def rebuild(
     arrays = {name: each for name, each in published.items() if name not in recipe.not_policy}
     description = policy_description(
         folder.document["method"],
-        asdict(recipe.worker.environment),
-        asdict(recipe.policy),
+        described(recipe.searched, recipe.policy),
         update=at,
         evaluation_mean=None,
     )

@@ -3,9 +3,11 @@
 import os
 import signal
 import sys
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from drumline.commands.evaluation import EvaluationResult, evaluate_policy
 from drumline.commands.foreign_code import (
@@ -32,6 +34,7 @@ from drumline.runs.next_commands import as_typed
 from drumline.runs.own_files import is_there
 from drumline.runs.policy_files import read_policy
 from drumline.runs.printed_file import PrintedFile
+from drumline.runs.problem import problem_of
 from drumline.runs.tables import read_table
 from drumline.runtime.guard import Guard
 from drumline.tasks import Evaluation
@@ -72,6 +75,10 @@ class Run:
             }
             for row in table.values(table.columns, kinds)
         ]
+
+    def parameters(self, policy: str = "last") -> np.ndarray:
+        """Return the parameters `[P]` of a saved policy, `last` or `best`; imports no code."""
+        return read_policy(self.folder, policy).tensors["parameters"]
 
     @property
     @process_as_found()
@@ -177,7 +184,7 @@ def _trained(
     folder = RunFolder.create(
         None if out is None else Path(out),
         method=method.name,
-        env_id=config.env,
+        env_id=problem_of(asdict(config)),
         seed=config.seed,
         document=run_document(config, layout, promise_of(config)),
     )

@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from drumline.commands.foreign_code import CodeTrust
 from drumline.envs.environment import EnvironmentSpec
@@ -20,12 +21,18 @@ from drumline.policies.spec import PolicySpec, spec_from
 from drumline.protocols import Policy
 from drumline.runs.folder import RunError
 from drumline.runs.policy_files import StoredPolicy
+from drumline.workers.objective import Objective
 
 _MOMENTS = ("observation_mean", "observation_inverse_std")
 
 
 def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:
     """Return a saved policy with its parameters and observation moments."""
+    if stored.objective:
+        raise RunError(
+            f"{stored.path} holds the parameters of an objective, which acts in no environment: "
+            "drumline evaluate gives its value, and run.parameters() in Python the vector"
+        )
     trust.policy(stored)
     spec = policy_spec(stored)
     policy = build_policy(spec)
@@ -43,6 +50,17 @@ def environment_of(stored: StoredPolicy) -> EnvironmentSpec:
     return _converted(
         stored, "environment", lambda: EnvironmentSpec(**stored.document["environment"])
     )
+
+
+def stored_objective(stored: StoredPolicy) -> Objective:
+    """Return the objective of a policy file; RunError unless its parameters fit it."""
+    objective = _converted(stored, "objective", lambda: Objective(**stored.objective))
+    tensor = stored.tensors.get("parameters")
+    wanted = ((objective.dimensions,), np.dtype(np.float32))
+    found = None if tensor is None else (tensor.shape, tensor.dtype)
+    if found != wanted or objective.seeds_per_call < 1:
+        raise _damaged(stored, f"no vector of {objective.dimensions} parameters")
+    return objective
 
 
 def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":

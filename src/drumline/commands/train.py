@@ -1,4 +1,4 @@
-"""`drumline train METHOD ENV`."""
+"""`drumline train METHOD ENV`, and `drumline train METHOD --objective module:function`."""
 
 import dataclasses
 import json
@@ -31,8 +31,14 @@ def command(line: CommandLine) -> int:
     if asks and not names:
         print(_methods_page(), end="")
         return 0
-    if len(names) != 2 and not (asks and len(names) == 1):
+    objective = line.value("--objective")
+    if len(names) != (1 if objective else 2) and not (asks and len(names) == 1):
         got = " ".join(names) or "nothing"
+        if objective:
+            raise WrongUse(
+                f"give METHOD alone before --objective, which stands in place of ENV, got {got}, "
+                "as in: drumline train es --objective module:function --dimensions 10"
+            )
         raise WrongUse(
             f"give METHOD and ENV before the flags, got {got}, as in: drumline train es CartPole-v1"
         )
@@ -44,7 +50,10 @@ def command(line: CommandLine) -> int:
     importable_cwd()
     name, env = [*names, "ENV"][:2]
     method = find_method(name)
-    config = method.made(env, line.value("--preset"))
+    variant = line.value("--preset")
+    if objective and variant:
+        raise WrongUse(f"--preset {variant} is of an environment, and --objective has none")
+    config = method.made_for(objective) if objective else method.made(env, variant)
     parts = {"config": config, "layout": method.layout(), "output": Output()}
     if line.asks_for_help and not method.outside:
         print(flag_page(" ".join(names), parts), end="")
@@ -58,7 +67,7 @@ def command(line: CommandLine) -> int:
             raise
         raise as_sentence(name, CONFIG, error) from error
     config, output = chosen["config"], chosen["output"]
-    if config.env != env:
+    if config.env != env and not objective:
         raise WrongUse(f"--env {config.env} contradicts {env}, whose preset this is: give one ENV")
     if output.print_config:
         print(json.dumps(dataclasses.asdict(method.resolved(config)), indent=2))
@@ -90,6 +99,8 @@ def _methods_page() -> str:
         lines += textwrap.wrap(f"  {name:<14}{WHEN[name]}", 80, subsequent_indent=" " * 16)
     for name, points in registered().items():
         lines.append(f"  {name:<14}of an installed package: {', '.join(p.value for p in points)}")
+    lines += ["", "es, ars, cem and aes search an objective of your own in place of ENV:"]
+    lines += ["  drumline train es --objective module:function --dimensions 10"]
     lines += ["", "Your own method is METHOD package.module:Class (docs/extending.md)."]
     lines += ["ENV is a Gymnasium or EnvPool id, or your package.module:factory (check-env)."]
     lines += ["", "The flags that most people use, and every flag, of a method and environment:"]

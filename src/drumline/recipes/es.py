@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from drumline import seeding
 from drumline.algorithms.episode_cap import parse_episode_cap
 from drumline.algorithms.mirrored import MirroredSampler
@@ -11,16 +13,21 @@ from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.openai_es import OpenAIES, Shaping
 from drumline.algorithms.optimizers import SGD, Adam, Optimizer
 from drumline.algorithms.search_state import decaying_std
+from drumline.envs.environment import EnvironmentSpec
 from drumline.functional.annealing import decaying
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.policies.build import initial_parameters
+from drumline.policies.spec import PolicySpec
+from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets
+from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
 from drumline.workers.evaluator import EvaluatorSpec
+from drumline.workers.objective import Objective, ObjectiveSpec
 
 _TINY = {
     "std": 0.1,
@@ -41,12 +48,18 @@ _SHAPINGS: dict[str, Shaping] = {
 }
 
 
+_ENVIRONMENT_FIELDS = (
+    *("engine", "generation_env_steps", "hidden", "normalize", "obs_stat_probability"),
+    *("action_noise_std", "action_bins", "episode_cap", "frame_skip", "evaluate_max_steps"),
+)
+
+
 @dataclass(frozen=True)
 class ES:
     """OpenAI-ES (Salimans et al. 2017). Every field is an argument of the result."""
 
-    env: str
-    """Gymnasium id, EnvPool id, or module:factory."""
+    env: str = ""
+    """Gymnasium id, EnvPool id, or module:factory; empty with --objective."""
     seed: int = 0
     """Root of every random stream."""
     total_steps: int = 1_000_000
@@ -84,7 +97,8 @@ class ES:
     noise_table_size: int = 1 << 25
     """Floats in the shared noise table (128 MiB)."""
     policy: str = "mlp"
-    """mlp, linear, or package.module:Class of a torch.nn.Module(inputs, outputs)."""
+    """mlp, linear, or package.module:Class of a torch.nn.Module(inputs, outputs); with --objective
+    of one that is made without arguments."""
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the tanh layers of mlp."""
     normalize: bool = True
@@ -113,6 +127,14 @@ class ES:
     """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     promise: bool = True
     """Run the first task again and stop if its bits differ."""
+    objective: str = ""
+    """module:function of (parameters, seed) whose value is searched, in place of an environment."""
+    dimensions: int = 0
+    """--objective: number of parameters, which begin at 0."""
+    initial: str = ""
+    """--objective: module:function that returns the first parameters for a seed."""
+    seeds_per_call: int = 1
+    """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
 
     LAYOUT: ClassVar[type[Layout]] = SearchLayout
     PRESETS: ClassVar[Presets] = {
@@ -133,6 +155,14 @@ class ES:
         },
     }
 
+    OBJECTIVE: ClassVar[Fields] = {
+        "std": 0.1,
+        "learning_rate": 0.03,
+        "weight_decay": 0.0,
+        "common_seeds": True,
+        "total_steps": 100_000,
+    }
+
     VARIANTS: ClassVar[Mapping[str, Presets]] = {
         "paper": {
             # The released configuration of the humanoid's scaling figure.
@@ -149,6 +179,9 @@ class ES:
     }
 
     def __post_init__(self) -> None:
+        check_objective(self, _ENVIRONMENT_FIELDS)
+        if self.objective and self.shaping == "sign-rank":
+            raise ValueError("--shaping sign-rank ranks rewards, and --objective has none")
         if self.population_size < 2 or self.population_size % 2:
             raise ValueError(
                 f"--population-size must be even and at least 2 (mirrored pairs), "
@@ -167,23 +200,38 @@ class ES:
 
     def packages(self) -> tuple[str, ...]:
         """Return the packages that compute in a run."""
+        if self.objective:
+            return objective_packages(self)
         return searching_packages(self, self.policy)
 
     def build(self, layout: SearchLayout) -> GenerationalRecipe:
         """Put the parts together; only here do names become functions."""
+        if self.objective:
+            return self._recipe(layout, None, *searched_objective(self))
         environment, policy = environment_and_policy(self, self.policy, self.hidden)
-        rng = seeding.generator(self.seed, "initial-parameters")
-        parameters = initial_parameters(policy, rng)
+        parameters = initial_parameters(policy, seeding.generator(self.seed, "initial-parameters"))
+        return self._recipe(layout, policy, environment, parameters)
+
+    def _recipe(
+        self,
+        layout: SearchLayout,
+        policy: PolicySpec | None,
+        searched: EnvironmentSpec | Objective,
+        parameters: np.ndarray,
+    ) -> GenerationalRecipe:
         noise, shared = make_noise(self, parameters.size, layout.update_thread_count)
-        size = policy.observation_size
         perturb = self.subset_fraction if self.subset == "perturb" else None
+        moments = None
+        if policy is not None and self.normalize:
+            moments = ObservationMoments(policy.observation_size)
+        contributing = 0.0 if policy is None else self.obs_stat_probability
         strategy = OpenAIES(
             parameters,
-            MirroredSampler(self.seed, noise, self.common_seeds, self.obs_stat_probability),
+            MirroredSampler(self.seed, noise, self.common_seeds, contributing),
             _optimizer(self, parameters.size),
             decaying_std(self.std, self.std_decay, self.std_floor),
             shaping=_SHAPINGS[self.shaping],
-            moments=ObservationMoments(size) if self.normalize else None,
+            moments=moments,
             episode_cap=parse_episode_cap(self.episode_cap),
             perturb_fraction=perturb,
             use_fraction=self.subset_fraction if self.subset == "use" else None,
@@ -192,19 +240,27 @@ class ES:
                 1.0, self.learning_rate_decay, self.learning_rate_floor / self.learning_rate
             ),
         )
-        worker = EvaluatorSpec(
-            environment=environment,
-            policy=policy,
-            noise_seed=None if shared is not None else self.seed,
-            subset_fraction=perturb,
-            action_noise_std=self.action_noise_std,
-            sign_fitness=self.shaping == "sign-rank",
-        )
+        noise_seed = None if shared is not None else self.seed
+        if isinstance(searched, Objective):
+            worker = ObjectiveSpec(searched, noise_seed, perturb)
+        else:
+            assert policy is not None, "an environment needs a policy"
+            worker = EvaluatorSpec(
+                environment=searched,
+                policy=policy,
+                noise_seed=noise_seed,
+                subset_fraction=perturb,
+                action_noise_std=self.action_noise_std,
+                sign_fitness=self.shaping == "sign-rank",
+            )
         return GenerationalRecipe(
             config=self,
             strategy=strategy,
             plan=GenerationPlan(
-                self.population_size, self.generation_env_steps, rehearse=self.promise
+                self.population_size,
+                self.generation_env_steps,
+                rehearse=self.promise,
+                objective=self.objective,
             ),
             worker=worker,
             policy=policy,

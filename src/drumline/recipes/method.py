@@ -94,7 +94,7 @@ class Method:
 
         A package that is installed later must not change a resumed or repeated run.
         """
-        if hasattr(config, "engine"):
+        if hasattr(config, "engine") and config.env:
             engine = resolve_engine(config.env, config.engine, self.prefers)
             config = dataclasses.replace(config, engine=engine)
         return self._called("resolved", config.resolved) if hasattr(config, "resolved") else config
@@ -112,6 +112,14 @@ class Method:
     def made(self, env_id: str, variant: str = "") -> Config:
         """Return the config of an environment's preset."""
         return self._called(CONFIG, self.config, env=env_id, **self.preset(env_id, variant))
+
+    def made_for(self, objective: str) -> Config:
+        """Return the config of an objective, `module:function`; ValueError if none can be given."""
+        if not hasattr(self.config, "OBJECTIVE"):
+            raise ValueError(
+                f"{self.name} has no --objective: es, ars, cem and aes search one; give ENV"
+            )
+        return self.config(objective=objective, **self.config.OBJECTIVE)
 
     def configured(self, values: Mapping[str, Any]) -> Config:
         """Return the config with these fields."""

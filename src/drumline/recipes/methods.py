@@ -54,6 +54,10 @@ _LATE: dict[str, object] = {
     "range_spread": 0.0,
     "variance_from": "all",
     "staleness_discount": 1.0,
+    "objective": "",
+    "initial": "",
+    "dimensions": 0,
+    "seeds_per_call": 1,
 }
 """Fields that older run folders lack, with the values that those runs had."""
 

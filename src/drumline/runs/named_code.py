@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-ACTING_FIELDS = ("env", "policy", "network")
-"""Fields of a config that name the environment and the policy: enough to run episodes."""
+ACTING_FIELDS = ("env", "policy", "network", "objective")
+"""Fields of a config that name what acts: enough to run episodes, or to call an objective."""
 
-_FIELDS = (*ACTING_FIELDS, "strategy")
+_FIELDS = (*ACTING_FIELDS, "strategy", "initial")
 _OWN_STRATEGY = re.compile(r"nevergrad:\w+")
 """Strategies with a colon whose code is that of an installed package that drumline knows."""
 
@@ -38,8 +38,9 @@ def code_of_acting(config: Mapping[str, Any]) -> list[str]:
 def code_of_policy(document: Mapping[str, Any]) -> list[str]:
     """Return the names in a policy file that refer to code: environment, its options, networks.
 
-    A `module` is code with or without a colon.
+    A `module` and an objective are code with or without a colon.
     """
+    objective = document.get("objective", {})
     environment, policy = document.get("environment", {}), document.get("policy", {})
     options = environment.get("options") or {}
     network = policy.get("network") or {}
@@ -48,7 +49,12 @@ def code_of_policy(document: Mapping[str, Any]) -> list[str]:
         *(text for value in options.values() for text in _texts(value)),
         *_texts(network.get("network")),
     ]
-    return [*(text for text in named if ":" in text), *_texts(policy.get("module"))]
+    return [
+        *(text for text in named if ":" in text),
+        *_texts(policy.get("module")),
+        *_texts(objective.get("function")),
+        *_texts(objective.get("module")),
+    ]
 
 
 def _is(field: str, text: str) -> bool:

@@ -21,9 +21,10 @@ from drumline.runs.own_files import is_there, read_file
 from drumline.runs.strict_json import check_fields, parsed
 
 NAMES = ("best", "last")
-_KINDS = {
+_KINDS: dict[str, dict[str, Any]] = {
     "environment": {"id": str, "options": dict[str, Any]},
     "policy": {"module": str | None, "network": dict[str, Any]},
+    "objective": {"function": str, "module": str | None},
 }
 """Types of what is read in a description before its sizes are compared with the tensors."""
 _BEFORE = "before-best"
@@ -37,6 +38,11 @@ class StoredPolicy(NamedTuple):
     tensors: dict[str, np.ndarray]
     document: dict[str, Any]
     path: Path
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        """Return the description of the objective; empty where an environment is described."""
+        return self.document.get("objective", {})
 
     def named_code(self) -> list[str]:
         """Return the names in the description that refer to code outside of drumline."""
@@ -56,18 +62,16 @@ def write_policy(
 
 def policy_description(
     method: str,
-    environment: Mapping[str, Any],
-    policy: Mapping[str, Any],
+    described: Mapping[str, Any],
     *,
     update: int,
     evaluation_mean: float | None,
 ) -> dict[str, Any]:
-    """Return the description from which environment and policy are made again."""
+    """Return the description from which environment and policy, or an objective, are made again."""
     return {
         "format": 1,
         "method": method,
-        "environment": dict(environment),
-        "policy": dict(policy),
+        **described,
         "update": update,
         "evaluation_mean": evaluation_mean,
     }

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from drumline.errors import ImpureEnvironment
+from drumline.errors import ImpureEnvironment, another_value
 from drumline.protocols import Completed, GenerationStrategy, WorkerPool
 from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
 from drumline.types import Metrics
@@ -25,6 +25,8 @@ class GenerationPlan:
     """Add blocks of `population_size` members until they have made this many env steps."""
     rehearse: bool = True
     """Run the first task twice more, after other tasks; ImpureEnvironment if bits differ."""
+    objective: str = ""
+    """Name of the objective that is called; empty: tasks are episodes."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class _Collector:
             self.steps_seen += result.first.length + result.second.length
             self._rehearsed += [result.first, result.second]
             for again in self._rehearsed[1:]:
-                _check_pure(self._rehearsed[0], again)
+                _check_pure(self._rehearsed[0], again, self._plan.objective)
             return
         if not isinstance(result, Evaluation):
             return
@@ -197,8 +199,10 @@ class _Collector:
         return missing and self._asked - len(self._training) < 2 * self._pool.size
 
 
-def _check_pure(first: Evaluation, second: Evaluation) -> None:
+def _check_pure(first: Evaluation, second: Evaluation, objective: str) -> None:
     if first.digest != second.digest or first.fitness != second.fitness:
+        if objective:
+            raise another_value(objective, first.fitness, second.fitness)
         raise ImpureEnvironment(
             "the first episode, run again with the same seed and parameters, gave "
             f"{second.length} steps and return {second.episode_return!r} instead of "

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drumline.envs.environment import EnvironmentSpec
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import GenerationStrategy, PublishedLayout, WorkerPool
 from drumline.runs.folder import RunError
@@ -23,6 +24,7 @@ from drumline.training.run_request import RunConfig, RunRequest
 from drumline.training.stop_signals import StopSignals
 from drumline.types import EpisodeRow, EvaluationRow
 from drumline.workers.evaluator import EvaluatorSpec
+from drumline.workers.objective import Objective, ObjectiveSpec
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,19 @@ class GenerationalRecipe:
     config: RunConfig
     strategy: GenerationStrategy
     plan: GenerationPlan
-    worker: EvaluatorSpec
-    policy: PolicySpec
+    worker: EvaluatorSpec | ObjectiveSpec
+    policy: PolicySpec | None
+    """None with an objective."""
     shared: SharedArrays | None = None
     """Memory that all workers see, such as a noise table."""
     not_policy: tuple[str, ...] = ()
     """Published arrays that the policy files leave out."""
+
+    @property
+    def searched(self) -> EnvironmentSpec | Objective:
+        """Return the environment or the objective."""
+        worker = self.worker
+        return worker.objective if isinstance(worker, ObjectiveSpec) else worker.environment
 
     def opened(self, request: RunRequest) -> "GenerationalRun":
         """Return the run that trains with these parts."""
@@ -55,7 +64,7 @@ class GenerationalRun:
             recipe.strategy.load(learned(request.resumed_from))
         self._scalars = _scalar_log(request)
         words = request.layout.workers_in_words
-        self._ledger = request.ledger(config, recipe.worker.environment, recipe.policy, words)
+        self._ledger = request.ledger(config, recipe.searched, recipe.policy, words)
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""

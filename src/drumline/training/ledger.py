@@ -53,10 +53,9 @@ class RunIdentity:
     env_id: str
     seed: int
     total_steps: int
-    environment: Mapping[str, Any]
-    """Description in policy-*.json from which the environment is made again."""
-    policy: Mapping[str, Any]
-    """Description in policy-*.json from which the policy is built again."""
+    described: Mapping[str, Any]
+    """Description in policy-*.json from which environment and policy, or an objective, are made
+    again."""
     layout_words: str
     """Description of the run's processes."""
     limited: bool = False
@@ -213,8 +212,7 @@ class Ledger:
         run = self._identity
         document = policy_description(
             run.method,
-            run.environment,
-            run.policy,
+            run.described,
             update=self.update if row is None else row.update,
             evaluation_mean=None if row is None else row.mean,
         )

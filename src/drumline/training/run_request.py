@@ -19,6 +19,7 @@ from drumline.protocols import (
 )
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
+from drumline.runs.problem import problem_of
 from drumline.runtime.cores import usable_cores
 from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.node_host import versions_of
@@ -31,6 +32,14 @@ from drumline.training.cluster import proof_of
 from drumline.training.layout import Layout
 from drumline.training.ledger import Ledger, RunIdentity
 from drumline.types import EvaluationRow
+from drumline.workers.objective import Objective
+
+
+def described(searched: EnvironmentSpec | Objective, policy: Any) -> dict[str, dict[str, Any]]:
+    """Return the parts of a policy file's description from which a policy is evaluated again."""
+    if isinstance(searched, Objective):
+        return {"objective": dataclasses.asdict(searched)}
+    return {"environment": dataclasses.asdict(searched), "policy": dataclasses.asdict(policy)}
 
 
 class RunConfig(Protocol):
@@ -105,22 +114,22 @@ class RunRequest:
         return self.layout.pool == "inline"
 
     def ledger(
-        self, config: RunConfig, environment: EnvironmentSpec, policy: Any, words: str
+        self, config: RunConfig, searched: EnvironmentSpec | Objective, policy: Any, words: str
     ) -> Ledger:
         """Return the run's ledger; `words` name the processes of a layout that is not inline.
 
         Where fewer cores than the machine's may be used, the title says by which bound.
-        `environment` and `policy` are dataclasses that the policy files hold field by field.
+        `searched` and `policy`, which an objective has none of, are dataclasses that the policy
+        files hold field by field.
         """
         cores = usable_cores()
         processes = "inline" if self.inline else words
         identity = RunIdentity(
             method=self.folder.document["method"],
-            env_id=config.env,
+            env_id=problem_of(self.folder.document["config"]),
             seed=config.seed,
             total_steps=config.total_steps,
-            environment=dataclasses.asdict(environment),
-            policy=dataclasses.asdict(policy),
+            described=described(searched, policy),
             layout_words=f"{processes}; cores: {cores}" if cores.bound else processes,
             limited=bool(known_limit(environment)),
         )
@@ -156,7 +165,7 @@ class RunRequest:
                 probe_factory=probe_factory,
                 role=role,
                 whereabouts=self.whereabouts,
-                where=self.folder.document["config"]["env"],
+                where=problem_of(self.folder.document["config"]),
             )
         make = ProcessPool
         if self.nodes is not None:

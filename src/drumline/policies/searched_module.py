@@ -1,0 +1,126 @@
+"""A torch module of the user's own whose parameters a search sets from one flat vector."""
+
+import importlib
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+
+from drumline import seeding
+from drumline.errors import ObjectiveProblem
+from drumline.functional.torch_threads import limit_torch
+
+
+class SearchedModule:
+    """A module made under a seed; its parameters that require gradients are searched, by name.
+
+    Vectors are written into the module's own tensors, in the order of `named_parameters`. Buffers
+    are put back to their first values, and frozen parameters stay as the class made them.
+    """
+
+    def __init__(self, path: str, seed: int):
+        limit_torch(1)
+        with seeding.kept_globals():
+            seeding.seed_globals(seed)
+            self._module = _made(path)
+        self._parameters = _searched(path, self._module)
+        for parameter in self._parameters.values():
+            parameter.requires_grad_(False)  # no graph is recorded in a call
+        self._buffers = [(buffer, buffer.clone()) for buffer in self._module.buffers()]
+
+    @property
+    def parameter_count(self) -> int:
+        """Return the number of searched parameters P."""
+        return sum(parameter.numel() for parameter in self._parameters.values())
+
+    def vector(self) -> np.ndarray:
+        """Return a copy of the searched parameters `[P]`."""
+        return np.concatenate([p.detach().numpy().ravel() for p in self._parameters.values()])
+
+    def with_parameters(self, vector: np.ndarray) -> torch.nn.Module:
+        """Write a vector `[P]` into the module's tensors; return the module, in `eval` mode."""
+        count = self.parameter_count
+        if vector.shape != (count,):
+            raise ObjectiveProblem(
+                f"the module has {count} parameters to search, and the vector is of {vector.shape}"
+            )
+        flat, start = torch.from_numpy(np.array(vector, np.float32)), 0
+        self._module.eval()
+        with torch.no_grad():
+            for buffer, first in self._buffers:
+                buffer.copy_(first)
+            for parameter in self._parameters.values():
+                end = start + parameter.numel()
+                parameter.copy_(flat[start:end].view(parameter.shape))
+                start = end
+        return self._module
+
+
+def _made(path: str) -> torch.nn.Module:
+    module_name, _, name = path.partition(":")
+    try:
+        make: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            make = getattr(make, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        _refuse(path, f"cannot be imported ({error}): write package.module:Class")
+    try:
+        module = make()
+    except Exception as error:  # noqa: BLE001 - the user's own code may raise anything
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        _refuse(path, f"cannot be made without arguments, as an objective's module is: {text}")
+    if not isinstance(module, torch.nn.Module):
+        _refuse(path, f"made a {type(module).__name__}, not a torch.nn.Module")
+    return module
+
+
+def _searched(path: str, module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """Return the searched parameters by name; ObjectiveProblem for any that no search can set."""
+    named = dict(module.named_parameters(remove_duplicate=False))
+    for name, parameter in named.items():
+        if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
+            _refuse(path, f"has a parameter {name!r} without a shape: call it once in __init__")
+        if parameter.device.type != "cpu":
+            _refuse(path, f"has its parameter {name!r} on {parameter.device}: leave it on the CPU")
+        if not parameter.dtype.is_floating_point:
+            kind = str(parameter.dtype).removeprefix("torch.")
+            _refuse(
+                path,
+                f"has a parameter {name!r} of {kind}, to which no noise can be added: make it a "
+                "buffer (register_buffer)",
+            )
+        if parameter.requires_grad and parameter.dtype != torch.float32:
+            kind = str(parameter.dtype).removeprefix("torch.")
+            _refuse(path, f"has a parameter {name!r} of {kind}: searched parameters are float32")
+    _refuse_shared_storage(path, named)
+    searched = {name: p for name, p in named.items() if p.requires_grad}
+    if not sum(parameter.numel() for parameter in searched.values()):
+        _refuse(path, "has no parameters that require gradients, so there is nothing to search")
+    return searched
+
+
+def _refuse_shared_storage(path: str, named: dict[str, torch.nn.Parameter]) -> None:
+    """Refuse parameters that overlap in memory: the later would overwrite the earlier."""
+    places: list[tuple[int, int, str]] = []
+    for name, parameter in named.items():
+        if not parameter.numel():
+            continue
+        steps = zip(parameter.shape, parameter.stride(), strict=True)
+        extent = 1 + sum((size - 1) * stride for size, stride in steps)
+        if extent < parameter.numel():
+            _refuse(path, f"has a parameter {name!r} whose elements share storage: clone it")
+        start = parameter.data_ptr()
+        places.append((start, start + extent * parameter.element_size(), name))
+    places.sort()
+    for (_, end, one), (start, _, other) in pairwise(places):
+        if start < end:
+            _refuse(
+                path,
+                f"has parameters that share storage ({one!r} and {other!r}), of which one would "
+                "overwrite the other: keep one of them and use it twice in forward",
+            )
+
+
+def _refuse(path: str, reason: str) -> NoReturn:
+    raise ObjectiveProblem(f"--policy {path!r} {reason}")

@@ -1,0 +1,179 @@
+"""Objectives of the user's own in a config: its fields and their checks, and the parts of a run."""
+
+import sys
+from typing import Any, Protocol
+
+import numpy as np
+
+from drumline import seeding
+from drumline.envs.packages import top_package
+from drumline.recipes.families import Config
+from drumline.recipes.foreign_calls import called
+from drumline.workers.objective import Objective, load_callable, load_function
+
+OBJECTIVE_FIELDS = ("initial", "dimensions", "seeds_per_call")
+"""Fields that only a config with an objective may set."""
+CODE = ("objective", "initial", "policy")
+"""Fields for which Python may give a function or a class in place of its name."""
+_LIBRARIES = {
+    "torch": "torch",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "jax": "jax",
+    "jaxlib": "jaxlib",
+}
+"""Module → package whose version is recorded where an objective has loaded it."""
+
+
+class Searched(Protocol):
+    """Fields of a config that may have an objective."""
+
+    @property
+    def seed(self) -> int:
+        """Root of every random stream."""
+        ...
+
+    @property
+    def objective(self) -> str:
+        """module:function; empty with an environment."""
+        ...
+
+    @property
+    def policy(self) -> str:
+        """module:Class of a torch module, or the method's own word for none."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Number of parameters that begin at 0; 0: by another field."""
+        ...
+
+    @property
+    def initial(self) -> str:
+        """module:function of the first parameters; empty: by another field."""
+        ...
+
+    @property
+    def seeds_per_call(self) -> int:
+        """Seeds of one call."""
+        ...
+
+
+def check_objective(config: Any, environment_fields: tuple[str, ...]) -> None:
+    """Name functions and classes that were given themselves; refuse fields that do not go together.
+
+    `environment_fields` speak of environments and their policies: with an objective they must be
+    left at their defaults.
+    """
+    for field in CODE:
+        if callable(value := getattr(config, field)):
+            object.__setattr__(config, field, _place(field, value))
+    if bool(config.env) == bool(config.objective):
+        given = f"got {config.env!r} and {config.objective!r}" if config.env else "got neither"
+        raise ValueError(
+            f"give an environment or --objective module:function, one of both; {given}"
+        )
+    if config.env:
+        for field in OBJECTIVE_FIELDS:
+            if getattr(config, field) != getattr(type(config), field):
+                raise ValueError(
+                    f"{_typed(config, field)} goes with --objective, and not with an environment"
+                )
+        return
+    if ":" not in config.objective:
+        raise ValueError(f"--objective {config.objective!r} is no place: write module:function")
+    if config.policy != type(config).policy and ":" not in config.policy:
+        raise ValueError(
+            f"--policy {config.policy!r} goes with an environment: with --objective it is "
+            "package.module:Class of a torch.nn.Module, or left out"
+        )
+    for field in environment_fields:
+        if getattr(config, field) != getattr(type(config), field):
+            raise ValueError(
+                f"{_typed(config, field)} goes with an environment, and --objective has none: "
+                "leave it out"
+            )
+    if config.dimensions < 0:
+        raise ValueError(f"--dimensions must be 1 or more, got {config.dimensions}")
+    if config.seeds_per_call < 1:
+        raise ValueError(f"--seeds-per-call must be 1 or more, got {config.seeds_per_call}")
+    given = [
+        words
+        for words, there in (
+            (f"--policy {config.policy}", ":" in config.policy),
+            (f"--dimensions {config.dimensions}", config.dimensions),
+            (f"--initial {config.initial}", config.initial),
+        )
+        if there
+    ]
+    if len(given) > 1:
+        raise ValueError(
+            f"{' and '.join(given)} contradict each other: each says what the first parameters are"
+        )
+
+
+def searched_objective(config: Searched) -> tuple[Objective, np.ndarray]:
+    """Return the objective of a config and its first parameters `[P]`; imports the user's code."""
+    module, initial = config.policy if ":" in config.policy else None, config.initial
+    seed = seeding.seeds(config.seed, 1, "initial-parameters")[0]
+    with seeding.kept_globals():
+        if module is not None:
+            from drumline.policies.searched_module import SearchedModule
+
+            vector = SearchedModule(module, seed).vector()
+        elif initial:
+            vector = _initial_vector(initial, seed)
+        elif config.dimensions:
+            vector = np.zeros(config.dimensions, np.float32)
+        else:
+            raise ValueError(
+                f"the objective {config.objective} needs its number of parameters: give "
+                "--dimensions N (they begin at 0), --initial module:function (seed → first "
+                "parameters) or --policy module:Class (a torch.nn.Module)"
+            )
+        called(config.objective, "importing it", load_function, config.objective)
+    return Objective(config.objective, module, vector.size, seed, config.seeds_per_call), vector
+
+
+def objective_packages(config: Searched) -> tuple[str, ...]:
+    """Return the packages that compute in a run of an objective, which is imported already."""
+    named = [name for name in (config.objective, config.policy, config.initial) if ":" in name]
+    loaded = [package for module, package in _LIBRARIES.items() if module in sys.modules]
+    return (*map(top_package, named), *loaded)
+
+
+def _initial_vector(path: str, seed: int) -> np.ndarray:
+    make = load_callable(path, "--initial")
+    seeding.seed_globals(seed)
+    returned = called(path, "making the first parameters", make, seed)
+    try:
+        vector = np.asarray(returned, np.float32)
+    except (TypeError, ValueError, RuntimeError):
+        vector = np.zeros(())
+    if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
+        got = f"shape {vector.shape}" if vector.ndim else type(returned).__name__
+        fault = got if vector.ndim != 1 or not vector.size else "numbers that are not finite"
+        raise ValueError(
+            f"--initial {path} returned {fault}: return one vector of finite numbers, such as "
+            "numpy.zeros(10)"
+        )
+    return vector.copy()
+
+
+def _place(field: str, value: Any) -> str:
+    """Return `module:name` of a function or a class."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    if not (module and name) or "<" in name:
+        raise ValueError(
+            f"{field}: {value!r:.80} has no name by which a worker could import it: make it a "
+            "function or a class at the top of a module"
+        )
+    return f"{module}:{name}"
+
+
+def _typed(config: Config, field: str) -> str:
+    value, flag = getattr(config, field), field.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    shown = " ".join(map(str, value)) if isinstance(value, tuple) else value
+    return f"--{flag} {shown}"

@@ -1,0 +1,293 @@
+"""The objective worker: calls a function of the user's own with perturbed parameters.
+
+    fitness(parameters: ndarray [P], seed: int) → float
+    fitness(module: torch.nn.Module, seed: int) → float      with a module of the user's own
+    fitness(…, seeds: ndarray [K]) → K values                with K seeds a call; their mean counts
+
+It stands beside the evaluator and runs the same tasks. A call is a pure function of the parameters
+and the seed; one seed counts as one env step, in every counter and column. torch is imported only
+for a module, or by the user's own code.
+"""
+
+import hashlib
+import importlib
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drumline import seeding
+from drumline.envs.episode import NonFinite
+from drumline.errors import ObjectiveProblem
+from drumline.functional import perturbation
+from drumline.protocols import Worker, WorkerContext
+from drumline.tasks import (
+    Evaluate,
+    EvaluateMean,
+    Evaluation,
+    MeanEvaluated,
+    Rehearsal,
+    RehearseTwice,
+)
+
+_PROOF_SEED = 20170310
+
+
+@dataclass(frozen=True)
+class Objective:
+    """An objective as a picklable record, also as policy files hold it."""
+
+    function: str
+    """`package.module:function`"""
+    module: str | None = None
+    """`package.module:Class` of the torch module that it takes; None: it takes a vector."""
+    dimensions: int = 0
+    """Number of parameters P."""
+    seed: int = 0
+    """Seed under which the module is made: its buffers are alike in every process."""
+    seeds_per_call: int = 1
+    """Seeds, and values, of one call."""
+
+
+class ObjectiveFunction:
+    """An objective in this process: imported, with its module made, and with checked values."""
+
+    def __init__(self, objective: Objective):
+        self._objective = objective
+        self._call = load_function(objective.function)
+        self._argument: Callable[[np.ndarray], Any] = np.array
+        if objective.module is not None:
+            from drumline.policies.searched_module import SearchedModule
+
+            self._argument = SearchedModule(objective.module, objective.seed).with_parameters
+        self._limited = False
+
+    def __call__(self, vector: np.ndarray, seed: int) -> tuple[float, ...]:
+        """Return the values of one call, which may keep and overwrite what it is given.
+
+        The global generators are seeded from `seed` first.
+        """
+        self._limit_torch()
+        count = self._objective.seeds_per_call
+        argument = self._argument(vector)
+        given = np.array(seeding.seeds(seed, count, "objective"), np.int64) if count > 1 else seed
+        seeding.seed_globals(seed)
+        returned = self._call(argument, given)
+        values = (self._number(returned),) if count == 1 else self._numbers(returned)
+        for value in values:
+            if not math.isfinite(value):
+                raise NonFinite(
+                    f"the objective {self._objective.function} returned {value} for seed {seed}: "
+                    "it must return a finite number, such as a low one for parameters that fail"
+                )
+        return values
+
+    def _limit_torch(self) -> None:
+        """Give torch one thread, once it is there: the user's own code may import it."""
+        if not self._limited and "torch" in sys.modules:
+            from drumline.functional.torch_threads import limit_torch
+
+            limit_torch(1)
+            self._limited = True
+
+    def _number(self, returned: Any) -> float:
+        plain = getattr(returned, "shape", ()) == () and not isinstance(returned, (str, bytes))
+        try:
+            if plain and not np.iscomplexobj(returned):
+                return float(returned)
+        except (TypeError, ValueError):
+            pass
+        raise self._refusal(returned, "one number: return a float, as in float(score.mean())")
+
+    def _numbers(self, returned: Any) -> tuple[float, ...]:
+        count = self._objective.seeds_per_call
+        try:
+            values = np.asarray(returned).astype(np.float64, casting="same_kind")
+        except (TypeError, ValueError, RuntimeError):
+            values = np.zeros(())
+        if values.shape != (count,):
+            wanted = f"{count} numbers, one for each seed (--seeds-per-call {count})"
+            raise self._refusal(returned, wanted)
+        return tuple(map(float, values))
+
+    def _refusal(self, returned: Any, wanted: str) -> ObjectiveProblem:
+        return ObjectiveProblem(
+            f"the objective {self._objective.function} returned {_kind(returned)} instead of "
+            f"{wanted}"
+        )
+
+
+@dataclass(frozen=True)
+class ObjectiveSpec:
+    """Everything an objective worker needs besides tasks; a pool calls it to build one."""
+
+    objective: Objective
+    noise_seed: int | None
+    """Seed of counter noise; None when the pool shares a noise table."""
+    subset_fraction: float | None = None
+    """Perturb only this share of the parameters."""
+
+    def __call__(self, context: WorkerContext) -> "ObjectiveWorker":
+        """Build the worker inside its process."""
+        return ObjectiveWorker(self, context)
+
+    def proof(self) -> "ObjectiveProofSpec":
+        """Return the factory of the known answer for other machines."""
+        return ObjectiveProofSpec(self.objective)
+
+
+class ObjectiveWorker:
+    """Runs tasks by calls of an objective; a result is a pure function of task and parameters."""
+
+    def __init__(self, spec: ObjectiveSpec, context: WorkerContext):
+        self._spec = spec
+        self._context = context
+        self._function = ObjectiveFunction(spec.objective)
+        self._vector = np.zeros(spec.objective.dimensions, np.float32)
+        self._called = False
+        if spec.noise_seed is None:
+            self._read = perturbation.table_reader(context.shared["noise"])
+        else:
+            self._read = perturbation.counter_reader(spec.noise_seed)
+
+    def __call__(self, task: Evaluate | EvaluateMean | RehearseTwice) -> Any:
+        """Run one task."""
+        if isinstance(task, RehearseTwice):
+            first = self._evaluate(task.task, digest=True)
+            self._evaluate(task.between, digest=False)
+            return Rehearsal(first, self._evaluate(task.task, digest=True))
+        if isinstance(task, EvaluateMean):
+            return self._evaluate_mean(task)
+        return self._evaluate(task, digest=False)
+
+    def _evaluate(self, task: Evaluate, *, digest: bool) -> Evaluation:
+        self._load(task)
+        self._context.probe("episode-begun")
+        values = self._values(task.seed)
+        self._context.probe("episode-ended")
+        fitness = _mean(values)
+        return Evaluation(
+            version=task.version,
+            member=task.member,
+            sign=task.sign,
+            noise_key=task.noise_key,
+            std=task.std,
+            fitness=fitness,
+            episode_return=fitness,
+            length=len(values),
+            moments=None,
+            digest=_digest(values) if digest else b"",
+        )
+
+    def _evaluate_mean(self, task: EvaluateMean) -> MeanEvaluated:
+        self._context.probe("mean-begun")
+        self._vector[:] = self._context.published(task.version)["parameters"]
+        seeds = seeding.seeds(task.seed, task.episodes, "mean-evaluation")
+        values = [self._values(seed) for seed in seeds]
+        self._context.probe("mean-ended")
+        return MeanEvaluated(tuple(map(_mean, values)), sum(map(len, values)))
+
+    def _values(self, seed: int) -> tuple[float, ...]:
+        # The first call may compile, as an environment's first step may.
+        with nullcontext() if self._called else self._context.building():
+            values = self._function(self._vector, seed)
+        self._called = True
+        self._context.progress(len(values))
+        return values
+
+    def _load(self, task: Evaluate) -> None:
+        published = self._context.published(task.version)
+        parameters = published["parameters"]
+        if task.training and "population" in published:
+            self._vector[:] = published["population"][task.member]
+        elif task.sign == 0:
+            self._vector[:] = parameters
+        else:
+            within = None
+            if self._spec.subset_fraction is not None:
+                within = perturbation.subset_range(
+                    task.noise_key, parameters.size, self._spec.subset_fraction
+                )
+            scale = task.sign * task.std
+            perturbation.perturb(
+                parameters, self._read, task.noise_key, scale, self._vector, within
+            )
+
+
+@dataclass(frozen=True)
+class ObjectiveProofSpec:
+    """Factory of a worker that answers any task with the same SHA-256, over noise and a call."""
+
+    objective: Objective
+
+    def __call__(self, context: WorkerContext) -> Worker:
+        """Build the worker inside its process."""
+        function = ObjectiveFunction(self.objective)
+        read = perturbation.counter_reader(_PROOF_SEED)
+
+        def answer(task: object) -> bytes:
+            count = self.objective.dimensions
+            keys = [0, 1, 1 << 32, 3 << 32]
+            weights = [0.05, -0.025, 0.0125, 0.00625]
+            vector = perturbation.weighted_noise_sum(read, keys, weights, count)
+            vector = vector.astype(np.float32)
+            with context.building():
+                values = function(vector, _PROOF_SEED)
+            return hashlib.sha256(vector.tobytes() + _digest(values)).digest()
+
+        return answer
+
+
+def load_callable(path: str, flag: str) -> Callable[..., Any]:
+    """Return the callable `package.module:name` that `flag` names; ObjectiveProblem if none."""
+    module_name, _, name = path.partition(":")
+    if not (module_name and name):
+        raise ObjectiveProblem(f"{flag} {path!r} is no place of a function: write module:function")
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ObjectiveProblem(
+            f"{flag} {path!r} cannot be imported ({error}): write module:function; "
+            "the current directory is importable"
+        ) from error
+    if not callable(found):
+        raise ObjectiveProblem(f"{flag} {path!r} is a {type(found).__name__}, not a function")
+    return found
+
+
+def load_function(path: str) -> Callable[..., Any]:
+    """Return the objective of a name; ObjectiveProblem unless it takes parameters and a seed."""
+    function = load_callable(path, "--objective")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some callables of extension modules have none
+        return function
+    try:
+        signature.bind(None, 0)
+    except TypeError as error:
+        raise ObjectiveProblem(
+            f"the objective {path} cannot be called with (parameters, seed) ({error}): it is "
+            f"defined with {signature}"
+        ) from None
+    return function
+
+
+def _kind(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    name = type(value).__name__
+    return f"a {name}" if shape in (None, ()) else f"a {name} of shape {tuple(shape)}"
+
+
+def _mean(values: tuple[float, ...]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _digest(values: tuple[float, ...]) -> bytes:
+    return hashlib.sha256(np.array(values).tobytes()).digest()

@@ -1,0 +1,89 @@
+"""Objectives for tests: plain functions, some of which break the rules. It imports no torch."""
+
+import itertools
+import math
+import sys
+
+import numpy as np
+
+PLACE = "objectives"
+TARGET = np.linspace(-1.0, 1.0, 6).astype(np.float32)
+
+
+def noisy_sphere(parameters: np.ndarray, seed: int) -> float:
+    """−‖θ − target‖², with noise of the seed; it overwrites what it is given."""
+    noise = 0.01 * np.random.default_rng(seed).standard_normal()
+    parameters -= TARGET
+    return float(noise - np.square(parameters).sum())
+
+
+def global_noise(parameters: np.ndarray, seed: int) -> float:
+    """Noise of NumPy's global generator, which the worker seeds."""
+    return float(np.random.standard_normal() - np.square(parameters).sum())
+
+
+def batch_of_seeds(parameters: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """One value for each seed: the target moves with it."""
+    shifts = np.array([np.random.default_rng(seed).standard_normal(6) for seed in seeds])
+    return -np.square(parameters - TARGET - 0.1 * shifts).sum(axis=1)
+
+
+def torch_is_there(parameters: np.ndarray, seed: int) -> float:
+    """1 where a process has imported torch."""
+    return float("torch" in sys.modules)
+
+
+_calls = itertools.count()
+
+
+def remembers(parameters: np.ndarray, seed: int) -> float:
+    """Another value at every call."""
+    return float(next(_calls))
+
+
+def not_a_number(parameters: np.ndarray, seed: int) -> float:
+    return math.nan
+
+
+def endless(parameters: np.ndarray, seed: int) -> float:
+    return math.inf
+
+
+def an_array(parameters: np.ndarray, seed: int) -> np.ndarray:
+    return parameters
+
+
+def a_text(parameters: np.ndarray, seed: int) -> str:
+    return "1.5"
+
+
+def nothing(parameters: np.ndarray, seed: int) -> None:
+    return None
+
+
+def a_numpy_number(parameters: np.ndarray, seed: int) -> np.float32:
+    return np.float32(0.5)
+
+
+def raises(parameters: np.ndarray, seed: int) -> float:
+    raise KeyError("weights")
+
+
+def without_seed(parameters: np.ndarray) -> float:
+    return 0.0
+
+
+NOT_A_FUNCTION = 3.0
+
+
+def start(seed: int) -> np.ndarray:
+    """First parameters that follow the seed."""
+    return np.random.default_rng(seed).standard_normal(6)
+
+
+def square_start(seed: int) -> np.ndarray:
+    return np.zeros((2, 3))
+
+
+def infinite_start(seed: int) -> np.ndarray:
+    return np.full(6, np.inf)

@@ -1,0 +1,103 @@
+"""A module's parameters from one vector, and the modules that are refused."""
+
+import numpy as np
+import pytest
+import torch
+from torch_objectives import Regressor
+
+from drumline import seeding
+from drumline.errors import ObjectiveProblem
+from drumline.policies.searched_module import SearchedModule
+
+
+def made(name: str, seed: int = 7) -> SearchedModule:
+    return SearchedModule(f"torch_objectives:{name}", seed)
+
+
+def test_parameters_that_require_gradients_are_taken_by_name_in_their_order():
+    seeding.seed_globals(7)
+    plain = Regressor()
+    expected = [plain.inner.weight, plain.inner.bias, plain.outer.weight, plain.outer.bias]
+    searched = made("Regressor")
+    assert searched.parameter_count == 4 * 8 + 4 + 4 + 1
+    expected = np.concatenate([p.detach().numpy().ravel() for p in expected])
+    assert searched.vector().tobytes() == expected.tobytes()
+
+
+def test_a_vector_is_written_into_the_modules_own_tensors():
+    searched = made("Regressor")
+    before = searched.with_parameters(searched.vector())
+    tensors = dict(before.named_parameters())
+    vector = np.arange(searched.parameter_count, dtype=np.float32)
+    module = searched.with_parameters(vector)
+    assert module is before
+    assert all(tensors[name] is p for name, p in module.named_parameters())
+    assert searched.vector().tobytes() == vector.tobytes()
+    vector[:] = -1.0  # the caller's own array
+    assert searched.vector()[5] == 5.0
+
+
+def test_written_numbers_have_no_rounding_of_a_sum():
+    """θ + σε − σε is not θ in float32; a vector that is written is."""
+    searched = made("Regressor")
+    first, far = searched.vector(), np.full(searched.parameter_count, 3e7, np.float32)
+    for vector in (far, first):
+        searched.with_parameters(vector)
+    assert searched.vector().tobytes() == first.tobytes()
+
+
+def test_buffers_are_put_back_and_frozen_parameters_stay():
+    searched = made("Regressor")
+    module = searched.with_parameters(searched.vector())
+    features, scale = module.features.clone(), module.scale.clone()
+    module.features.zero_()
+    module.train()
+    module = searched.with_parameters(np.zeros(searched.parameter_count, np.float32))
+    assert torch.equal(module.features, features)
+    assert torch.equal(module.scale, scale)
+    assert not module.training
+
+
+def test_the_same_seed_makes_the_same_module_and_leaves_the_generators_alone():
+    seeding.seed_globals(1)
+    one, other, third = made("Regressor"), made("Regressor"), made("Regressor", 8)
+    assert one.vector().tobytes() == other.vector().tobytes() != third.vector().tobytes()
+    zeros = np.zeros(one.parameter_count, np.float32)
+    buffers = [s.with_parameters(zeros).features for s in (one, other, third)]
+    assert torch.equal(buffers[0], buffers[1])
+    assert not torch.equal(buffers[0], buffers[2])
+    drawn = torch.rand(3), np.random.rand(3)
+    seeding.seed_globals(1)
+    assert torch.equal(drawn[0], torch.rand(3))
+    assert drawn[1].tolist() == np.random.rand(3).tolist()
+
+
+def test_parameters_beside_each_other_in_one_storage_are_taken():
+    assert made("SideBySide").vector().tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_vector_of_another_length_is_refused():
+    with pytest.raises(ObjectiveProblem, match=r"has 6 parameters to search, .* of \(5,\)"):
+        made("SideBySide").with_parameters(np.zeros(5, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Tied", r"share storage \('one.weight' and 'other.weight'\)"),
+        ("Overlapping", r"share storage \('one' and 'other'\)"),
+        ("Repeating", "'one' whose elements share storage"),
+        ("WholeNumbers", "'one' of int64, to which no noise can be added"),
+        ("Doubles", "'one' of float64: searched parameters are float32"),
+        ("Lazy", r"'one.weight' without a shape"),
+        ("Frozen", "no parameters that require gradients"),
+        ("NeedsArguments", "cannot be made without arguments.*TypeError"),
+        ("no_module", "made a dict, not a torch.nn.Module"),
+        ("nowhere", "cannot be imported"),
+    ],
+)
+def test_a_module_that_no_search_can_set_is_one_sentence(name: str, said: str):
+    with pytest.raises(ObjectiveProblem, match=said) as refusal:
+        made(name)
+    assert str(refusal.value).startswith(f"--policy 'torch_objectives:{name}' ")
+    assert "\n" not in str(refusal.value)

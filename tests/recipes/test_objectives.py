@@ -1,0 +1,96 @@
+"""Configs with an objective: what they name, and what is refused in one sentence."""
+
+from typing import Any
+
+import numpy as np
+import objectives
+import pytest
+from torch_objectives import Regressor, fit
+
+from drumline.commands.foreign_code import refuse_code_of_main
+from drumline.recipes.es import ES
+from drumline.recipes.objectives import searched_objective
+from drumline.training.layout import SearchLayout
+
+SPHERE = "objectives:noisy_sphere"
+
+
+def test_functions_and_classes_are_recorded_by_their_place():
+    config = ES(objective=objectives.noisy_sphere, initial=objectives.start)
+    assert (config.objective, config.initial) == (SPHERE, "objectives:start")
+    config = ES(objective=fit, policy=Regressor)
+    assert (config.objective, config.policy) == (
+        "torch_objectives:fit",
+        "torch_objectives:Regressor",
+    )
+
+
+def test_the_first_parameters_follow_the_runs_seed():
+    found = [
+        searched_objective(ES(objective=SPHERE, initial="objectives:start", seed=s))[1]
+        for s in (1, 1, 2)
+    ]
+    assert found[0].dtype == np.float32
+    assert found[0].tobytes() == found[1].tobytes() != found[2].tobytes()
+    objective, zeros = searched_objective(ES(objective=SPHERE, dimensions=4))
+    assert zeros.tolist() == [0.0] * 4
+    assert objective.dimensions == 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "give an environment or --objective .*, one of both; got neither"),
+        ({"env": "CartPole-v1", "objective": SPHERE}, "one of both; got 'CartPole-v1' and"),
+        ({"env": "CartPole-v1", "dimensions": 3}, "--dimensions 3 goes with --objective"),
+        ({"env": "CartPole-v1", "seeds_per_call": 3}, "--seeds-per-call 3 goes with --objective"),
+        ({"objective": "sphere"}, "--objective 'sphere' is no place: write module:function"),
+        ({"objective": lambda p, s: 0.0}, "has no name by which a worker could import it"),
+        ({"objective": SPHERE, "policy": "linear"}, "--policy 'linear' goes with an environment"),
+        ({"objective": SPHERE, "hidden": (3, 4)}, "--hidden 3 4 goes with an environment"),
+        ({"objective": SPHERE, "normalize": False}, "--no-normalize goes with an environment"),
+        ({"objective": SPHERE, "episode_cap": "mean:2"}, "--episode-cap mean:2 goes with"),
+        ({"objective": SPHERE, "action_noise_std": 0.0}, "--action-noise-std 0.0 goes with"),
+        ({"objective": SPHERE, "shaping": "sign-rank"}, "sign-rank ranks rewards"),
+        ({"objective": SPHERE, "dimensions": -1}, "--dimensions must be 1 or more, got -1"),
+        ({"objective": SPHERE, "seeds_per_call": 0}, "--seeds-per-call must be 1 or more, got 0"),
+        (
+            {"objective": SPHERE, "dimensions": 3, "initial": "objectives:start"},
+            "--dimensions 3 and --initial objectives:start contradict each other",
+        ),
+        (
+            {"objective": SPHERE, "dimensions": 3, "policy": "torch_objectives:Regressor"},
+            "--policy torch_objectives:Regressor and --dimensions 3 contradict each other",
+        ),
+    ],
+)
+def test_a_field_that_makes_no_sense_is_one_sentence(fields: dict[str, Any], said: str):
+    with pytest.raises(ValueError, match=said) as refusal:
+        ES(**fields)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "needs its number of parameters: give --dimensions N"),
+        ({"initial": "objectives:square_start"}, r"returned shape \(2, 3\): return one vector"),
+        ({"initial": "objectives:infinite_start"}, "returned numbers that are not finite"),
+        ({"initial": "objectives:nothing"}, "raised TypeError"),
+        ({"initial": "objectives:lost"}, "--initial 'objectives:lost' cannot be imported"),
+        ({"dimensions": 3, "objective": "objectives:lost"}, "--objective 'objectives:lost' cannot"),
+        ({"policy": "torch_objectives:Tied"}, "share storage"),
+    ],
+)
+def test_what_the_users_code_gives_is_checked_before_there_is_a_run(
+    fields: dict[str, Any], said: str
+):
+    with pytest.raises(ValueError, match=said):
+        ES(**{"objective": SPHERE, **fields}).build(SearchLayout(pool="inline"))
+
+
+def test_a_function_of_a_script_is_for_inline_runs():
+    config = ES(objective="__main__:sphere", dimensions=3)
+    with pytest.raises(ValueError, match=r"'__main__:sphere' lives in .* workers=.inline."):
+        refuse_code_of_main(config, SearchLayout(workers=2))
+    refuse_code_of_main(config, SearchLayout(pool="inline"))

@@ -1,0 +1,92 @@
+"""Objectives over torch modules for tests, and modules that no search can set."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+class Regressor(nn.Module):
+    """A network behind random features that are a buffer, and a frozen scale."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("features", torch.randn(3, 8))
+        self.inner = nn.Linear(8, 4)
+        self.scale = nn.Parameter(torch.rand(1), requires_grad=False)
+        self.outer = nn.Linear(4, 1)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.scale * self.outer(torch.tanh(self.inner(torch.cos(inputs @ self.features))))
+
+
+def fit(module: Regressor, seed: int) -> Tensor:
+    """Negative squared error on a batch that follows the seed; it spoils the buffer behind it."""
+    assert not module.training
+    assert torch.get_num_threads() == 1
+    inputs = torch.from_numpy(np.random.default_rng(seed).standard_normal((16, 3), np.float32))
+    error = torch.square(module(inputs)[:, 0] - inputs.sum(1)).mean()
+    module.features.zero_()
+    module.train()
+    return -error
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.other.weight = self.one.weight
+
+
+class Overlapping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        memory = torch.zeros(6)
+        self.one, self.other = nn.Parameter(memory[:4]), nn.Parameter(memory[3:])
+
+
+class Repeating(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Parameter(torch.zeros(1).expand(5))
+
+
+class SideBySide(nn.Module):
+    """Two parameters in one piece of memory, beside each other: nothing is wrong with it."""
+
+    def __init__(self):
+        super().__init__()
+        memory = torch.arange(6.0)
+        self.one, self.other = nn.Parameter(memory[:3]), nn.Parameter(memory[3:])
+
+
+class WholeNumbers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Parameter(torch.arange(3), requires_grad=False)
+
+
+class Doubles(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Parameter(torch.zeros(3, dtype=torch.float64))
+
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.LazyLinear(3)
+
+
+class Frozen(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear(3, 3).requires_grad_(False)
+
+
+class NeedsArguments(nn.Module):
+    def __init__(self, size: int):
+        super().__init__()
+
+
+def no_module() -> dict[str, int]:
+    return {}

@@ -1,0 +1,117 @@
+"""The promise for objectives: what must not matter is changed, and bytes are compared."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from doubles import KillAt
+from whole_runs import lasting_bytes, run_on
+
+from drumline.commands.foreign_code import TRUSTED
+from drumline.commands.run import resume, train
+from drumline.commands.verify import verify_again
+from drumline.errors import ImpureEnvironment
+from drumline.recipes.es import ES
+from drumline.runs.folder import RunFolder
+from drumline.training.layout import SearchLayout
+
+SMALL = {"seed": 3, "evaluate_every": 4, "evaluate_episodes": 3, "total_steps": 80}
+VECTOR = {"objective": "objectives:noisy_sphere", "dimensions": 6}
+SEARCHES: dict[str, Any] = {
+    "es": ES(**VECTOR, **SMALL, population_size=8, std=0.1, noise_table_size=1 << 12),
+    "es, counter noise, a block of the parameters": ES(
+        objective="objectives:global_noise",
+        initial="objectives:start",
+        **SMALL,
+        population_size=8,
+        noise="counter",
+        subset="perturb",
+        subset_fraction=0.5,
+    ),
+    "es, a torch module": ES(
+        objective="torch_objectives:fit",
+        policy="torch_objectives:Regressor",
+        **SMALL,
+        population_size=8,
+        std=0.1,
+        noise_table_size=1 << 12,
+        common_seeds=True,
+    ),
+    "es, seven seeds a call": ES(
+        objective="objectives:batch_of_seeds",
+        dimensions=6,
+        seeds_per_call=7,
+        **{**SMALL, "total_steps": 560},
+        population_size=8,
+        noise_table_size=1 << 12,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    found: dict[str, dict[str, bytes]] = {}
+    for number, (name, config) in enumerate(SEARCHES.items()):
+        out = tmp_path_factory.mktemp("expected") / str(number)
+        found[name] = lasting_bytes(train(config, workers="inline", out=out).folder)
+    return found
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_workers_one_of_them_killed_change_no_byte(tmp_path: Path, expected: Any, name: str):
+    probe = KillAt("episode-ended", tmp_path / "flag")
+    folder = run_on(tmp_path / "run", SEARCHES[name], layout_of(name, 3), probe)
+    assert (tmp_path / "flag").exists()
+    assert lasting_bytes(folder) == expected[name]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_stop_and_a_resume_change_no_byte_and_verify_agrees(
+    tmp_path: Path, expected: Any, name: str
+):
+    config = SEARCHES[name]
+    train(config, workers="inline", out=tmp_path / "run", last_update=5)
+    folder = RunFolder.open(tmp_path / "run")
+    resume(folder, layout_of(name, 2), trust=TRUSTED)
+    assert lasting_bytes(folder) == expected[name]
+    inline = type(layout_of(name, 1))(pool="inline")
+    done, difference = verify_again(RunFolder.open(folder.path), None, inline, TRUSTED)
+    assert done >= 10
+    assert difference is None
+
+
+def layout_of(name: str, workers: int) -> Any:
+    return SearchLayout(workers=workers)
+
+
+def test_one_seed_counts_as_one_env_step(tmp_path: Path):
+    run = train(SEARCHES["es, seven seeds a call"], workers="inline", out=tmp_path / "run")
+    last = run.metrics[-1]
+    assert last["env_steps"] == 560
+    assert last["episodes"] == 80
+    assert last["env_steps_evaluation"] == 7 * 3 * 2  # after updates 4 and 8; the last comes later
+
+
+def test_children_of_a_plain_objective_never_import_torch(tmp_path: Path):
+    config = replace(SEARCHES["es"], objective="objectives:torch_is_there", total_steps=16)
+    run = train(config, workers=2, out=tmp_path / "run")
+    assert [row["episode_return_max"] for row in run.metrics] == [0.0, 0.0]
+
+
+def test_a_value_that_differs_for_the_same_seed_is_found_at_the_first_task(tmp_path: Path):
+    config = replace(SEARCHES["es"], objective="objectives:remembers")
+    for workers in ("inline", 2):
+        with pytest.raises(ImpureEnvironment, match=r"objectives:remembers, called again .* gave"):
+            train(config, workers=workers, out=tmp_path / str(workers))
+    free = replace(config, promise=False, total_steps=16)
+    run = train(free, workers="inline", out=tmp_path / "free")
+    assert run.folder.document["promise"] == "no promise: trained with --no-promise"
+
+
+def test_the_search_moves_towards_the_target(tmp_path: Path):
+    config = replace(SEARCHES["es"], **{**ES.OBJECTIVE, "total_steps": 2400}, population_size=20)
+    run = train(config, workers="inline", out=tmp_path / "run")
+    assert np.abs(run.parameters() - np.linspace(-1.0, 1.0, 6)).max() < 0.15
+    assert run.evaluate(episodes=5).mean == pytest.approx(0.0, abs=0.1)

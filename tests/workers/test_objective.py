@@ -1,0 +1,190 @@
+"""Calls of an objective: what it may return, and what one task gives."""
+
+import hashlib
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from drumline import seeding
+from drumline.envs.episode import NonFinite
+from drumline.errors import ObjectiveProblem
+from drumline.functional.perturbation import counter_reader
+from drumline.tasks import Evaluate, EvaluateMean, RehearseTwice
+from drumline.workers.objective import Objective, ObjectiveFunction, ObjectiveSpec, load_function
+
+VECTOR = np.linspace(0.0, 1.0, 6, dtype=np.float32)
+
+
+class Context:
+    """A pool's services to one worker in this process."""
+
+    def __init__(self, **published: np.ndarray):
+        self.shared: dict[str, np.ndarray] = {}
+        self._published = published
+        self.progressed: list[int] = []
+        self.built = 0
+
+    def published(self, version: int) -> dict[str, np.ndarray]:
+        return self._published
+
+    def progress(self, amount: int) -> None:
+        self.progressed.append(amount)
+
+    def probe(self, point: str) -> None:
+        pass
+
+    def building(self) -> Any:
+        self.built += 1
+        return nullcontext()
+
+
+def objective(name: str, count: int = 1) -> Objective:
+    return Objective(f"objectives:{name}", None, 6, 0, count)
+
+
+def value(name: str) -> float:
+    (number,) = ObjectiveFunction(objective(name))(VECTOR, 5)
+    return number
+
+
+def task(**changes: Any) -> Evaluate:
+    plain = Evaluate(0, 3, -1, 64, 91, 0.5, 0, False, True)
+    return plain._replace(**changes)
+
+
+def test_a_call_may_overwrite_what_it_is_given():
+    given = VECTOR.copy()
+    first = ObjectiveFunction(objective("noisy_sphere"))(given, 5)
+    assert given.tobytes() == VECTOR.tobytes()
+    assert first == ObjectiveFunction(objective("noisy_sphere"))(given, 5)
+
+
+def test_the_global_generators_are_seeded_for_each_call():
+    call = ObjectiveFunction(objective("global_noise"))
+    assert call(VECTOR, 5) == call(VECTOR, 5) != call(VECTOR, 6)
+
+
+def test_numbers_without_a_shape_are_values():
+    assert value("a_numpy_number") == 0.5
+    call = ObjectiveFunction(objective("a_numpy_number"))
+    for number in (True, 2, np.int64(3), np.array(4.0), torch.tensor(5.0)):
+        call._call = lambda parameters, seed, number=number: number
+        assert call(VECTOR, 0) == (float(number),)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("an_array", r"returned a ndarray of shape \(6,\) instead of one number: return a float"),
+        ("a_text", "returned a str instead of one number"),
+        ("nothing", "returned a NoneType instead of one number"),
+    ],
+)
+def test_what_is_no_number_is_one_sentence(name: str, said: str):
+    with pytest.raises(ObjectiveProblem, match=said):
+        value(name)
+
+
+@pytest.mark.parametrize(("name", "shown"), [("not_a_number", "nan"), ("endless", "inf")])
+def test_a_value_that_is_not_finite_names_its_seed(name: str, shown: str):
+    with pytest.raises(NonFinite, match=f"objectives:{name} returned {shown} for seed 5"):
+        value(name)
+
+
+def test_several_seeds_give_as_many_values_and_their_mean_is_the_fitness():
+    context = Context(parameters=VECTOR)
+    worker = ObjectiveSpec(objective("batch_of_seeds", 7), 0)(context)
+    result = worker(task(sign=0))
+    seeds = np.array(seeding.seeds(91, 7, "objective"))
+    shifts = np.array([np.random.default_rng(seed).standard_normal(6) for seed in seeds])
+    target = np.linspace(-1.0, 1.0, 6).astype(np.float32)
+    expected = [-np.square(VECTOR - target - 0.1 * shift).sum() for shift in shifts]
+    assert result.fitness == pytest.approx(np.mean(expected))
+    assert result.episode_return == result.fitness
+    assert result.length == 7
+    assert context.progressed == [7]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("noisy_sphere", "returned a float instead of 4 numbers, one for each seed"),
+        ("an_array", r"of shape \(6,\) instead of 4 numbers"),
+        ("a_text", "returned a str instead of 4 numbers"),
+    ],
+)
+def test_a_batch_of_seeds_needs_a_value_for_each(name: str, said: str):
+    call = ObjectiveFunction(objective(name, 4))
+    call._call = {"noisy_sphere": lambda p, s: 0.5}.get(name, call._call)
+    with pytest.raises(ObjectiveProblem, match=said):
+        call(VECTOR, 5)
+
+
+def test_a_task_is_a_call_at_the_perturbed_parameters():
+    worker = ObjectiveSpec(objective("noisy_sphere"), noise_seed=17)(Context(parameters=VECTOR))
+    result = worker(task())
+    noise = counter_reader(17)(64, 0, 6, np.empty(6, np.float32))
+    moved = (np.float32(-0.5) * noise + VECTOR).astype(np.float32)
+    assert (result.fitness,) == ObjectiveFunction(objective("noisy_sphere"))(moved, 91)
+    assert (result.version, result.member, result.sign, result.noise_key) == (0, 3, -1, 64)
+    assert result.length == 1
+    assert result.moments is None
+
+
+def test_a_published_member_is_called_as_it_is():
+    population = np.stack([VECTOR * k for k in range(5)])
+    context = Context(parameters=VECTOR, population=population)
+    worker = ObjectiveSpec(objective("noisy_sphere"), 0)(context)
+    call = ObjectiveFunction(objective("noisy_sphere"))
+    assert (worker(task(sign=0)).fitness,) == call(population[3], 91)
+    assert (worker(task(sign=0, training=False)).fitness,) == call(VECTOR, 91)
+
+
+def test_a_rehearsal_runs_a_task_twice_with_another_between():
+    worker = ObjectiveSpec(objective("remembers"), 0)(Context(parameters=VECTOR))
+    twice = worker(RehearseTwice(task(), task(seed=92)))
+    assert twice.second.fitness == twice.first.fitness + 2
+    assert twice.first.digest != twice.second.digest
+    assert twice.first.digest == hashlib.sha256(np.array([twice.first.fitness]).tobytes()).digest()
+
+
+def test_the_mean_is_called_once_for_each_episode():
+    context = Context(parameters=VECTOR)
+    worker = ObjectiveSpec(objective("noisy_sphere"), 0)(context)
+    result = worker(EvaluateMean(0, 1, 5, 3))
+    call = ObjectiveFunction(objective("noisy_sphere"))
+    seeds = seeding.seeds(5, 3, "mean-evaluation")
+    assert result.returns == tuple(call(VECTOR, seed)[0] for seed in seeds)
+    assert result.env_steps == 3
+
+
+def test_only_the_first_call_has_the_time_of_a_start():
+    context = Context(parameters=VECTOR)
+    worker = ObjectiveSpec(objective("noisy_sphere"), 0)(context)
+    worker(task())
+    worker(task())
+    assert context.built == 1
+
+
+def test_the_answer_for_other_machines_covers_noise_and_a_call():
+    proofs = [ObjectiveSpec(objective(n), 0).proof() for n in ("noisy_sphere", "global_noise")]
+    answers = [proof(Context())(None) for proof in (*proofs, proofs[0])]
+    assert answers[0] == answers[2] != answers[1]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("objectives", "is no place of a function: write module:function"),
+        ("objectives:lost", "cannot be imported .*the current directory is importable"),
+        ("no_such_objectives:one", "cannot be imported"),
+        ("objectives:NOT_A_FUNCTION", "is a float, not a function"),
+        ("objectives:without_seed", r"cannot be called with \(parameters, seed\) .* \(parameters:"),
+    ],
+)
+def test_what_is_no_objective_is_one_sentence(place: str, said: str):
+    with pytest.raises(ObjectiveProblem, match=said):
+        load_function(place)
