@@ -1,11 +1,14 @@
 """The promise for objectives: what must not matter is changed, and bytes are compared."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from doubles import KillAt
 from whole_runs import lasting_bytes, run_on
 
@@ -13,12 +16,17 @@ from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, train
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment
+from drumline.recipes.aes import AES
+from drumline.recipes.ars import ARS
+from drumline.recipes.cem import CEM
 from drumline.recipes.es import ES
+from drumline.recipes.methods import method_of
 from drumline.runs.folder import RunFolder
-from drumline.training.layout import SearchLayout
 
 SMALL = {"seed": 3, "evaluate_every": 4, "evaluate_episodes": 3, "total_steps": 80}
 VECTOR = {"objective": "objectives:noisy_sphere", "dimensions": 6}
+ASYNCHRONOUS = {**SMALL, "total_steps": 50, "p_desired": 0.0, "concurrency": 3}
+CMA = "aes, another's strategy and three seeds a call"
 SEARCHES: dict[str, Any] = {
     "es": ES(**VECTOR, **SMALL, population_size=8, std=0.1, noise_table_size=1 << 12),
     "es, counter noise, a block of the parameters": ES(
@@ -47,27 +55,61 @@ SEARCHES: dict[str, Any] = {
         population_size=8,
         noise_table_size=1 << 12,
     ),
+    "ars": ARS(
+        **VECTOR,
+        **SMALL,
+        population_size=8,
+        top_directions=2,
+        std=0.1,
+        noise_table_size=1 << 12,
+    ),
+    "cem": CEM(**VECTOR, **SMALL, population_size=8, elites=4, initial_variance=0.1, damp=0.1),
+    "cem, a torch module": CEM(
+        objective="torch_objectives:fit",
+        policy="torch_objectives:Regressor",
+        **SMALL,
+        population_size=8,
+        elites=4,
+    ),
+    "aes": AES(**VECTOR, **ASYNCHRONOUS, range_spread=2.0, mean_evaluations=2),
+    "aes, a torch module and a barrier": AES(
+        objective="torch_objectives:fit",
+        policy="torch_objectives:Regressor",
+        **ASYNCHRONOUS,
+        strategy="snes",
+        schedule="sync",
+        mean_evaluations=0,
+    ),
+    CMA: AES(
+        objective="objectives:batch_of_seeds",
+        dimensions=6,
+        seeds_per_call=3,
+        **{**ASYNCHRONOUS, "total_steps": 150},
+        strategy="cma",
+        mean_evaluations=1,
+    ),
 }
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
-    found: dict[str, dict[str, bytes]] = {}
-    for number, (name, config) in enumerate(SEARCHES.items()):
-        out = tmp_path_factory.mktemp("expected") / str(number)
-        found[name] = lasting_bytes(train(config, workers="inline", out=out).folder)
-    return found
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, bytes]]:
+    @cache
+    def bytes_of(name: str) -> dict[str, bytes]:
+        out = tmp_path_factory.mktemp("expected") / "run"
+        return lasting_bytes(train(SEARCHES[name], workers="inline", out=out).folder)
+
+    return bytes_of
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("name", cases(SEARCHES, quick=["es", "es, a torch module", "aes"]))
 def test_workers_one_of_them_killed_change_no_byte(tmp_path: Path, expected: Any, name: str):
     probe = KillAt("episode-ended", tmp_path / "flag")
     folder = run_on(tmp_path / "run", SEARCHES[name], layout_of(name, 3), probe)
     assert (tmp_path / "flag").exists()
-    assert lasting_bytes(folder) == expected[name]
+    assert lasting_bytes(folder) == expected(name)
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("name", cases(SEARCHES, quick=["ars", "cem", "aes", CMA]))
 def test_a_stop_and_a_resume_change_no_byte_and_verify_agrees(
     tmp_path: Path, expected: Any, name: str
 ):
@@ -75,7 +117,7 @@ def test_a_stop_and_a_resume_change_no_byte_and_verify_agrees(
     train(config, workers="inline", out=tmp_path / "run", last_update=5)
     folder = RunFolder.open(tmp_path / "run")
     resume(folder, layout_of(name, 2), trust=TRUSTED)
-    assert lasting_bytes(folder) == expected[name]
+    assert lasting_bytes(folder) == expected(name)
     inline = type(layout_of(name, 1))(pool="inline")
     done, difference = verify_again(RunFolder.open(folder.path), None, inline, TRUSTED)
     assert done >= 10
@@ -83,7 +125,7 @@ def test_a_stop_and_a_resume_change_no_byte_and_verify_agrees(
 
 
 def layout_of(name: str, workers: int) -> Any:
-    return SearchLayout(workers=workers)
+    return method_of(SEARCHES[name]).layout(workers=workers)
 
 
 def test_one_seed_counts_as_one_env_step(tmp_path: Path):
@@ -102,9 +144,12 @@ def test_children_of_a_plain_objective_never_import_torch(tmp_path: Path):
 
 def test_a_value_that_differs_for_the_same_seed_is_found_at_the_first_task(tmp_path: Path):
     config = replace(SEARCHES["es"], objective="objectives:remembers")
-    for workers in ("inline", 2):
-        with pytest.raises(ImpureEnvironment, match=r"objectives:remembers, called again .* gave"):
-            train(config, workers=workers, out=tmp_path / str(workers))
+    steady = AES(objective="objectives:remembers", dimensions=6, **ASYNCHRONOUS)
+    for number, searched in enumerate((config, steady)):
+        for workers in ("inline", 2):
+            out = tmp_path / f"{number}-{workers}"
+            with pytest.raises(ImpureEnvironment, match=r"objectives:remembers, called again"):
+                train(searched, workers=workers, out=out)
     free = replace(config, promise=False, total_steps=16)
     run = train(free, workers="inline", out=tmp_path / "free")
     assert run.folder.document["promise"] == "no promise: trained with --no-promise"

@@ -14,7 +14,10 @@ from drumline.algorithms.external import External
 from drumline.algorithms.first_critics import first_critics
 from drumline.functional.population_control import controlled_probability, fixed_probability
 from drumline.populations.aes import AESPopulation, PopulationPlan
+from drumline.populations.objective import ObjectivePlan, ObjectivePopulation
+from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets, torch_packages
+from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refining import refining_parts
 from drumline.recipes.refused_values import (
     refuse_negative,
@@ -32,6 +35,7 @@ from drumline.recipes.virtual_clock import (
     virtual_costs,
     with_whole_path,
 )
+from drumline.schedules.event_order import VirtualCosts
 from drumline.training.layout import Layout, SteadyLayout
 from drumline.training.steady_run import SteadyRecipe
 
@@ -44,12 +48,21 @@ _SMALL = {
 }
 
 
+_ENVIRONMENT_FIELDS = (
+    *("engine", "frame_skip", "hidden", "evaluate_max_steps", "warmup_steps", "replay_size"),
+    *("batch_size", "learning_rate", "discount", "polyak", "precision", "target_noise"),
+    *("target_noise_clip", "gradient_overhead_cost", "multiply_add_cost", "actor_step_cost"),
+    *("critic_step_cost", "least_env_steps", "rl_probability", "control_slope", "actor_steps"),
+    *("recent_episodes", "actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
+)
+
+
 @dataclass(frozen=True)
 class AES:
     """AES-RL (Lee et al. 2020). Every field is an argument of the result."""
 
-    env: str
-    """Gymnasium id, EnvPool id, or module:factory."""
+    env: str = ""
+    """Gymnasium id, EnvPool id, or module:factory; empty with --objective."""
     seed: int = 0
     """Root of every random stream."""
     total_steps: int = 1_000_000
@@ -115,10 +128,12 @@ class AES:
     generation, one for each logical worker, have been told."""
     strategy: str = ASYNC_ES
     """async-es, snes, openai-es, cma, sep-cma, nevergrad:NAME, or module:factory."""
-    policy: Literal["mlp", "linear"] = "mlp"
-    """linear: an actor without hidden layers; the critics keep theirs."""
+    policy: str = "mlp"
+    """mlp; linear: an actor without hidden layers, the critics keep theirs; with --objective
+    package.module:Class of a torch.nn.Module without arguments."""
     strategy_budget: int = 0
-    """nevergrad: individuals that its optimisers plan for; 0: one for 100 env steps (recorded)."""
+    """nevergrad: individuals that its optimisers plan for; 0: one for 100 env steps, or for each
+    call of an --objective (recorded)."""
     mean_rule: str = "relative"
     """relative, absolute, linear, sigmoid, full-move or rank."""
     variance_rule: str = "welford-adaptive"
@@ -163,8 +178,23 @@ class AES:
     critic_lag: int = 5000
     """No individual begins before the critic's first job has ended, nor while its steps are this
     many behind the env's; 0: individuals do not wait for it, as in the release."""
+    objective: str = ""
+    """module:function of (parameters, seed) whose value is searched, in place of an environment."""
+    dimensions: int = 0
+    """--objective: number of parameters, which begin at 0."""
+    initial: str = ""
+    """--objective: module:function that returns the first parameters for a seed."""
+    seeds_per_call: int = 1
+    """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
 
     LAYOUT: ClassVar[type[Layout]] = SteadyLayout
+    OBJECTIVE: ClassVar[Fields] = {
+        "p_desired": 0.0,
+        "mean_evaluations": 1,
+        "initial_variance": 1e-2,
+        "evaluate_every": 1000,
+        "total_steps": 100_000,
+    }
     PRESETS: ClassVar[Presets] = {
         # r is ours, and so is b: -r, but below what a random policy gets, or `absolute` stays put.
         "InvertedPendulum-v5": {
@@ -223,6 +253,14 @@ class AES:
     }
 
     def __post_init__(self) -> None:
+        check_objective(self, _ENVIRONMENT_FIELDS)
+        if self.env and self.policy not in ("mlp", "linear"):
+            raise ValueError(f"--policy {self.policy!r} is neither mlp nor linear")
+        if self.objective and self.p_desired:
+            raise ValueError(
+                f"--p-desired {self.p_desired} asks for gradient steps, which an objective has "
+                "none of: give --p-desired 0"
+            )
         refuse_unusable_training(self)
         refuse_unusable_replay(self)
         refuse_unusable_clock(self)
@@ -252,15 +290,19 @@ class AES:
         config = with_whole_path(self)
         if self.strategy_budget or not self.strategy.startswith("nevergrad:"):
             return config
-        return replace(config, strategy_budget=max(1, self.total_steps // 100))
+        individual = self.seeds_per_call if self.objective else 100
+        return replace(config, strategy_budget=max(1, self.total_steps // individual))
 
     def packages(self) -> tuple[str, ...]:
         """Return the packages that compute in a run."""
+        named = objective_packages(self) if self.objective else torch_packages(self)
         library = self.strategy.split(":")[0].removeprefix("sep-")
-        return (*torch_packages(self), *((library,) if library in ("cma", "nevergrad") else ()))
+        return (*named, *((library,) if library in ("cma", "nevergrad") else ()))
 
     def build(self, layout: SteadyLayout) -> SteadyRecipe:
         """Put the parts together; only here do names become functions."""
+        if self.objective:
+            return self._of_objective()
         parts = refining_parts(self, self.actor_hidden, self.concurrency)
         strategy = _strategy(self, parts.actor.first_parameters(self.seed))
         probability = (
@@ -297,6 +339,29 @@ class AES:
             concurrency=self.concurrency,
             longest_episode=parts.actor.longest,
             costs=virtual_costs(self, parts.actor.sizes, parts.critic_sizes),
+            order=self,
+            replayed=strategy if isinstance(strategy, External) else None,
+        )
+
+    def _of_objective(self) -> SteadyRecipe:
+        objective, start = searched_objective(self)
+        strategy = _strategy(self, start)
+        plan = ObjectivePlan(
+            seed=self.seed,
+            mean_evaluations=self.mean_evaluations,
+            seeds_per_call=self.seeds_per_call,
+            generation=self.concurrency if self.schedule == "sync" else 0,
+        )
+        return SteadyRecipe(
+            config=self,
+            environment=objective,
+            policy=None,
+            shape=None,
+            jobs=None,
+            population=lambda replay: ObjectivePopulation(plan, strategy),
+            concurrency=self.concurrency,
+            longest_episode=self.seeds_per_call,
+            costs=VirtualCosts(self.env_step_cost, 1, 1),  # it takes no gradient steps
             order=self,
             replayed=strategy if isinstance(strategy, External) else None,
         )

@@ -10,23 +10,33 @@ from drumline.algorithms.episode_cap import parse_episode_cap
 from drumline.algorithms.mirrored import MirroredSampler
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.search_state import decaying_std
+from drumline.envs.environment import EnvironmentSpec
 from drumline.functional.moments import inverse_std_unless_constant
 from drumline.policies.build import initial_parameters
+from drumline.policies.spec import PolicySpec
+from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets
+from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
 from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
 from drumline.workers.evaluator import EvaluatorSpec
+from drumline.workers.objective import Objective, ObjectiveSpec
+
+_ENVIRONMENT_FIELDS = (
+    *("engine", "normalize", "reward_shift", "action_bins", "episode_cap", "frame_skip"),
+    "evaluate_max_steps",
+)
 
 
 @dataclass(frozen=True)
 class ARS:
     """ARS (Mania et al. 2018). V1: --no-normalize; the "-t" variants: --top-directions."""
 
-    env: str
-    """Gymnasium id, EnvPool id, or module:factory."""
+    env: str = ""
+    """Gymnasium id, EnvPool id, or module:factory; empty with --objective."""
     seed: int = 0
     """Root of every random stream."""
     total_steps: int = 1_000_000
@@ -65,6 +75,16 @@ class ARS:
     """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     promise: bool = True
     """Run the first task again and stop if its bits differ."""
+    policy: str = "linear"
+    """linear; with --objective package.module:Class of a torch.nn.Module without arguments."""
+    objective: str = ""
+    """module:function of (parameters, seed) whose value is searched, in place of an environment."""
+    dimensions: int = 0
+    """--objective: number of parameters, which begin at 0."""
+    initial: str = ""
+    """--objective: module:function that returns the first parameters for a seed."""
+    seeds_per_call: int = 1
+    """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
 
     LAYOUT: ClassVar[type[Layout]] = SearchLayout
     # Best per task in the paper (appendix A.2), as published implementations carry it on.
@@ -118,7 +138,12 @@ class ARS:
         },
     }
 
+    OBJECTIVE: ClassVar[Fields] = {"std": 0.1, "total_steps": 100_000}
+
     def __post_init__(self) -> None:
+        check_objective(self, _ENVIRONMENT_FIELDS)
+        if self.env and self.policy != "linear":
+            raise ValueError(f"--policy {self.policy!r}: ars trains linear policies")
         if self.population_size < 2 or self.population_size % 2:
             raise ValueError(
                 f"--population-size must be even and at least 2 (mirrored pairs), "
@@ -136,34 +161,51 @@ class ARS:
 
     def packages(self) -> tuple[str, ...]:
         """Return the packages that compute in a run."""
-        return searching_packages(self, "linear")
+        return objective_packages(self) if self.objective else searching_packages(self, "linear")
 
     def build(self, layout: SearchLayout) -> GenerationalRecipe:
         """Put the parts together."""
+        if self.objective:
+            return self._recipe(layout, None, *searched_objective(self))
         environment, policy = environment_and_policy(self, "linear", (), bias=False, zero=True)
         parameters = initial_parameters(policy, np.random.default_rng(0))
+        return self._recipe(layout, policy, environment, parameters)
+
+    def _recipe(
+        self,
+        layout: SearchLayout,
+        policy: PolicySpec | None,
+        searched: EnvironmentSpec | Objective,
+        parameters: np.ndarray,
+    ) -> GenerationalRecipe:
         noise, shared = make_noise(self, parameters.size, layout.update_thread_count)
-        moments = ObservationMoments(policy.observation_size, inverse_std_unless_constant, 0.0)
+        moments = None
+        if policy is not None and self.normalize:
+            size = policy.observation_size
+            moments = ObservationMoments(size, inverse_std_unless_constant, 0.0)
+        contributing = 0.0 if moments is None else 1.0
         strategy = Strategy(
             parameters,
-            MirroredSampler(self.seed, noise, obs_stat_probability=float(self.normalize)),
+            MirroredSampler(self.seed, noise, obs_stat_probability=contributing),
             decaying_std(self.std, 1.0, 0.0),
             learning_rate=self.learning_rate,
             top_directions=self.top_directions or None,
-            moments=moments if self.normalize else None,
+            moments=moments,
             episode_cap=parse_episode_cap(self.episode_cap),
             update_threads=layout.update_thread_count,
         )
-        worker = EvaluatorSpec(
-            environment=environment,
-            policy=policy,
-            noise_seed=None if shared is not None else self.seed,
-            reward_shift=self.reward_shift,
-        )
+        noise_seed = None if shared is not None else self.seed
+        if isinstance(searched, Objective):
+            worker = ObjectiveSpec(searched, noise_seed)
+        else:
+            assert policy is not None, "an environment needs a policy"
+            worker = EvaluatorSpec(searched, policy, noise_seed, reward_shift=self.reward_shift)
         return GenerationalRecipe(
             config=self,
             strategy=strategy,
-            plan=GenerationPlan(self.population_size, rehearse=self.promise),
+            plan=GenerationPlan(
+                self.population_size, rehearse=self.promise, objective=self.objective
+            ),
             worker=worker,
             policy=policy,
             shared=shared,

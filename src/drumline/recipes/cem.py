@@ -9,24 +9,29 @@ from drumline.algorithms.candidate_generations import POPULATION, CandidateGener
 from drumline.algorithms.cem import CEM as Strategy
 from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages
-from drumline.recipes.families import CrossEntropy
+from drumline.recipes.families import CrossEntropy, Fields
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.method import Presets
+from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_unusable_distribution, refuse_unusable_training
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout
 from drumline.workers.evaluator import EvaluatorSpec
+from drumline.workers.objective import ObjectiveSpec
 
 _SMALL = {"hidden": (64, 64), "initial_variance": 1e-2, "damp": 1e-2}
+
+
+_ENVIRONMENT_FIELDS = ("engine", "frame_skip", "hidden", "evaluate_max_steps", "activation")
 
 
 @dataclass(frozen=True)
 class CEM:
     """The cross-entropy method of CEM-RL (Pourchot & Sigaud 2019), without gradient steps."""
 
-    env: str
-    """Gymnasium id, EnvPool id, or module:factory."""
+    env: str = ""
+    """Gymnasium id, EnvPool id, or module:factory; empty with --objective."""
     seed: int = 0
     """Root of every random stream."""
     total_steps: int = 1_000_000
@@ -65,6 +70,16 @@ class CEM:
     """Whether the variance is divided by K once more, as in CEM-RL's code."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the actor's hidden layers."""
+    policy: str = "mlp"
+    """mlp; with --objective package.module:Class of a torch.nn.Module without arguments."""
+    objective: str = ""
+    """module:function of (parameters, seed) whose value is searched, in place of an environment."""
+    dimensions: int = 0
+    """--objective: number of parameters, which begin at 0."""
+    initial: str = ""
+    """--objective: module:function that returns the first parameters for a seed."""
+    seeds_per_call: int = 1
+    """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
 
     PRESETS: ClassVar[Presets] = {
         "CartPole-v1": {**_SMALL, "total_steps": 100_000},
@@ -78,25 +93,38 @@ class CEM:
         "Humanoid-v5": {"hidden": (256, 256)},
     }
 
+    OBJECTIVE: ClassVar[Fields] = {"initial_variance": 0.1, "damp": 1e-2, "total_steps": 100_000}
+
     def __post_init__(self) -> None:
+        check_objective(self, _ENVIRONMENT_FIELDS)
+        if self.env and self.policy != "mlp":
+            raise ValueError(f"--policy {self.policy!r}: cem trains an mlp")
         refuse_unusable_training(self)
         refuse_unusable_distribution(self)
 
     def packages(self) -> tuple[str, ...]:
         """Return the packages that compute in a run."""
+        if self.objective:
+            return objective_packages(self)
         return environment_packages(self.env, resolve_engine(self.env, self.engine))
 
     def build(self, layout: Layout) -> GenerationalRecipe:
         """Put the parts together."""
-        actor = learned_actor(self, self.activation)
+        if self.objective:
+            objective, start = searched_objective(self)
+            worker, policy = ObjectiveSpec(objective, noise_seed=self.seed), None
+        else:
+            actor = learned_actor(self, self.activation)
+            start, policy = actor.first_parameters(self.seed), actor.policy
+            worker = EvaluatorSpec(actor.environment, policy, noise_seed=self.seed)
         return GenerationalRecipe(
             config=self,
-            strategy=CandidateGenerations(
-                search(self, actor.first_parameters(self.seed)), self.population_size, self.seed
+            strategy=CandidateGenerations(search(self, start), self.population_size, self.seed),
+            plan=GenerationPlan(
+                self.population_size, rehearse=self.promise, objective=self.objective
             ),
-            plan=GenerationPlan(self.population_size, rehearse=self.promise),
-            worker=EvaluatorSpec(actor.environment, actor.policy, noise_seed=self.seed),
-            policy=actor.policy,
+            worker=worker,
+            policy=policy,
             not_policy=(POPULATION,),
         )
 

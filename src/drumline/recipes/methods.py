@@ -60,6 +60,8 @@ _LATE: dict[str, object] = {
     "seeds_per_call": 1,
 }
 """Fields that older run folders lack, with the values that those runs had."""
+_LATE_OF: dict[str, dict[str, object]] = {"ars": {"policy": "linear"}}
+"""The same, of one method."""
 
 
 _RENAMED = {("0.1.", "hts", "correction", "decoupled"): "truncated-is"}
@@ -134,7 +136,8 @@ def with_late_fields(name: str, fields: Fields) -> Fields:
     if name not in METHODS:  # and reading a run folder imports no code from outside
         return fields
     known = {field.name for field in dataclasses.fields(METHODS[name].config)}
-    return {**{late: value for late, value in _LATE.items() if late in known}, **fields}
+    late = {**_LATE, **_LATE_OF.get(name, {})}
+    return {**{field: value for field, value in late.items() if field in known}, **fields}
 
 
 def with_late_settings(document: Fields) -> Fields:

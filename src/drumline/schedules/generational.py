@@ -7,8 +7,9 @@ The recording of a generation costs no waiting: it happens between submitting an
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from drumline.errors import ImpureEnvironment, another_value
 from drumline.protocols import Completed, GenerationStrategy, WorkerPool
@@ -197,6 +198,26 @@ class _Collector:
         """Whether workers would idle although the submitted blocks may not be enough."""
         missing = self._steps_known < self._plan.minimum_env_steps
         return missing and self._asked - len(self._training) < 2 * self._pool.size
+
+
+def rehearse_task(
+    pool: WorkerPool,
+    published: Mapping[str, Any],
+    task: Evaluate,
+    between: Evaluate,
+    objective: str,
+) -> None:
+    """Run a task twice on each of two workers, before anything else; ImpureEnvironment if its bits
+    differ.
+    """
+    pool.publish(task.version, published)
+    pool.submit([RehearseTwice(task, between)] * 2)
+    rehearsed: list[Evaluation] = []
+    while len(rehearsed) < 4:
+        for done in pool.completed():
+            rehearsed += [done.result.first, done.result.second]
+    for again in rehearsed[1:]:
+        _check_pure(rehearsed[0], again, objective)
 
 
 def _check_pure(first: Evaluation, second: Evaluation, objective: str) -> None:

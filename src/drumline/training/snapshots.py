@@ -4,12 +4,21 @@ from typing import Any
 
 import numpy as np
 
-from drumline.tasks import EvaluateMean, GradientJob, Job, Live, Snapshot, Started, TrainCritics
+from drumline.tasks import (
+    Evaluate,
+    EvaluateMean,
+    GradientJob,
+    Job,
+    Live,
+    Snapshot,
+    Started,
+    TrainCritics,
+)
 from drumline.types import State
 
 _FLIGHTS, _VERSION = "flights", "version/"
 _NONE = -1
-_LIVE, _EVALUATE, _TRAIN = range(3)
+_LIVE, _EVALUATE, _TRAIN, _CALL = range(4)
 _COLUMNS = 15
 
 
@@ -50,17 +59,21 @@ def _row(started: Started) -> list[int]:
     task: Any = job.task
     kind = _LIVE if isinstance(task, Live) else _TRAIN
     gradient: GradientJob | None = None
-    seed = extra = _NONE
+    seed = extra = index = _NONE
     if isinstance(task, Live):
         gradient, seed, extra = task.refine, task.seed, int(task.random)
     elif isinstance(task, EvaluateMean):
         kind, seed, extra = _EVALUATE, task.seed, task.episodes
+    elif isinstance(task, Evaluate):
+        kind, seed, index = _CALL, task.seed, task.member
     else:
         gradient = task.job
+    if not isinstance(task, Evaluate):
+        index = task.index
     steps = [_NONE] * 3 if gradient is None else list(gradient)
     watermark = _NONE if job.watermark is None else job.watermark
     return [
-        *(worker, start, kind, task.version, task.index, seed, extra),
+        *(worker, start, kind, task.version, index, seed, extra),
         *steps,
         *(job.version, job.gradient_steps, job.least_env_steps, job.transitions, watermark),
     ]
@@ -69,11 +82,13 @@ def _row(started: Started) -> list[int]:
 def _started(row: list[int]) -> Started:
     worker, start, kind, version, index, seed, extra = row[:7]
     gradient = None if row[7] == _NONE else GradientJob(*row[7:10])
-    task: Live | EvaluateMean | TrainCritics
+    task: Live | EvaluateMean | TrainCritics | Evaluate
     if kind == _LIVE:
         task = Live(version, index, seed, gradient, bool(extra))
     elif kind == _EVALUATE:
         task = EvaluateMean(version, index, seed, extra)
+    elif kind == _CALL:
+        task = Evaluate(version, index, 0, 0, seed, 0.0, 0, False, True)
     else:
         assert gradient is not None, "a critic job has gradient steps"
         task = TrainCritics(version, index, gradient)

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from drumline import seeding
+from drumline.buffers.no_replay import NoReplay
 from drumline.buffers.queued_replay import QueuedReplay
 from drumline.buffers.replay import Replay, ReplayShape
 from drumline.envs.environment import EnvironmentSpec
@@ -18,6 +20,7 @@ from drumline.errors import StrategyFailed
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import Population, PublishedLayout, WorkerPool
 from drumline.runs.event_log import event_line, logged_workers
+from drumline.runtime.shared_arrays import SharedArrays
 from drumline.schedules.event_order import (
     ArrivalOrder,
     EventOrder,
@@ -25,11 +28,12 @@ from drumline.schedules.event_order import (
     VirtualCosts,
     VirtualOrder,
 )
+from drumline.schedules.generational import rehearse_task
 from drumline.schedules.steady_state import SteadyState
 from drumline.tasks import Event, Snapshot
 from drumline.training.attended_pool import AttendedPool
 from drumline.training.blame import explain, explain_strategy
-from drumline.training.evaluations import EvaluationBeside
+from drumline.training.evaluations import EvaluationBeside, evaluation_tasks
 from drumline.training.idle_times import IdleTimes
 from drumline.training.ledger import learned
 from drumline.training.rehearsal import rehearse_episode
@@ -41,6 +45,7 @@ from drumline.training.snapshots import oldest_watermark, snapshot_from, snapsho
 from drumline.training.stop_signals import StopSignals
 from drumline.types import EpisodeRow, EvaluationRow, Metrics, ProcessActivity, Span, State
 from drumline.workers.evaluator import EvaluatorSpec
+from drumline.workers.objective import Objective, ObjectiveSpec
 from drumline.workers.refiner import Jobs, RefinerSpec
 
 _RECENT = 20
@@ -86,12 +91,15 @@ class SteadyRecipe:
     """Parts of a steady-state method; they follow from its config."""
 
     config: RunConfig
-    environment: EnvironmentSpec
-    policy: PolicySpec
-    shape: ReplayShape
-    jobs: Callable[[Mapping[str, np.ndarray]], Jobs]
-    """Shared arrays → gradient steps over the replay in them, in a worker's process."""
-    population: Callable[[QueuedReplay], Population]
+    environment: EnvironmentSpec | Objective
+    policy: PolicySpec | None
+    """None with an objective."""
+    shape: ReplayShape | None
+    """None with an objective: there are no transitions."""
+    jobs: Callable[[Mapping[str, np.ndarray]], Jobs] | None
+    """Shared arrays → gradient steps over the replay in them, in a worker's process; None with an
+    objective."""
+    population: Callable[[QueuedReplay], Population] | Callable[[NoReplay], Population]
     concurrency: int
     longest_episode: int
     """Most env steps of an episode: the replay keeps room for that many."""
@@ -114,13 +122,14 @@ class SteadyRun:
         self._recipe = recipe
         self._config = config = recipe.config
         self._request = request
-        self._memory = replay_memory(recipe.shape)
-        self._replay = QueuedReplay(
-            Replay(recipe.shape, self._memory.arrays),
-            recipe.longest_episode,
-            self._memory.wrote,
-        )
-        self._population = recipe.population(self._replay)
+        self._memory: SharedArrays | None = None
+        self._replay: QueuedReplay | NoReplay = NoReplay()
+        if recipe.shape is not None:
+            self._memory = memory = replay_memory(recipe.shape)
+            replay = Replay(recipe.shape, memory.arrays)
+            self._replay = QueuedReplay(replay, recipe.longest_episode, memory.wrote)
+        make: Callable[[Any], Population] = recipe.population
+        self._population = make(self._replay)
         self._snapshot: Snapshot | None = None
         self._schedule: SteadyState | None = None
         self._recent: list[float] = []
@@ -219,6 +228,8 @@ class SteadyRun:
         attended = AttendedPool(pool, signals, lambda pool: self._show(pool), self._ledger.unended)
         beside = AttendedPool(evaluators, signals, lambda _: self._show(pool), self._ledger.unended)
         self._schedule = schedule = self._make_schedule(attended)
+        if ledger.fresh and self._config.promise:
+            self._rehearse_calls(beside)
         evaluation.begin_again(beside)
         if self._ended():
             return
@@ -226,18 +237,27 @@ class SteadyRun:
         for event in schedule.events():
             self._record(event, schedule)
             if event.index == 0 and self._config.promise:
-                rehearse_episode(
-                    self._recipe.environment,
-                    self._recipe.policy.head,
-                    event.task,
-                    event.result,
-                    self._request.whereabouts,
-                )
+                self._rehearse_episode(event)
             evaluation.begin_if_due(beside)
             if ledger.checkpoint_due:
                 self._checkpoint()
             if self._ended():
                 break
+
+    def _rehearse_episode(self, event: Event) -> None:
+        recipe = self._recipe
+        if recipe.policy is None or isinstance(recipe.environment, Objective):
+            return
+        head, noted = recipe.policy.head, self._request.whereabouts
+        rehearse_episode(recipe.environment, head, event.task, event.result, noted)
+
+    def _rehearse_calls(self, pool: WorkerPool) -> None:
+        """Call an objective twice with the same parameters and seed, on two workers."""
+        objective = self._recipe.environment
+        if isinstance(objective, Objective):
+            first, between = evaluation_tasks(self._config.seed, 0, 2)
+            with seeding.kept_globals():  # an inline pool seeds this process
+                rehearse_task(pool, self._policy(), first, between, objective.function)
 
     def _evaluate_last(
         self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals
@@ -290,7 +310,7 @@ class SteadyRun:
         ledger.record(
             update,
             self._metrics(event),
-            {**self._policy(), **population.learned(), "replay": self._replay.digests()},
+            {**self._policy(), **population.learned(), **self._replayed()},
             [row._replace(update=update) for row in finished],
             env_steps=steps,
             update_share=0.0,
@@ -300,9 +320,21 @@ class SteadyRun:
         return {
             "episode_return_mean": sum(self._recent) / len(self._recent),
             **self._population.row(event.told.metrics),
-            "replay_transitions": float(min(self._replay.watermark, self._recipe.shape.capacity)),
+            **self._kept(),
             **({} if self._recipe.costs is None else self._clock(event)),
         }
+
+    def _replayed(self) -> dict[str, np.ndarray]:
+        """Return the digests of the replay, which a fingerprint covers."""
+        if isinstance(self._replay, NoReplay):
+            return {}
+        return {"replay": self._replay.digests()}
+
+    def _kept(self) -> Metrics:
+        shape = self._recipe.shape
+        if isinstance(self._replay, NoReplay) or shape is None:
+            return {}
+        return {"replay_transitions": float(min(self._replay.watermark, shape.capacity))}
 
     def _clock(self, event: Event) -> Metrics:
         """Return an update's virtual time, and its logical workers' idle times before it."""
@@ -332,7 +364,7 @@ class SteadyRun:
     def _make_pool(self) -> WorkerPool:
         recipe = self._recipe
         return self._request.pool(
-            RefinerSpec(recipe.environment, recipe.policy, recipe.jobs),
+            self._individuals_worker(),
             PublishedLayout.of(self._population.arrays()),
             size=self._processes,
             versions=recipe.concurrency + 1,
@@ -340,8 +372,21 @@ class SteadyRun:
             one_task_leases=True,
         )
 
+    def _individuals_worker(self) -> RefinerSpec | ObjectiveSpec:
+        recipe = self._recipe
+        if isinstance(recipe.environment, Objective):
+            return ObjectiveSpec(recipe.environment, noise_seed=0)
+        assert recipe.policy is not None, "an environment needs a policy"
+        assert recipe.jobs is not None, "an environment's individuals may be refined"
+        return RefinerSpec(recipe.environment, recipe.policy, recipe.jobs)
+
     def _make_evaluators(self) -> WorkerPool:
-        worker = EvaluatorSpec(self._recipe.environment, self._recipe.policy, noise_seed=0)
+        searched, policy = self._recipe.environment, self._recipe.policy
+        if isinstance(searched, Objective):
+            worker = ObjectiveSpec(searched, noise_seed=0)
+        else:
+            assert policy is not None, "an environment needs a policy"
+            worker = EvaluatorSpec(searched, policy, noise_seed=0)
         published = PublishedLayout.of(self._policy())
         size = min(self._processes, self._config.evaluate_episodes)
         return self._request.pool(worker, published, size=size, role="evaluator", probed=False)

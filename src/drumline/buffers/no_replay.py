@@ -1,0 +1,20 @@
+"""The replay of a run that keeps no transitions."""
+
+from collections.abc import Callable
+
+from drumline.types import State
+
+
+class NoReplay:
+    """Stands in for `QueuedReplay`: it has no segments and no state."""
+
+    def segments(self, oldest: int | None) -> list[str]:
+        """Return no segments."""
+        return []
+
+    def state(self, oldest: int | None) -> State:
+        """Return no state."""
+        return State({}, {})
+
+    def load(self, state: State, read: Callable[[str], bytes], oldest: int | None) -> None:
+        """Do nothing."""
