@@ -1,6 +1,7 @@
 """Commands of a run of an objective, as they are typed."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,34 @@ def test_a_function_of_the_script_itself_is_searched_inline(tmp_path: Path):
     assert 'workers="inline"' in refused
     assert found.startswith("(3,) (")
     assert not (tmp_path / "refused").exists()
+
+
+def test_words_are_those_of_an_objective_wherever_a_run_is_shown(terminal: Terminal):
+    folder = trained(terminal)
+    page = terminal("report", "last")
+    assert page.code == 0
+    html = Path("report.html").read_text()
+    assert "es on objectives:noisy_sphere" in html
+    assert "<th>values</th>" in html
+    assert "<th>calls</th>" in html
+    assert "env steps" not in html
+    assert "drumline train es --objective objectives:noisy_sphere --dimensions 6 " in html
+    card = (folder / "card.md").read_text()
+    assert card.count("mean objective -") == 1
+    assert " over 3 calls" in card
+    compared = terminal("compare", "last").out
+    assert "values of the objective, interquartile mean" in compared
+    assert "objectives:noisy_sphere" in compared
+    alone = terminal("episode", "last", "--member=2", "--trust-code").out
+    assert "objective -" in alone
+    assert alone.rstrip().endswith(", 1 values")
+
+
+def test_progress_of_a_run_is_in_values(terminal: Terminal):
+    shown = terminal("train", "es", *SMALL).out
+    assert re.search(r"values \d+ of 48 \(\d+%\)  objective -\d.* values/s", shown)
+    lines = terminal("train", "es", *SMALL, "--json").out.splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert rows[0]["env_id"] == "objectives:noisy_sphere"
+    assert rows[-2]["env_steps"] == 48
+    assert not any("words" in row for row in rows)

@@ -128,7 +128,7 @@ def layout_of(name: str, workers: int) -> Any:
     return method_of(SEARCHES[name]).layout(workers=workers)
 
 
-def test_one_seed_counts_as_one_env_step(tmp_path: Path):
+def test_one_value_counts_as_one_env_step(tmp_path: Path):
     run = train(SEARCHES["es, seven seeds a call"], workers="inline", out=tmp_path / "run")
     last = run.metrics[-1]
     assert last["env_steps"] == 560

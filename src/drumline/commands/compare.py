@@ -43,6 +43,7 @@ def command(line: CommandLine) -> int:
         final_quantity,
         grouped,
         quantity,
+        words_of_groups,
     )
     from drumline.display.run_data import read_run
     from drumline.recipes.methods import with_late_settings
@@ -51,6 +52,7 @@ def command(line: CommandLine) -> int:
     folders = RunFolder.open_each(line.names)
     groups = grouped([(with_late_settings(f.document), read_run(f.path)) for f in folders])
     what, final_what = quantity(groups), final_quantity(groups)
+    words = words_of_groups(groups)
     steps = equal_budget(groups, what, "env_steps")
     seconds = equal_budget(groups, what, "wall_seconds")
     rows = [_row(group, what, final_what, steps, seconds) for group in groups]
@@ -68,8 +70,8 @@ def command(line: CommandLine) -> int:
     if not flags.quiet:
         _say(rows)
         print(
-            f"{definitions(groups)}; at equal env steps ({steps:.0f}) and time ({seconds:.1f} s): "
-            f"{what} returns known then"
+            f"{definitions(groups)}; at equal {words.steps} ({steps:.0f}) and time "
+            f"({seconds:.1f} s): {what} {words.values} known then"
         )
     print(flags.out)
     return 0

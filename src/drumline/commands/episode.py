@@ -32,6 +32,7 @@ def command(line: CommandLine) -> int:
     from drumline.commands.foreign_code import trust_of
     from drumline.commands.lone_episode import LoneEpisode
     from drumline.runs.folder import RunFolder
+    from drumline.runs.problem import words_of
     from drumline.training.blame import named
 
     folder, trust = RunFolder.open(line.name()), trust_of(line, trust_code=flags.trust_code)
@@ -52,5 +53,6 @@ def command(line: CommandLine) -> int:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         faulthandler.unregister(signal.SIGALRM)
-    print(f"return {result.episode_return!r}, {result.length} env steps")
+    words = words_of(folder.document["config"])
+    print(f"{words.value} {result.episode_return!r}, {result.length} {words.steps}")
     return 0

@@ -43,7 +43,7 @@ def pieces_of(recipe: Any, layout: Layout, cores: int, *, known: bool) -> Pieces
         return _of_known_learner(recipe, layout, cores)
     if isinstance(recipe, StreamRecipe):
         return _of_stream(recipe)
-    if isinstance(recipe, SteadyRecipe):
+    if isinstance(recipe, SteadyRecipe) and isinstance(recipe.environment, EnvironmentSpec):
         most = min(cores, recipe.concurrency)
         return _of_episodes(recipe, recipe.environment, most, not_timed="gradient steps")
     raise ValueError(

@@ -57,14 +57,21 @@ def command(line: CommandLine) -> int:
 def same_again(folder: "RunFolder") -> str:
     """Return the command that begins the same run; empty for a method from outside."""
     from drumline.recipes.methods import METHODS, with_late_settings
+    from drumline.runs.problem import has_objective
 
     document = with_late_settings(folder.document)
     name, config = document["method"], document["config"]
     if name not in METHODS:
         return ""
-    defaults = asdict(METHODS[name].config(env=config["env"]))
-    usual = {**defaults, **METHODS[name].preset(config["env"])}
-    words = ["drumline", "train", name, config["env"]]
+    method = METHODS[name]
+    if has_objective(config):
+        objective = str(config["objective"])
+        usual = defaults = asdict(method.made_for(objective))
+        words = ["drumline", "train", name, "--objective", objective]
+    else:
+        defaults = asdict(method.config(env=config["env"]))
+        usual = {**defaults, **method.preset(config["env"])}
+        words = ["drumline", "train", name, config["env"]]
     for field, value in config.items():
         if field in defaults and field != "env" and value != _plain(usual[field]):
             words += _flag(field.replace("_", "-"), value)

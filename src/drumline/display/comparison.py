@@ -16,6 +16,7 @@ from drumline.functional.statistics import (
     interquartile_mean,
     interquartile_mean_along,
 )
+from drumline.runs.problem import Words, problem_of, words_together
 from drumline.runs.safe_text import plot_label
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def grouped(runs: Sequence[tuple[Mapping[str, Any], RunCurve]]) -> list[Group]:
     groups: dict[str, tuple[dict[str, Any], list[RunCurve]]] = {}
     for document, curve in runs:
         config = {k: v for k, v in document["config"].items() if k not in ("seed", "env")}
-        facts = {"method": document["method"], "env": document["config"]["env"], **config}
+        facts = {"method": document["method"], "env": problem_of(document["config"]), **config}
         groups.setdefault(repr(sorted(facts.items())), (facts, []))[1].append(curve)
     everything = [facts for facts, _ in groups.values()]
     return [Group(_label(facts, everything), tuple(own)) for facts, own in groups.values()]
@@ -86,20 +87,27 @@ def _evaluated(groups: Sequence[Group], least: int) -> str:
 
 
 FINAL = {
-    "evaluation": "mean return of a run's last evaluation",
-    "training": "mean return of a run's latest training episodes",
+    "evaluation": "mean {} of a run's last evaluation",
+    "training": "mean {} of a run's latest training episodes",
 }
 """Definition of a final score, by its quantity; `compare` and `report` have the same."""
 
 
 def definitions(groups: Sequence[Group]) -> str:
     """Return what the columns of a comparison are, in words."""
+    words = words_of_groups(groups)
+    final, values = FINAL[final_quantity(groups)].format(words.value), words.values
     return (
-        f"final: {FINAL[final_quantity(groups)]}, as its interquartile mean over runs [95 % "
-        "interval]; spread: standard deviation of the final returns; worst: the lowest of them; "
-        f"drawdown: the largest fall below the best so far of {quantity(groups)} returns, mean "
+        f"final: {final}, as its interquartile mean over runs [95 % "
+        f"interval]; spread: standard deviation of the final {values}; worst: the lowest of them; "
+        f"drawdown: the largest fall below the best so far of {quantity(groups)} {values}, mean "
         "over runs"
     )
+
+
+def words_of_groups(groups: Sequence[Group]) -> Words:
+    """Return the words for what all runs of the groups measure."""
+    return words_together(run.words for group in groups for run in group.runs)
 
 
 def curve_of(run: RunCurve, what: str, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
@@ -161,11 +169,11 @@ def comparison_figure(groups: Sequence[Group]) -> "Figure":
     from matplotlib.lines import Line2D
     from matplotlib.ticker import EngFormatter
 
-    what = quantity(groups)
+    what, words = quantity(groups), words_of_groups(groups)
     figure = Figure(figsize=(13, 5.5), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     clocks: tuple[tuple[Clock, str], ...] = (
-        ("env_steps", "env steps (agent decisions in training)"),
+        ("env_steps", words.steps_axis),
         ("wall_seconds", "time (s)"),
     )
     left: Any = None
@@ -178,7 +186,7 @@ def comparison_figure(groups: Sequence[Group]) -> "Figure":
         axes.spines[["top", "right"]].set_visible(False)
         if clock == "env_steps":  # seconds in full, because "600m" could be read as minutes
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    left.set_ylabel(f"episode return ({what})")
+    left.set_ylabel(f"{words.value_axis} ({what})")
     figure.suptitle("interquartile mean over runs, 95 % bootstrap interval", fontweight="bold")
     handles, labels = left.get_legend_handles_labels()
     dashed = any(line.get_linestyle() == "--" for axes in figure.axes for line in axes.lines)
@@ -205,8 +213,10 @@ def seeds_figure(groups: Sequence[Group], *, x: Clock, title: str = "") -> "Figu
             axes.step(*curve_of(run, what, x), color=color, linewidth=0.6, alpha=0.4, where="post")
         _draw_group(axes, group, what, x, color)
     drawn = groups[0].runs[0].what
-    drawn = f"{drawn} ({what})" if drawn == "episode return" else drawn
-    dress(axes, x, title or "interquartile mean over seeds, 95 % bootstrap interval", drawn)
+    words = words_of_groups(groups)
+    drawn = f"{drawn} ({what})" if drawn == words.value_axis else drawn
+    title = title or "interquartile mean over seeds, 95 % bootstrap interval"
+    dress(axes, x, title, drawn, words)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", frameon=False)
     return figure
 

@@ -49,7 +49,7 @@ def _returns(state: DisplayState, width: int, unicode: bool) -> list[Row]:
     newest = score(state.return_curve[-1] if state.return_curve else None)
     words = f"  {newest}" if state.return_curve else "waiting for the first update"
     curve = sparkline(state.return_curve, max(8, width - len(words) - 4), unicode=unicode)
-    lines = [Row("return", curve, words)]
+    lines = [Row(state.words.value, curve, words)]
     said: list[str] = []
     if state.evaluation_mean is not None:
         mean, best = score(state.evaluation_mean), score(state.evaluation_best)
@@ -68,10 +68,10 @@ def _progress(state: DisplayState, width: int, unicode: bool) -> list[Row]:
         share = min(1.0, state.env_steps / state.total_steps)
         words = f"  {share:>4.0%}  {steps} / {count(state.total_steps)}"
         drawing = bar(share, min(width - len(words), 40), unicode=unicode)
-    lines = [Row("env steps", drawing, words)]
+    lines = [Row(state.words.steps, drawing, words)]
     elapsed = duration(state.wall_seconds)
     lines.append(Row("time", "", f"{elapsed}   ETA {duration(state.eta_seconds)}"))
-    done = f"{state.update:,}   episodes {state.episodes:,}"
+    done = f"{state.update:,}   {state.words.episodes} {state.episodes:,}"
     skipped = f"   skipped {state.update_skipped:,}" if state.update_skipped else ""
     if skipped and len(done + skipped) > width:
         lines += [Row("updates", "", done), Row("", "", skipped.strip())]
@@ -89,7 +89,7 @@ def _speed(state: DisplayState, width: int, unicode: bool) -> list[Row]:
             Row("in update", "", update),
         ]
     separator = "·" if unicode else "-"
-    both = f"{count(recent)} env steps/s last 10 s {separator} {count(whole)} whole run"
+    both = f"{count(recent)} {state.words.steps}/s last 10 s {separator} {count(whole)} whole run"
     return [Row("speed", "", both), Row("in update", "", update)]
 
 

@@ -93,7 +93,7 @@ class JsonLines:
             return
         self._printed = news
         row: dict[str, Any] = {"event": "update", **vars(state)}
-        del row["return_curve"], row["busy_history"]
+        del row["return_curve"], row["busy_history"], row["words"]
         row["episode_return_mean"] = state.return_curve[-1] if state.return_curve else None
         row["busy_shares"] = list(state.busy_shares)
         self._print(row)
@@ -151,11 +151,12 @@ def plain_line(state: DisplayState) -> str:
         share = min(1.0, state.env_steps / state.total_steps)
         steps += f" of {count(state.total_steps)} ({share:.0%})"
     newest = state.return_curve[-1] if state.return_curve else None
-    parts = [f"update {state.update}", f"env steps {steps}", f"return {score(newest)}"]
+    words = state.words
+    parts = [f"update {state.update}", f"{words.steps} {steps}", f"{words.value} {score(newest)}"]
     if state.evaluation_mean is not None:
         best = score(state.evaluation_best)
         parts.append(f"evaluation {score(state.evaluation_mean)} (best {best})")
-    parts.append(f"{count(state.env_steps_per_second_10s)} env steps/s")
+    parts.append(f"{count(state.env_steps_per_second_10s)} {words.steps}/s")
     if state.eta_seconds is not None:
         parts.append(f"ETA {duration(state.eta_seconds)}")
     if state.evaluating:

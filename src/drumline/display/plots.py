@@ -11,6 +11,7 @@ import numpy as np
 from drumline.display.drawing import import_matplotlib
 from drumline.display.run_data import RunCurve
 from drumline.runs.atomic_files import replace_file
+from drumline.runs.problem import Words, words_together
 from drumline.runs.safe_text import plot_label
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def curves_figure(
         _draw_run(axes, run, x, PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)])
     for reference in references:
         _draw_reference(axes, reference, x)
-    dress(axes, x, title or plot_label(runs[0].label), runs[0].what)
+    words = words_together(run.words for run in runs)
+    dress(axes, x, title or plot_label(runs[0].label), runs[0].what, words)
     _legend(figure, axes, any(run.evaluation_mean.size for run in runs))
     return figure
 
@@ -143,11 +145,11 @@ def _legend(figure: "Figure", axes: "Axes", evaluated: bool) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
-def dress(axes: "Axes", x: Clock, title: str, what: str) -> None:
+def dress(axes: "Axes", x: Clock, title: str, what: str, words: Words) -> None:
     """Label the axes and the title of learning curves."""
     from matplotlib.ticker import EngFormatter
 
-    labels = {"env_steps": "env steps (agent decisions in training)", "wall_seconds": "time (s)"}
+    labels = {"env_steps": words.steps_axis, "wall_seconds": "time (s)"}
     axes.set_xlabel(labels[x])
     axes.set_ylabel(plot_label(what))
     axes.set_title(title, loc="left", fontweight="bold")

@@ -26,6 +26,7 @@ from drumline.display.comparison import (
     quantity,
     score_at,
     steadiness,
+    words_of_groups,
 )
 from drumline.display.contributions import contributions_figure, read_individuals
 from drumline.display.glyphs import duration
@@ -36,6 +37,7 @@ from drumline.display.timeline import bottleneck, drawn, read_tracks, shares
 from drumline.functional.stability import stability
 from drumline.functional.statistics import mean_interval
 from drumline.runs.folder import RunFolder
+from drumline.runs.problem import problem_of, words_together
 from drumline.runs.safe_text import visible
 
 if TYPE_CHECKING:
@@ -68,7 +70,9 @@ def report_page(runs: Sequence[ReportedRun], command: str) -> str:
     curves = [read_run(run.folder.path) for run in runs]
     documents = [run.document for run in runs]
     groups = grouped(list(zip(documents, curves, strict=True)))
-    title = " · ".join(dict.fromkeys(f"{d['method']} on {d['config']['env']}" for d in documents))
+    title = " · ".join(
+        dict.fromkeys(f"{d['method']} on {problem_of(d['config'])}" for d in documents)
+    )
     seeds = ", ".join(dict.fromkeys(str(d["config"]["seed"]) for d in documents))
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     body = [
@@ -117,8 +121,9 @@ def _section(heading: str, content: str) -> str:
 
 
 def _outcome(runs: Sequence[ReportedRun], curves: Sequence[RunCurve]) -> str:
-    heads = ("run", "seed", "last evaluation", "95 % interval", "episodes", "best evaluation")
-    more = ("largest drawdown", "env steps", "updates", "time")
+    words = words_together(curve.words for curve in curves)
+    heads = ("run", "seed", "last evaluation", "95 % interval", words.episodes, "best evaluation")
+    more = ("largest drawdown", words.steps, "updates", "time")
     rows = [_outcome_row(run, curve) for run, curve in zip(runs, curves, strict=True)]
     return _table((*heads, *more), rows)
 
@@ -145,24 +150,27 @@ def _outcome_row(run: ReportedRun, curve: RunCurve) -> list[str]:
 def _curves(
     documents: Sequence[Mapping[str, Any]], curves: Sequence[RunCurve], groups: Sequence[Group]
 ) -> str:
-    """Return the pictures, apart for each environment."""
-    environments = list(dict.fromkeys(document["config"]["env"] for document in documents))
+    """Return the pictures, apart for each environment or objective."""
+    environments = list(dict.fromkeys(problem_of(document["config"]) for document in documents))
     parts = []
     for environment in environments:
-        here = [d["config"]["env"] == environment for d in documents]
+        here = [problem_of(d["config"]) == environment for d in documents]
         own = [curve for curve, inside in zip(curves, here, strict=True) if inside]
         if len(environments) > 1:
             parts.append(f"<h3>{_inert(environment)}</h3>")
         title = "training and evaluation"
-        by_steps = _picture(curves_figure(own, title=title), "returns against env steps")
+        words = own[0].words
+        by_steps = _picture(
+            curves_figure(own, title=title), f"{words.values} against {words.steps}"
+        )
         by_time = _picture(
-            curves_figure(own, x="wall_seconds", title=title), "returns against time"
+            curves_figure(own, x="wall_seconds", title=title), f"{words.values} against time"
         )
         parts.append(f'<div class="pair">{by_steps}{by_time}</div>')
         theirs = [group for group in groups if any(run in own for run in group.runs)]
         if len(own) > 1:
             figure = comparison_figure(theirs)
-            parts.append(_picture(figure, "groups against env steps and time"))
+            parts.append(_picture(figure, f"groups against {words.steps} and time"))
     return "\n".join(parts)
 
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from drumline.display.thinned_rows import ThinnedRows
 from drumline.runs.metrics import last_evaluation
-from drumline.runs.own_files import is_there
+from drumline.runs.own_files import is_there, read_file
+from drumline.runs.problem import ENVIRONMENT, Words, words_of
+from drumline.runs.strict_json import parsed
 from drumline.runs.tables import read_table
 
 RETURN = "episode_return_mean"
@@ -32,8 +34,10 @@ class RunCurve:
     evaluation_wall_seconds: np.ndarray
     evaluation_mean: np.ndarray
     evaluation_standard_error: np.ndarray
-    what: str = "episode return"
+    what: str = ENVIRONMENT.value_axis
     """Quantity of `episode_return_mean`: another column of metrics.csv has no evaluations."""
+    words: Words = ENVIRONMENT
+    """Words for what the run measures and counts."""
 
 
 def read_run(folder: Path, label: str | None = None, y: str = RETURN) -> RunCurve:
@@ -50,6 +54,7 @@ def read_run(folder: Path, label: str | None = None, y: str = RETURN) -> RunCurv
     none = {name: np.zeros(0) for name in _EVALUATIONS}
     evaluated = y == RETURN and is_there(path)
     evaluations = read_columns(path, _EVALUATIONS) if evaluated else none
+    words = _words(folder / "config.json")
     return RunCurve(
         label=label or folder.name,
         env_steps=env_steps,
@@ -59,7 +64,8 @@ def read_run(folder: Path, label: str | None = None, y: str = RETURN) -> RunCurv
         evaluation_wall_seconds=np.interp(evaluations["env_steps"], env_steps, wall_seconds),
         evaluation_mean=evaluations["mean"],
         evaluation_standard_error=evaluations["standard_error"],
-        what="episode return" if y == RETURN else y.replace("_", " "),
+        what=words.value_axis if y == RETURN else y.replace("_", " "),
+        words=words,
     )
 
 
@@ -70,6 +76,15 @@ def column_names(folder: Path) -> list[str]:
     except OSError as error:
         raise ValueError(f"cannot read {folder / 'metrics.csv'}: {error.strerror}") from error
     return [name for name in names if name not in _CLOCKS]
+
+
+def _words(path: Path) -> Words:
+    """Return the words of a run's config; those of an environment where it cannot be read."""
+    try:
+        config = parsed(read_file(path))["config"]
+        return words_of(config)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return ENVIRONMENT
 
 
 def last_returns(folder: Path) -> list[float]:

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from drumline.runs.problem import ENVIRONMENT, Words
+
 
 @dataclass(frozen=True)
 class RunTitle:
@@ -46,6 +48,7 @@ class DisplayState:
     """Share of a generation's time spent in the update, 0 to 1."""
     update_skipped: int
     """Updates without a step, because all returns were equal."""
+    words: Words = ENVIRONMENT
     evaluated_episodes: int = 0
     evaluation_episodes: int = 0
     """Episodes that have ended and all episodes of the evaluation that the run waits for; 0: it
@@ -62,7 +65,8 @@ class DisplayState:
         """Return the progress of the evaluation that the run waits for; empty without one."""
         if not self.evaluation_episodes:
             return ""
-        return f"evaluating: {self.evaluated_episodes} of {self.evaluation_episodes} episodes"
+        done, unit = self.evaluated_episodes, self.words.episodes
+        return f"evaluating: {done} of {self.evaluation_episodes} {unit}"
 
 
 class ReturnCurve:

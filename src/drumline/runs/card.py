@@ -7,6 +7,7 @@ from typing import Any
 
 from drumline.runs.atomic_files import replace_file
 from drumline.runs.folder import RunFolder
+from drumline.runs.problem import words_of
 from drumline.runs.safe_text import markdown, markdown_paragraph, visible
 from drumline.types import EvaluationRow, Metrics
 
@@ -64,9 +65,10 @@ def _outcome(card: RunCard) -> dict[str, Any]:
     best = card.best_evaluation
     if best is not None:
         mean = sum(best.returns) / len(best.returns)
+        words = words_of(card.config)
         rows["best evaluation"] = (
-            f"mean return {mean:.6g} over {len(best.returns)} episodes, "
-            f"at update {best.update} ({best.env_steps} env steps)"
+            f"mean {words.value} {mean:.6g} over {len(best.returns)} {words.episodes}, "
+            f"at update {best.update} ({best.env_steps} {words.steps})"
         )
     if card.largest_drawdown is not None:
         rows["largest drawdown"] = f"{card.largest_drawdown:.6g} below the best evaluation so far"

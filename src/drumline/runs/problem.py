@@ -1,6 +1,6 @@
 """The problem of a run, an environment or an objective: its name, and the words of its numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 
@@ -9,14 +9,31 @@ class Words(NamedTuple):
 
     value: str
     """Result of one episode or one call."""
+    values: str
     steps: str
     """Unit of `env_steps`."""
     episodes: str
     """Unit of an evaluation."""
+    value_axis: str
+    steps_axis: str
 
 
-ENVIRONMENT = Words("return", "env steps", "episodes")
-OBJECTIVE = Words("objective", "evaluations", "calls")
+ENVIRONMENT = Words(
+    value="return",
+    values="returns",
+    steps="env steps",
+    episodes="episodes",
+    value_axis="episode return",
+    steps_axis="env steps (agent decisions in training)",
+)
+OBJECTIVE = Words(
+    value="objective",
+    values="values of the objective",
+    steps="values",
+    episodes="calls",
+    value_axis="objective",
+    steps_axis="values (one for each seed, in training)",
+)
 
 
 def has_objective(config: Mapping[str, Any]) -> bool:
@@ -40,3 +57,9 @@ def words_of(config: Mapping[str, Any]) -> Words:
     'return'
     """
     return OBJECTIVE if has_objective(config) else ENVIRONMENT
+
+
+def words_together(each: Iterable[Words]) -> Words:
+    """Return the words for several runs; those of environments where the runs differ."""
+    found = set(each)
+    return OBJECTIVE if found == {OBJECTIVE} else ENVIRONMENT

@@ -21,6 +21,7 @@ from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import evaluation_rows, last_evaluation
 from drumline.runs.next_commands import by_path
 from drumline.runs.policy_files import policy_description, put_back_best
+from drumline.runs.problem import Words
 from drumline.runs.recorder import Recorder
 from drumline.runs.timeline import write_processes, write_timeline
 from drumline.tasks import Evaluation
@@ -53,6 +54,7 @@ class RunIdentity:
     env_id: str
     seed: int
     total_steps: int
+    words: Words
     described: Mapping[str, Any]
     """Description in policy-*.json from which environment and policy, or an objective, are made
     again."""
@@ -257,6 +259,7 @@ class Ledger:
                 restarts=sum(row.restarts > 0 for row in rows),
                 update_share=self._shares,
                 update_skipped=self._skipped,
+                words=run.words,
                 evaluated_episodes=self._evaluating[0],
                 evaluation_episodes=self._evaluating[1],
                 busy_roles=dict(self._role_shares.newest),

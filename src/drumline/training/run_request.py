@@ -19,7 +19,7 @@ from drumline.protocols import (
 )
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
-from drumline.runs.problem import problem_of
+from drumline.runs.problem import problem_of, words_of
 from drumline.runtime.cores import usable_cores
 from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.node_host import versions_of
@@ -129,6 +129,7 @@ class RunRequest:
             env_id=problem_of(self.folder.document["config"]),
             seed=config.seed,
             total_steps=config.total_steps,
+            words=words_of(self.folder.document["config"]),
             described=described(searched, policy),
             layout_words=f"{processes}; cores: {cores}" if cores.bound else processes,
             limited=bool(known_limit(environment)),

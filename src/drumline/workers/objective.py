@@ -5,8 +5,8 @@
     fitness(…, seeds: ndarray [K]) → K values                with K seeds a call; their mean counts
 
 It stands beside the evaluator and runs the same tasks. A call is a pure function of the parameters
-and the seed; one seed counts as one env step, in every counter and column. torch is imported only
-for a module, or by the user's own code.
+and the seed. One value, of one seed, counts as one env step in every counter and column. torch is
+imported only for a module, or by the user's own code.
 """
 
 import hashlib
