@@ -1,7 +1,7 @@
 """Accuracy on handwritten digits, which has no gradient, as an objective.
 
     drumline train es --objective digits:accuracy --dimensions 650 \\
-        --population-size 100 --learning-rate 0.1 --total-steps 20000
+        --population-size 100 --std 0.5 --total-steps 40000
 
 A linear classifier: 64 weights and a bias for each of the 10 digits. Each seed is another batch of
 the training images; `test_accuracy` uses images that no batch has.
@@ -55,7 +55,7 @@ def correct(parameters: np.ndarray, given: Images) -> float:
 if __name__ == "__main__":
     import drumline
 
-    settings = {"population_size": 100, "learning_rate": 0.1, "total_steps": 20_000}
+    settings = {"population_size": 100, "std": 0.5, "total_steps": 40_000}
     config = drumline.ES(
         objective="digits:accuracy",
         dimensions=DIMENSIONS,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LENGTH, SYMBOLS, WIDTH, BATCH = 3, 3, 8, 64
+LENGTH, SYMBOLS, WIDTH, BATCH = 4, 2, 8, 64
 
 
 class Sorter(nn.Module):
@@ -21,7 +21,7 @@ class Sorter(nn.Module):
         self.symbols = nn.Embedding(SYMBOLS, WIDTH)
         self.places = nn.Parameter(0.1 * torch.randn(LENGTH, WIDTH))
         self.layers = nn.ModuleList(Layer() for _ in range(2))
-        self.logits = nn.Linear(WIDTH, SYMBOLS)
+        self.logits = nn.Linear(WIDTH, SYMBOLS, bias=False)
 
     def forward(self, sequences: Tensor) -> Tensor:
         x = self.symbols(sequences) + self.places
@@ -48,7 +48,13 @@ class Layer(nn.Module):
 
 def exact_match(module: Sorter, seed: int) -> float:
     """Return the share of a batch that is sorted without a mistake."""
-    drawn = np.random.default_rng(seed).integers(SYMBOLS, size=(BATCH, LENGTH))
-    sequences = torch.from_numpy(drawn)
+    sequences = torch.from_numpy(batch(seed))
     answers = module(sequences).argmax(dim=-1)
     return (answers == sequences.sort(dim=-1).values).all(dim=-1).float().mean().item()
+
+
+def batch(seed: int) -> np.ndarray:
+    """Return shuffled zeros and ones [BATCH, LENGTH], each number of ones equally likely."""
+    rng = np.random.default_rng(seed)
+    ones = rng.integers(LENGTH + 1, size=(BATCH, 1))
+    return rng.permuted((np.arange(LENGTH) < ones).astype(np.int64), axis=1)

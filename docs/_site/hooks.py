@@ -51,7 +51,9 @@ def presets() -> str:
 
     parts = []
     for name, method in METHODS.items():
-        variants = {"": getattr(method.config, "PRESETS", {})}
+        variants = {"": dict(getattr(method.config, "PRESETS", {}))}
+        if hasattr(method.config, "OBJECTIVE"):
+            variants[""]["any `--objective`"] = method.config.OBJECTIVE
         variants |= getattr(method.config, "VARIANTS", {})
         rows = [
             f"| {env_id} | {f'`--preset {variant}`' if variant else ''} | {_fields(fields)} |"

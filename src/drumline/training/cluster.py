@@ -11,6 +11,7 @@ from drumline.runtime.node_host import answer_of, processor
 from drumline.runtime.node_messages import Nodes, Proof
 from drumline.runtime.portable import by_reference
 from drumline.training.layout import Layout
+from drumline.workers.objective import ObjectiveSpec
 from drumline.workers.proof import ProofSpec
 
 
@@ -32,7 +33,10 @@ def proof_of(worker: Any, layout: Layout) -> Proof | None:
 
     None if it cannot be computed here: the run itself then says what is wrong.
     """
-    spec = ProofSpec(worker.environment, worker.policy)
+    if isinstance(worker, ObjectiveSpec):
+        spec = worker.proof()
+    else:
+        spec = ProofSpec(worker.environment, worker.policy)
     factory = by_reference(spec, "the proof of a node")
     try:
         answer = _answer(factory, layout.creation_seconds, layout.hang_seconds)
