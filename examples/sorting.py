@@ -1,9 +1,9 @@
 """A transformer of two layers learns to sort; the reward is 1 for a sorted sequence, else 0.
 
-    drumline train es --objective sorting:exact_match --policy sorting:Sorter --total-steps 200000
+    drumline train es --objective sorting:exact_match --policy sorting:Sorter \\
+        --population-size 100 --learning-rate 0.05 --total-steps 20000
 
-Nothing is differentiated: the reward is that of a whole sequence, and its mean over a batch moves
-in steps of 1 / BATCH.
+Nothing is differentiated: a whole sequence is right or wrong.
 """
 
 import numpy as np
@@ -54,7 +54,12 @@ def exact_match(module: Sorter, seed: int) -> float:
 
 
 def batch(seed: int) -> np.ndarray:
-    """Return shuffled zeros and ones [BATCH, LENGTH], each number of ones equally likely."""
+    """Return zeros and ones [BATCH, LENGTH] out of order, each number of ones equally likely.
+
+    Sequences that are sorted already would reward a copy, which is hard to leave again.
+    """
     rng = np.random.default_rng(seed)
     ones = rng.integers(LENGTH + 1, size=(BATCH, 1))
-    return rng.permuted((np.arange(LENGTH) < ones).astype(np.int64), axis=1)
+    drawn = rng.permuted((np.arange(LENGTH) < ones).astype(np.int64), axis=1)
+    ascending = (np.diff(drawn, axis=1) >= 0).all(axis=1, keepdims=True)
+    return np.where(ascending, drawn[:, ::-1], drawn)

@@ -185,7 +185,8 @@ def test_words_are_those_of_an_objective_wherever_a_run_is_shown(terminal: Termi
     assert card.count("mean objective -") == 1
     assert " over 3 calls" in card
     compared = terminal("compare", "last").out
-    assert "values of the objective, interquartile mean" in compared
+    assert "final: mean objective of a run's last evaluation" in compared
+    assert "at equal values (48) and time" in compared
     assert "objectives:noisy_sphere" in compared
     alone = terminal("episode", "last", "--member=2", "--trust-code").out
     assert "objective -" in alone
@@ -200,3 +201,11 @@ def test_progress_of_a_run_is_in_values(terminal: Terminal):
     assert rows[0]["env_id"] == "objectives:noisy_sphere"
     assert rows[-2]["env_steps"] == 48
     assert not any("words" in row for row in rows)
+
+
+def test_help_shows_the_flags_of_an_objective(terminal: Terminal):
+    page = terminal("train", "es", "--objective", "objectives:noisy_sphere", "--help").out
+    assert page.startswith("usage: drumline train es --objective objectives:noisy_sphere [flags]")
+    assert "--dimensions" in page
+    assert "--max-episode-steps" not in page
+    assert "--dimensions" not in terminal("train", "es", "CartPole-v1", "--help").out

@@ -15,6 +15,7 @@ import drumline
 from drumline.policies.searched_module import SearchedModule
 
 DIGITS = {"population_size": 100, "std": 0.5, "total_steps": 40_000}
+SORTING = {"population_size": 100, "learning_rate": 0.05, "total_steps": 8_000}
 
 
 def test_accuracy_is_the_share_of_correct_digits_of_a_batch():
@@ -53,3 +54,23 @@ def test_two_layers_are_made_alike_under_a_seed():
     assert one.vector().tobytes() == other.vector().tobytes()
     module = one.with_parameters(one.vector())
     assert len(module.layers) == 2
+
+
+def test_no_batch_holds_a_sequence_that_a_copy_would_sort():
+    drawn = sorting.batch(8)
+    sorted_already = (np.sort(drawn, axis=1) == drawn).all(axis=1)
+    constant = (drawn == drawn[:, :1]).all(axis=1)
+    assert drawn.shape == (sorting.BATCH, sorting.LENGTH)
+    assert sorted_already.tolist() == constant.tolist()
+    assert sorting.batch(8).tobytes() == drawn.tobytes()
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_es_teaches_a_transformer_to_sort(tmp_path: Path):
+    config = drumline.ES(
+        objective=sorting.exact_match,
+        policy=sorting.Sorter,
+        **{**drumline.ES.OBJECTIVE, **SORTING},
+    )
+    run = drumline.train(config, workers="inline", out=tmp_path / "run")
+    assert run.evaluate(episodes=10).mean >= 0.6  # a copy has 0.4

@@ -32,6 +32,10 @@ _LEARNING = 3
 _WIDTH = 80
 
 
+OBJECTIVE_FIELDS = ("dimensions", "initial", "seeds_per_call")
+"""Fields that stand in place of those of environments where an objective is searched."""
+
+
 def flag_page(names: str, parts: Mapping[str, Any]) -> str:
     """Return ten flags of `drumline train` by topic, with the defaults of the parts' fields."""
     lines = [f"usage: drumline train {names} [flags]"]
@@ -40,7 +44,11 @@ def flag_page(names: str, parts: Mapping[str, Any]) -> str:
         for part in parts.values()
         for field in dataclasses.fields(part)
     }
-    for heading, fields in TOPICS.items():
+    searches = bool(values.get("objective", ("", ""))[0])
+    for topic, of_topic in TOPICS.items():
+        heading, fields = (topic, of_topic)
+        if topic == "environment" and searches:
+            heading, fields = "objective", OBJECTIVE_FIELDS
         there = [name for name in fields if name in values]
         lines += ["", heading]
         for name in there[: _LEARNING if heading == "learning" else None]:

@@ -41,6 +41,8 @@ def step_path_of(config: Any) -> str:
 
     Both steps have the same bits; a lean one that has other bits here is left out, with a line.
     """
+    if not config.env:
+        return "none: calls of an objective"
     prefers = method_of(config).prefers
     engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefers)
     path = step_path(config.env, engine)

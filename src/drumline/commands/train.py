@@ -56,7 +56,8 @@ def command(line: CommandLine) -> int:
     config = method.made_for(objective) if objective else method.made(env, variant)
     parts = {"config": config, "layout": method.layout(), "output": Output()}
     if line.asks_for_help and not method.outside:
-        print(flag_page(" ".join(names), parts), end="")
+        shown = [*names, "--objective", objective] if objective else names
+        print(flag_page(" ".join(shown), parts), end="")
         return 0
     try:
         chosen = line.flags(" ".join(names), parts, hidden=_without_effect(config, env))

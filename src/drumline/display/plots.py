@@ -78,7 +78,8 @@ def curves_figure(
     for reference in references:
         _draw_reference(axes, reference, x)
     words = words_together(run.words for run in runs)
-    dress(axes, x, title or plot_label(runs[0].label), runs[0].what, words)
+    what = runs[0].what if len({run.what for run in runs}) == 1 else words.value_axis
+    dress(axes, x, title or plot_label(runs[0].label), what, words)
     _legend(figure, axes, any(run.evaluation_mean.size for run in runs))
     return figure
 

@@ -26,7 +26,6 @@ from drumline.display.comparison import (
     quantity,
     score_at,
     steadiness,
-    words_of_groups,
 )
 from drumline.display.contributions import contributions_figure, read_individuals
 from drumline.display.glyphs import duration

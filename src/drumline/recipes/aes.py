@@ -54,6 +54,7 @@ _ENVIRONMENT_FIELDS = (
     *("target_noise_clip", "gradient_overhead_cost", "multiply_add_cost", "actor_step_cost"),
     *("critic_step_cost", "least_env_steps", "rl_probability", "control_slope", "actor_steps"),
     *("recent_episodes", "actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
+    "max_episode_steps",
 )
 
 

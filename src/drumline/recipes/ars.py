@@ -27,7 +27,7 @@ from drumline.workers.objective import Objective, ObjectiveSpec
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "normalize", "reward_shift", "action_bins", "episode_cap", "frame_skip"),
-    "evaluate_max_steps",
+    *("evaluate_max_steps", "max_episode_steps"),
 )
 
 

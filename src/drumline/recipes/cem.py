@@ -23,7 +23,10 @@ from drumline.workers.objective import ObjectiveSpec
 _SMALL = {"hidden": (64, 64), "initial_variance": 1e-2, "damp": 1e-2}
 
 
-_ENVIRONMENT_FIELDS = ("engine", "frame_skip", "hidden", "evaluate_max_steps", "activation")
+_ENVIRONMENT_FIELDS = (
+    *("engine", "frame_skip", "hidden", "evaluate_max_steps", "activation"),
+    "max_episode_steps",
+)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ _SHAPINGS: dict[str, Shaping] = {
 _ENVIRONMENT_FIELDS = (
     *("engine", "generation_env_steps", "hidden", "normalize", "obs_stat_probability"),
     *("action_noise_std", "action_bins", "episode_cap", "frame_skip", "evaluate_max_steps"),
+    "max_episode_steps",
 )
 
 

@@ -132,7 +132,7 @@ class RunRequest:
             words=words_of(self.folder.document["config"]),
             described=described(searched, policy),
             layout_words=f"{processes}; cores: {cores}" if cores.bound else processes,
-            limited=bool(known_limit(environment)),
+            limited=isinstance(searched, Objective) or bool(known_limit(searched)),
         )
         return Ledger(identity, self.folder, self.layout, self.display, self.resumed_from)
 
