@@ -13,6 +13,8 @@ from drumline.envs.episode import NonFinite
 from drumline.errors import ObjectiveProblem
 from drumline.functional.perturbation import counter_reader
 from drumline.tasks import Evaluate, EvaluateMean, RehearseTwice
+from drumline.training.cluster import proof_of
+from drumline.training.layout import Layout
 from drumline.workers.objective import Objective, ObjectiveFunction, ObjectiveSpec, load_function
 
 VECTOR = np.linspace(0.0, 1.0, 6, dtype=np.float32)
@@ -173,6 +175,9 @@ def test_the_answer_for_other_machines_covers_noise_and_a_call():
     proofs = [ObjectiveSpec(objective(n), 0).proof() for n in ("noisy_sphere", "global_noise")]
     answers = [proof(Context())(None) for proof in (*proofs, proofs[0])]
     assert answers[0] == answers[2] != answers[1]
+    found = proof_of(ObjectiveSpec(objective("noisy_sphere"), 0), Layout(pool="inline"))
+    assert found is not None
+    assert found.answer == answers[0]
 
 
 @pytest.mark.parametrize(
