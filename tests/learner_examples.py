@@ -20,6 +20,7 @@ from drumline.algorithms.ppo import PPO, PPOSettings
 from drumline.algorithms.rollout_preparation import RolloutPreparation
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchOptimizer
 from drumline.functional.losses import Loss, a2c_loss, ppo_loss
+from drumline.functional.shards import Shards
 from drumline.policies.actions import ActionHead, sample
 from drumline.policies.actor_critic import build_network, initial_parameters
 from drumline.policies.inference import InferenceSpec
@@ -152,6 +153,8 @@ class Made:
         make: Any = A2C if isinstance(self.settings, A2CSettings) else PPO
         gradient = WrittenOutGradient if self.written_out else AutogradGradient
         given = {"loss": self.loss, "gradient": gradient(self.network), **self.options}
+        if isinstance(shards := self.options.get("shards", 1), int):
+            given["shards"] = Shards.alone(shards)
         self.learner: A2C | PPO = make(*parts, self.settings, learning_rate=lambda k: RATE, **given)
 
     def loss(self, interval: int) -> Loss:

@@ -6,15 +6,28 @@ import numpy as np
 import pytest
 from learner_examples import DISCOUNT, ENVIRONMENTS, SIZE, STEPS, parameters_of, rollout_of, spec_of
 
-from drumline.algorithms.rollout_preparation import RolloutPreparation
+from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
+from drumline.functional.shards import Shards
 from drumline.types import Rollout
 
 SPEC = spec_of()
+WHOLE = Shards.alone()
 
 
 def made(**options: Any) -> RolloutPreparation:
     settings = {"normalize_observations": False, "scale_rewards": False, **options}
     return RolloutPreparation(SIZE, ENVIRONMENTS, discount=DISCOUNT, **settings)
+
+
+def prepared(
+    preparation: RolloutPreparation, rollout: Rollout, behavior: dict[str, np.ndarray]
+) -> Prepared:
+    (data,) = preparation.prepare(rollout, behavior, WHOLE)
+    return data
+
+
+def folded(preparation: RolloutPreparation, rollout: Rollout) -> None:
+    preparation.fold(preparation.seen(rollout, WHOLE))
 
 
 def interval(number: int = 0) -> Rollout:
@@ -23,7 +36,7 @@ def interval(number: int = 0) -> Rollout:
 
 def test_time_limits_are_bootstrapped_and_terminations_are_not():
     rollout = interval()
-    data = made().prepare(rollout, {})
+    data = prepared(made(), rollout, {})
     for t in range(STEPS):
         for b in range(ENVIRONMENTS):
             ended = rollout.terminated[t, b] or rollout.truncated[t, b]
@@ -35,7 +48,7 @@ def test_time_limits_are_bootstrapped_and_terminations_are_not():
 
 def test_without_settings_numbers_are_as_they_were():
     rollout = interval()
-    data = made().prepare(rollout, {})
+    data = prepared(made(), rollout, {})
     assert data.observations.numpy().tobytes() == rollout.observations.tobytes()
     assert data.final_observations.numpy().tobytes() == rollout.final_observations.tobytes()
     for name in ("actions", "rewards", "log_probs", "values"):
@@ -45,14 +58,14 @@ def test_without_settings_numbers_are_as_they_were():
 
 def test_observations_are_normalised_by_the_behaviours_moments_not_by_the_newest():
     preparation = made(normalize_observations=True)
-    preparation.prepare(interval(0), preparation.published())
-    preparation.fold(interval(0))
+    prepared(preparation, interval(0), preparation.published())
+    folded(preparation, interval(0))
     behavior = {
         "observation_mean": np.array([0.5, -1.0, 0.0]),
         "observation_inverse_std": np.array([2.0, 0.5, 400.0]),
     }
     rollout = interval(1)
-    data = preparation.prepare(rollout, behavior)
+    data = prepared(preparation, rollout, behavior)
     for found, raw in (
         (data.observations, rollout.observations.reshape(-1, SIZE)),
         (data.final_observations, rollout.final_observations),
@@ -69,8 +82,8 @@ def test_moments_are_those_of_every_folded_row_but_the_carried_ones():
     preparation = made(normalize_observations=True)
     rows = []
     for number in range(3):
-        preparation.prepare(interval(number), preparation.published())
-        preparation.fold(interval(number))
+        prepared(preparation, interval(number), preparation.published())
+        folded(preparation, interval(number))
         rows.append(interval(number).observations[:-1].reshape(-1, SIZE).astype(np.float64))
     seen = np.concatenate(rows)
     count = len(seen) + 1e-2
@@ -85,8 +98,8 @@ def test_what_is_prepared_counts_only_once_it_is_folded():
     preparation = made(normalize_observations=True, scale_rewards=True)
     behavior = preparation.published()
     before = preparation.state()
-    first = preparation.prepare(interval(0), behavior)
-    again = preparation.prepare(interval(0), behavior)
+    first = prepared(preparation, interval(0), behavior)
+    again = prepared(preparation, interval(0), behavior)
     assert first.rewards.numpy().tobytes() == again.rewards.numpy().tobytes()
     after = preparation.state()
     assert after.counters == before.counters
@@ -99,8 +112,8 @@ def test_an_intervals_rewards_are_scaled_by_moments_that_hold_it_already():
     seen: list[float] = []
     for number in range(3):
         rollout = interval(number)
-        data = preparation.prepare(rollout, {})
-        preparation.fold(rollout)
+        data = prepared(preparation, rollout, {})
+        folded(preparation, rollout)
         for b in range(ENVIRONMENTS):
             for t in range(STEPS):
                 returns[b] = DISCOUNT * returns[b] + float(rollout.rewards[t, b])
@@ -118,9 +131,9 @@ def test_scaled_rewards_are_bounded_and_clipped_ones_are_signs():
     rollout = interval()
     rollout.rewards[:] = 1e-6
     rollout.rewards[3, 2], rollout.rewards[4, 1] = 1e6, 0.0
-    scaled = made(scale_rewards=True).prepare(rollout, {}).rewards
+    scaled = prepared(made(scale_rewards=True), rollout, {}).rewards
     assert float(scaled.abs().max()) <= 10.0
-    signs = made(clip_rewards=True).prepare(rollout, {}).rewards.numpy()
+    signs = prepared(made(clip_rewards=True), rollout, {}).rewards.numpy()
     assert signs.tolist() == np.sign(rollout.rewards).tolist()
 
 
@@ -129,7 +142,7 @@ def test_images_stay_bytes():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (STEPS + 1, ENVIRONMENTS, 2, 3, 3)).astype(np.uint8)
     final = images[0, : len(rollout.final_steps)]
-    data = made().prepare(rollout._replace(observations=images, final_observations=final), {})
+    data = prepared(made(), rollout._replace(observations=images, final_observations=final), {})
     assert data.observations.shape == ((STEPS + 1) * ENVIRONMENTS, 2, 3, 3)
     assert data.observations.numpy().tobytes() == images.tobytes()
     assert np.shares_memory(data.observations.numpy(), images)
@@ -139,11 +152,11 @@ def test_a_renewal_starts_every_discounted_return_anew():
     renewed, plain = made(scale_rewards=True, renew_intervals=1), made(scale_rewards=True)
     for preparation in (renewed, plain):
         for number in range(2):
-            preparation.prepare(interval(number), {})
-            preparation.fold(interval(number))
+            prepared(preparation, interval(number), {})
+            folded(preparation, interval(number))
     alone = made(scale_rewards=True)
-    alone.prepare(interval(1)._replace(interval=0), {})
-    alone.fold(interval(1))
+    prepared(alone, interval(1)._replace(interval=0), {})
+    folded(alone, interval(1))
     cut = renewed.state().tensors["reward_returns"]
     assert cut.tobytes() == alone.state().tensors["reward_returns"].tobytes()
     assert cut.tobytes() != plain.state().tensors["reward_returns"].tobytes()
@@ -153,8 +166,8 @@ def test_intervals_acted_with_moments_of_nothing_are_raw():
     preparation = made(normalize_observations=True)
     empty = preparation.published()
     assert preparation.raw(interval(0), empty)
-    preparation.prepare(interval(0), empty)
-    preparation.fold(interval(0))
+    prepared(preparation, interval(0), empty)
+    folded(preparation, interval(0))
     assert preparation.raw(interval(1), empty), "with a lag version 1 has no moments either"
     assert not preparation.raw(interval(1), preparation.published())
     assert not preparation.raw(interval(2), empty), "these are moments that came out like that"

@@ -46,7 +46,7 @@ def handed(config: Any) -> Handed:
     made = named[LEARNERS[config.learner]]
     return {
         "settings": asdict(made["settings"]),
-        "learner": {"learners": made["shards"], "learning_rate": made["learning_rate"](0)},
+        "learner": {"learners": made["shards"].count, "learning_rate": made["learning_rate"](0)},
         "loss": loss_at(config, 0),
         "preparation": named["RolloutPreparation"],
         "network": {"precision": named["LearnedNetwork"]["precision"]},

@@ -13,13 +13,18 @@ collected the data, where it is exactly on-policy, and the step starts at the ne
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from drumline.algorithms.gathered_gradients import (
+    gradient_part,
+    metrics_part,
+    summed_gradient,
+    summed_metrics,
+)
 from drumline.algorithms.learned_network import Evaluated, LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.loss_derivatives import Compared, derived
@@ -32,6 +37,7 @@ from drumline.functional.returns import (
     truncated_importance_ratios,
     vtrace,
 )
+from drumline.functional.shards import Part, Shards
 from drumline.functional.torch_steps import clip_by_global_norm_
 from drumline.policies.distributions import log_probs_of
 from drumline.types import Metrics, Rollout, State
@@ -66,7 +72,7 @@ class A2C:
         learning_rate: Callable[[int], float],
         loss: LossOfInterval,
         gradient: NetworkGradient,
-        shards: int = 1,
+        shards: Shards | None = None,
         pause: Pause = lambda: None,
     ):
         self._network = network
@@ -76,27 +82,24 @@ class A2C:
         self._learning_rate = learning_rate
         self._loss = loss
         self._gradient = gradient
-        self._shards = shards
+        self._shards = shards or Shards.alone()
         self._pause = pause
 
     def update(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Metrics:
         """Take one step on all of an interval's data."""
         network, settings = self._network, self._settings
-        data = self._preparation.prepare(rollout, behavior)
+        shards = self._shards
+        data = self._preparation.prepare(rollout, behavior, shards)
         if settings.correction == "delayed":
             network.frozen.load(behavior["parameters"])
             at = network.frozen
         else:
             at = network.live
-        steps, environments = data.rewards.shape
-        rows = steps * environments
-        bounds = [environments * s // self._shards for s in range(self._shards + 1)]
-        gradient = at.gradient if self._shards == 1 else torch.zeros_like(at.gradient)
+        rows = rollout.rewards.size
         loss = self._loss(rollout.interval)
-        parts: list[Metrics] = []
-        spread: list[tuple[Tensor, Tensor]] = []
-        for first, last in pairwise(bounds):
-            shard = _environments(data, first, last)
+        own: list[Part] = []
+        names: list[str] = []
+        for shard, seen in zip(data, self._preparation.seen(rollout, shards), strict=True):
             count = shard.rewards.numel()
             tail = self._gradient.evaluate(at, shard.observations[count:]).values
             final = self._gradient.evaluate(at, shard.final_observations).values
@@ -104,22 +107,27 @@ class A2C:
             values, targets, advantages = self._targets(shard, held.rows, tail, final)
             compared = _compared(shard, targets, advantages)
             derive = partial(derived, loss, network.spec.head, compared, rows)
+            metrics: list[Metrics] = []
             for part in held.accumulate(derive):
-                parts.append(part)
+                metrics.append(part)
                 self._pause()
-            spread.append((values.reshape(-1), targets.reshape(-1)))
-            if gradient is not at.gradient:
-                gradient += at.gradient
+            names = list(metrics[0])
+            columns = (values.reshape(-1).numpy(), targets.reshape(-1).numpy())
+            own.append((gradient_part(at, shards), metrics_part(metrics), *columns, *seen))
+        every = shards.gather(own)
+        gradients, numbers, values, targets, *seen = zip(*every, strict=True)
+        gradient = summed_gradient(at, gradients)
         norm = clip_by_global_norm_(gradient, settings.max_gradient_norm)
         self._learning.refuse_unfinite(norm, f"interval {rollout.interval}")
         rate = self._learning_rate(rollout.interval)
         if not self._preparation.raw(rollout, behavior):
             self._learning.optimizer.step(network.live.values, gradient, rate)
-        self._preparation.fold(rollout)
-        values, targets = (torch.cat([pair[k] for pair in spread]).numpy() for k in (0, 1))
+        self._preparation.fold(list(zip(*seen, strict=True)))
         return {
-            **{name: sum(part[name] for part in parts) for name in parts[0]},
-            "explained_variance": explained_variance(values, targets),
+            **summed_metrics(names, numbers),
+            "explained_variance": explained_variance(
+                np.concatenate(values), np.concatenate(targets)
+            ),
             "gradient_norm": norm,
             "learning_rate": rate,
             "gradient_steps": float(self._learning.optimizer.steps),
@@ -184,32 +192,4 @@ def _compared(shard: Prepared, targets: Tensor, advantages: Tensor) -> Compared:
             column.reshape(-1).numpy()
             for column in (shard.log_probs, shard.values, advantages, targets)
         ),
-    )
-
-
-def _environments(data: Prepared, first: int, last: int) -> Prepared:
-    """Return the part of an interval that belongs to environments `first … last − 1`."""
-    steps, environments = data.rewards.shape
-    if (first, last) == (0, environments):
-        return data
-    chosen = slice(first, last)
-    rows = torch.arange((steps + 1) * environments).reshape(steps + 1, environments)
-    mine = (data.final_environments >= first) & (data.final_environments < last)
-    return Prepared(
-        observations=data.observations[rows[:, chosen].reshape(-1)],
-        final_observations=data.final_observations[mine],
-        final_steps=data.final_steps[mine],
-        final_environments=data.final_environments[mine] - first,
-        **{
-            name: getattr(data, name)[:, chosen]
-            for name in (
-                "actions",
-                "rewards",
-                "discounts",
-                "ended",
-                "truncated",
-                "log_probs",
-                "values",
-            )
-        },
     )

@@ -32,9 +32,9 @@ class ObservationMoments:
         parts = [result.moments for result in results if result.moments is not None]
         self._moments = fold(self._moments, parts)
 
-    def add(self, part: Moments) -> None:
-        """Fold one more part; the order of the calls influences the bits."""
-        self._moments = fold(self._moments, [part])
+    def add(self, parts: Iterable[Moments]) -> None:
+        """Fold more parts; their order influences the bits."""
+        self._moments = fold(self._moments, parts)
 
     def published(self) -> dict[str, np.ndarray]:
         """Return the arrays with which a policy normalises observations."""

@@ -22,10 +22,9 @@ advantages are standardised;
 # pyright: reportUnknownArgumentType=false
 # (torch's own annotations are incomplete)
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -33,6 +32,12 @@ import torch
 from torch import Tensor
 
 from drumline import seeding
+from drumline.algorithms.gathered_gradients import (
+    gradient_part,
+    metrics_part,
+    summed_gradient,
+    summed_metrics,
+)
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.loss_derivatives import Compared, derived
@@ -41,6 +46,7 @@ from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
 from drumline.algorithms.stacked_rows import Observations
 from drumline.functional.losses import Loss, LossOfInterval, explained_variance, standardized
 from drumline.functional.returns import gae, truncated_importance_ratios, vtrace
+from drumline.functional.shards import Part, Shards
 from drumline.functional.torch_steps import clip_by_global_norm_
 from drumline.policies.distributions import log_probs_of
 from drumline.types import Metrics, Rollout, State
@@ -68,10 +74,18 @@ class PPOSettings:
 
 
 class _Targets(NamedTuple):
-    """Targets of the rows of an interval, and the weights of their policy terms."""
+    """Observations and targets of a shard's rows, and the weights of their policy terms."""
 
+    observations: Observations
     compared: Compared
     weights: np.ndarray
+
+
+class _Interval(NamedTuple):
+    """An interval to go through: own shards' targets, and every shard's advantages."""
+
+    own: list[_Targets]
+    advantages: list[np.ndarray]
 
 
 class _Minibatch(NamedTuple):
@@ -94,7 +108,7 @@ class PPO:
         learning_rate: Callable[[int], float],
         loss: LossOfInterval,
         gradient: NetworkGradient,
-        shards: int = 1,
+        shards: Shards | None = None,
         pause: Pause = lambda: None,
     ):
         self._network = network
@@ -104,16 +118,25 @@ class PPO:
         self._learning_rate = learning_rate
         self._loss = loss
         self._gradient = gradient
-        self._shards = shards
+        self._shards = shards or Shards.alone()
         self._pause = pause
 
     def update(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Metrics:
         """Go through an interval's data in `epochs` × `minibatches` steps."""
         network, settings = self._network, self._settings
-        data = self._preparation.prepare(rollout, behavior)
+        shards = self._shards
+        data = self._preparation.prepare(rollout, behavior, shards)
         network.frozen.load(behavior["parameters"])
-        targets = self._targets(data)
-        compared = targets.compared
+        own = [self._targets(shard) for shard in data]
+        parts: list[Part] = []
+        for (_, compared, _), seen in zip(
+            own, self._preparation.seen(rollout, shards), strict=True
+        ):
+            columns = (compared.advantages, compared.old_values, compared.returns)
+            parts.append((*columns, *seen))
+        every = shards.gather(parts)
+        advantages, values, returns, *seen = (list(column) for column in zip(*every, strict=True))
+        targets = _Interval(own, advantages)
         # The steps change a copy, so that a loss that is not finite leaves the live parameters
         # alone.
         start, inner = network.live.values.clone(), network.frozen.values.clone()
@@ -122,15 +145,17 @@ class PPO:
         before = self._learning.saved()
         try:
             raw = self._preparation.raw(rollout, behavior)
-            metrics = self._epochs(rollout.interval, data, targets, learn=not raw)
+            metrics = self._epochs(rollout.interval, targets, learn=not raw)
         except BaseException:
             network.live.values.copy_(start)
             self._learning.restore(before)
             raise
         if settings.correction == "delayed":
             network.live.values.sub_(inner).add_(start)
-        self._preparation.fold(rollout)
-        metrics["explained_variance"] = explained_variance(compared.old_values, compared.returns)
+        self._preparation.fold(list(zip(*seen, strict=True)))
+        metrics["explained_variance"] = explained_variance(
+            _rows_by_time(values, rollout), _rows_by_time(returns, rollout)
+        )
         metrics["learning_rate"] = self._learning_rate(rollout.interval)
         metrics["gradient_steps"] = float(self._learning.optimizer.steps)
         return metrics
@@ -150,7 +175,7 @@ class PPO:
 
     @torch.no_grad()
     def _targets(self, data: Prepared) -> _Targets:
-        """Return actions and targets of all rows, in the order (t, environment)."""
+        """Return actions and targets of a shard's rows, in the order (t, environment)."""
         network, settings = self._network, self._settings
         steps, environments = data.rewards.shape
         count = steps * environments
@@ -182,21 +207,20 @@ class PPO:
             log_probs = current
         columns = (log_probs, values, advantages, targets)
         compared = Compared(actions.numpy(), *(column.reshape(-1).numpy() for column in columns))
-        return _Targets(compared, weights.reshape(-1).numpy())
+        return _Targets(data.observations[:count], compared, weights.reshape(-1).numpy())
 
-    def _epochs(self, interval: int, data: Prepared, targets: _Targets, *, learn: bool) -> Metrics:
+    def _epochs(self, interval: int, targets: _Interval, *, learn: bool) -> Metrics:
         """Return the means of the minibatches' metrics; without `learn`, of one pass."""
-        settings, environments = self._settings, data.rewards.shape[1]
-        observations = data.observations[: data.rewards.numel()]
+        settings = self._settings
         loss, rate = self._loss(interval), self._learning_rate(interval)
         totals: Metrics = {}
         minibatches = 0
         for epoch in range(settings.epochs if learn else 1):
-            order = self._order(interval, epoch, len(data.rewards), environments)
+            order = self._order(interval, epoch, [len(rows) for rows in targets.advantages])
             for number in range(settings.minibatches):
                 chosen = [_part(shard, number, settings.minibatches) for shard in order]
                 where = f"interval {interval}, epoch {epoch}, minibatch {number}"
-                found = self._minibatch(observations, targets, chosen, loss, where)
+                found = self._minibatch(targets, chosen, loss, where)
                 for name, number in found.metrics.items():
                     totals[name] = totals.get(name, 0.0) + number
                 minibatches += 1
@@ -207,52 +231,47 @@ class PPO:
                     self._learning.optimizer.step(values, found.gradient, rate)
         return {name: total / minibatches for name, total in totals.items()}
 
-    def _order(self, interval: int, epoch: int, steps: int, environments: int) -> list[np.ndarray]:
+    def _order(self, interval: int, epoch: int, sizes: Sequence[int]) -> list[np.ndarray]:
         """Return each shard's rows in the order of this epoch, shuffled by a stream of its own."""
-        bounds = [environments * s // self._shards for s in range(self._shards + 1)]
-        grid = np.arange(steps * environments).reshape(steps, environments)
-        order: list[np.ndarray] = []
-        for shard, (first, last) in enumerate(pairwise(bounds)):
-            rng = seeding.generator(self._settings.seed, "shuffle", interval, epoch, shard)
-            order.append(rng.permutation(grid[:, first:last].ravel()))
-        return order
+        seed = self._settings.seed
+        streams = [
+            seeding.generator(seed, "shuffle", interval, epoch, shard)
+            for shard in range(self._shards.count)
+        ]
+        return [rng.permutation(size) for rng, size in zip(streams, sizes, strict=True)]
 
     def _minibatch(
-        self,
-        observations: Observations,
-        targets: _Targets,
-        chosen: list[np.ndarray],
-        loss: Loss,
-        where: str,
+        self, targets: _Interval, chosen: list[np.ndarray], loss: Loss, where: str
     ) -> _Minibatch:
-        """Return metrics and clipped gradient of the rows `chosen`, shard by shard."""
-        network, settings, compared = self._network, self._settings, targets.compared
-        rows = chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
-        advantages = compared.advantages.take(rows)
-        if settings.normalize_advantages and len(rows) > 1:  # a single row's advantage would be 0
+        """Return metrics and clipped gradient of each shard's rows `chosen`, added by shard."""
+        network, settings, shards = self._network, self._settings, self._shards
+        picked = [a.take(rows) for a, rows in zip(targets.advantages, chosen, strict=True)]
+        advantages = picked[0] if len(picked) == 1 else np.concatenate(picked)
+        if settings.normalize_advantages and len(advantages) > 1:  # a single row's would be 0
             advantages = standardized(advantages)
-        if settings.correction == "decoupled":
-            # A weight above 0 goes through min and clip: it weighs the row's whole clipped term.
-            advantages = advantages * targets.weights.take(rows)
-        gradient = network.live.gradient
-        total = torch.zeros_like(gradient) if len(chosen) > 1 else None
-        parts: list[Metrics] = []
-        start = 0
-        for shard in chosen:
-            end = start + len(shard)
-            mine = compared.take(shard, advantages[start:end])
-            derive = partial(derived, loss, network.spec.head, mine, len(rows))
-            for part in self._gradient.accumulate(network.live, observations, shard, derive):
-                parts.append(part)
+        size = len(chosen[0])
+        own: list[Part] = []
+        names: list[str] = []
+        for shard, (observations, compared, weights) in zip(shards.own, targets.own, strict=True):
+            rows = chosen[shard]
+            mine = advantages[shard * size : (shard + 1) * size]
+            if settings.correction == "decoupled":
+                # A weight above 0 goes through min and clip: it weighs the whole clipped term.
+                mine = mine * weights.take(rows)
+            derive = partial(
+                derived, loss, network.spec.head, compared.take(rows, mine), len(advantages)
+            )
+            metrics: list[Metrics] = []
+            for part in self._gradient.accumulate(network.live, observations, rows, derive):
+                metrics.append(part)
                 self._pause()
-            if total is not None:
-                total += gradient
-            start = end
-        total = gradient if total is None else total
+            names = list(metrics[0])
+            own.append((gradient_part(network.live, shards), metrics_part(metrics)))
+        gradients, numbers = zip(*shards.gather(own), strict=True)
+        total = summed_gradient(network.live, gradients)
         norm = clip_by_global_norm_(total, settings.max_gradient_norm)
         self._learning.refuse_unfinite(norm, where)
-        sums = {name: sum(part[name] for part in parts) for name in parts[0]}
-        return _Minibatch({**sums, "gradient_norm": norm}, total)
+        return _Minibatch({**summed_metrics(names, numbers), "gradient_norm": norm}, total)
 
     def _too_far(self, minibatch: Metrics) -> bool:
         """Whether the policy has moved so far that the update ends before this minibatch's step.
@@ -266,3 +285,9 @@ class PPO:
 def _part(rows: np.ndarray, number: int, parts: int) -> np.ndarray:
     size = len(rows) // parts
     return rows[number * size : (number + 1) * size]
+
+
+def _rows_by_time(parts: list[np.ndarray], rollout: Rollout) -> np.ndarray:
+    """Return the shards' rows in the order (t, environment)."""
+    steps = len(rollout.rewards)
+    return np.concatenate([part.reshape(steps, -1) for part in parts], axis=1).ravel()

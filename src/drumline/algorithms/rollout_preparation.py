@@ -8,7 +8,7 @@ therefore normalised with the moments of the version that collected them, and on
 # pyright: reportUnknownArgumentType=false
 # (torch's own annotations are incomplete)
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from drumline.functional.frame_stacks import whole
 from drumline.functional.moments import inverse_std, moments_of
 from drumline.functional.returns import next_values
 from drumline.functional.reward_scaling import RewardScaling, fold, initial_scaling, scaled
+from drumline.functional.shards import Part, Shards
 from drumline.policies.observations import normalized
 from drumline.types import Moments, Rollout, StackedFrames, State
 
@@ -83,23 +84,44 @@ class RolloutPreparation:
         self._clip_rewards = clip_rewards
         self._renew_intervals = renew_intervals
 
-    def prepare(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> Prepared:
-        """Return the interval as tensors; its statistics count only after `fold`."""
-        _refuse_unfinite(rollout)
+    def prepare(
+        self, rollout: Rollout, behavior: Mapping[str, np.ndarray], shards: Shards
+    ) -> list[Prepared]:
+        """Return the interval of each own shard as tensors; statistics count only after `fold`."""
+        bounds = shards.bounds(rollout.rewards.shape[1])
+        _refuse_unfinite(rollout, bounds[0][0], bounds[-1][1])
         ended = rollout.terminated | rollout.truncated
         discounts = np.where(rollout.terminated, 0.0, self._discount).astype(np.float32)
+        rewards = self._rewards(rollout, ended)
+        return [
+            self._shard(rollout, behavior, (rewards, discounts, ended), first, last)
+            for first, last in bounds
+        ]
+
+    def _shard(
+        self,
+        rollout: Rollout,
+        behavior: Mapping[str, np.ndarray],
+        derived: tuple[np.ndarray, np.ndarray, np.ndarray],
+        first: int,
+        last: int,
+    ) -> Prepared:
+        """Return the part of environments `first … last − 1`; `derived`: of all environments."""
+        own = slice(first, last)
+        mine = (rollout.final_environments >= first) & (rollout.final_environments < last)
+        rewards, discounts, ended = derived
         return Prepared(
-            observations=self._observations(_rows(rollout.observations), behavior),
-            final_observations=self._observations(rollout.final_observations, behavior),
-            final_steps=torch.from_numpy(rollout.final_steps.astype(np.int64)),
-            final_environments=torch.from_numpy(rollout.final_environments),
-            actions=torch.from_numpy(rollout.actions),
-            rewards=torch.from_numpy(self._rewards(rollout, ended)),
-            discounts=torch.from_numpy(discounts),
-            ended=torch.from_numpy(ended),
-            truncated=torch.from_numpy(rollout.truncated),
-            log_probs=torch.from_numpy(rollout.log_probs),
-            values=torch.from_numpy(rollout.values),
+            observations=self._observations(_rows(rollout.observations, own), behavior),
+            final_observations=self._observations(_final(rollout, mine), behavior),
+            final_steps=torch.from_numpy(rollout.final_steps[mine].astype(np.int64)),
+            final_environments=torch.from_numpy(rollout.final_environments[mine] - first),
+            actions=torch.from_numpy(rollout.actions[:, own]),
+            rewards=torch.from_numpy(rewards[:, own]),
+            discounts=torch.from_numpy(discounts[:, own]),
+            ended=torch.from_numpy(ended[:, own]),
+            truncated=torch.from_numpy(rollout.truncated[:, own]),
+            log_probs=torch.from_numpy(rollout.log_probs[:, own]),
+            values=torch.from_numpy(rollout.values[:, own]),
         )
 
     def raw(self, rollout: Rollout, behavior: Mapping[str, np.ndarray]) -> bool:
@@ -112,13 +134,22 @@ class RolloutPreparation:
             return False
         return all(np.array_equal(behavior[name], array) for name, array in self._empty.items())
 
-    def fold(self, rollout: Rollout) -> None:
-        """Fold the last prepared interval into the statistics, for the next published version."""
+    def seen(self, rollout: Rollout, shards: Shards) -> list[Part]:
+        """Return the moments of each own shard's observations; empty parts without moments."""
+        bounds = shards.bounds(rollout.rewards.shape[1])
+        if self._moments is None:
+            return [() for _ in bounds]
+        rows = whole(rollout.observations)[:-1]
+        return [_moments_part(rows[:, first:last]) for first, last in bounds]
+
+    def fold(self, seen: Sequence[Part]) -> None:
+        """Fold the last prepared interval into the statistics, for the next published version.
+
+        `seen`: what all shards have seen, in their order.
+        """
         self._scale = self._pending
         if self._moments is not None:
-            rows = whole(rollout.observations)[:-1]
-            flat = rows.reshape(-1, rows[0, 0].size)
-            self._moments.add(moments_of(np.ascontiguousarray(flat)))
+            self._moments.add([Moments(float(n[0]), mean, squares) for n, mean, squares in seen])
 
     def published(self) -> dict[str, np.ndarray]:
         """Return the arrays for acting, without the parameters."""
@@ -179,21 +210,41 @@ class RolloutPreparation:
         return rollout.rewards
 
 
-def _rows(observations: np.ndarray | StackedFrames) -> np.ndarray | StackedFrames:
+def _rows(
+    observations: np.ndarray | StackedFrames, environments: slice
+) -> np.ndarray | StackedFrames:
+    """Return the rows of some environments in the order (t, environment)."""
     if isinstance(observations, StackedFrames):
-        return observations
-    return observations.reshape(-1, *observations.shape[2:])
+        return observations._replace(indices=observations.indices[:, environments])
+    own = observations[:, environments]
+    return own.reshape(-1, *own.shape[2:])
 
 
-def _refuse_unfinite(rollout: Rollout) -> None:
-    """Raise with environment and step: later a NaN could not be located."""
+def _final(rollout: Rollout, chosen: np.ndarray) -> np.ndarray | StackedFrames:
+    final = rollout.final_observations
+    if isinstance(final, StackedFrames):
+        return final._replace(indices=final.indices[chosen])
+    return final[chosen]
+
+
+def _moments_part(rows: np.ndarray) -> Part:
+    """Return count, mean and squares of observations `[T, B, …]`."""
+    found = moments_of(np.ascontiguousarray(rows.reshape(-1, rows[0, 0].size)))
+    return np.array([found.count]), found.mean, found.squares
+
+
+def _refuse_unfinite(rollout: Rollout, first: int, last: int) -> None:
+    """Raise with environment and step: later a NaN could not be located.
+
+    Only environments `first … last − 1` have observations in this process.
+    """
     for what, array in (("observation", rollout.observations), ("reward", rollout.rewards)):
-        if (
-            isinstance(array, np.ndarray)
-            and array.dtype.kind == "f"
-            and not np.isfinite(array).all()
-        ):
-            t, environment = np.argwhere(~np.isfinite(array))[0][:2].tolist()
+        if isinstance(array, StackedFrames) or array.dtype.kind != "f":
+            continue
+        finite = np.isfinite(array[:, first:last])
+        if not finite.all():
+            t, own = np.argwhere(~finite)[0][:2].tolist()
+            environment = first + own
             raise UnfiniteLoss(
                 f"the {what} of environment {environment} at step {t} of interval "
                 f"{rollout.interval} is {array[t, environment]}; the parameters are as they were "

@@ -15,6 +15,7 @@ from drumline.algorithms.rollout_preparation import RolloutPreparation
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
 from drumline.functional.annealing import linear
 from drumline.functional.losses import LossOfInterval
+from drumline.functional.shards import Shards
 from drumline.functional.torch_threads import limit_torch
 from drumline.policies.actor_critic import initial_parameters
 from drumline.protocols import Learner
@@ -62,7 +63,7 @@ def make_learner(
         learning_rate=linear(rate, 0.0 if config.anneal else rate, config.intervals),
         loss=(loss_of or own_loss)(config),
         gradient=(WrittenOutGradient if written_out else AutogradGradient)(network),
-        shards=config.learners,
+        shards=parts.shards or Shards.alone(config.learners),
         pause=pause,
     )
     limit_torch(acting_threads)

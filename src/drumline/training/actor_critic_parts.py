@@ -6,6 +6,7 @@ from typing import Any
 from drumline.buffers.rollout import RolloutShape
 from drumline.envs.lanes_spec import LanesSpec
 from drumline.envs.renewals import Restore
+from drumline.functional.shards import Shards
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec
@@ -28,6 +29,8 @@ class ActorCriticParts:
     """Longest restore of EnvPool's environments."""
     endless: bool = False
     """Whether no time limit bounds the episodes of Gymnasium's environments."""
+    shards: Shards | None = None
+    """Shards that this process learns from; None: all."""
 
     def inference(self) -> InferenceSpec:
         """Return the settings of the forward pass of an executor, an actor or the driver."""
