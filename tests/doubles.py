@@ -269,6 +269,41 @@ class KillAtNth:
 
 
 @dataclass(frozen=True)
+class KillEver:
+    """Probe factory: whoever comes to `point` the nth time kills itself, and so do all later."""
+
+    point: str
+    number: int
+    flag: Path
+
+    def __call__(self) -> Probe:
+        came = 0
+
+        def probe(point: str) -> None:
+            nonlocal came
+            came += point == self.point
+            if point == self.point and (came >= self.number or self.flag.exists()):
+                self.flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return probe
+
+
+@dataclass(frozen=True)
+class RaiseAt:
+    """Probe factory: every process that comes to `point` raises there."""
+
+    point: str
+
+    def __call__(self) -> Probe:
+        return self._probe
+
+    def _probe(self, point: str) -> None:
+        if point == self.point:
+            raise OddNumber(f"at {point}")
+
+
+@dataclass(frozen=True)
 class HangAt:
     """Probe factory: the first process to reach `point` never goes on, once in all."""
 

@@ -62,6 +62,15 @@ class RoleKilled(RuntimeError):
         self.place = place
 
 
+class GroupLost(RuntimeError):
+    """A learner group ended or fell silent; what the others have in hand can be made again."""
+
+    def __init__(self, index: int, cause: str):
+        super().__init__(f"group {index} was lost: {cause}")
+        self.index = index
+        self.cause = cause
+
+
 class WorkersLost(RuntimeError):
     """One place of a pool lost several workers in a row without finishing a task."""
 

@@ -267,7 +267,8 @@ class HTS:
 
     def build(self, layout: RotationLayout) -> RotationRecipe:
         """Put the parts together; only here do names become functions."""
-        executors = layout.executors_for(self.num_envs)
+        environments = layout.environments_of_a_group(self.num_envs, self.learners)
+        executors = layout.executors_for(environments)
         words = counted(executors, "executor")
         if layout.actors:
             words = f"{words}, {counted(layout.actors, 'actor')}"
@@ -277,7 +278,8 @@ class HTS:
             layout.actors,
             inline,
             engine_threads=layout.engine_threads_beside(self.learner, executors),
-            words="inline" if inline else words,
+            words="inline" if inline else layout.in_words(words),
+            groups=layout.nodes,
         )
         return RotationRecipe(parts_of(self), staff, partial(_course, layout.barrier), make_learner)
 

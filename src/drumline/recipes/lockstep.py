@@ -3,7 +3,6 @@
 from drumline.protocols import Learner
 from drumline.recipes.actor_critic import make_learner, parts_of
 from drumline.recipes.families import Lockstep
-from drumline.runtime.cores import available_cores
 from drumline.schedules.intervals import RotationPlan
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.training.interval_course import IntervalCourse
@@ -14,7 +13,8 @@ from drumline.training.staff import Staff, counted
 
 def lockstep_recipe(config: Lockstep, layout: LockstepLayout) -> RotationRecipe:
     """Put the parts together; the learner's threads make the forward passes, too."""
-    executors = layout.executors_for(config.num_envs)
+    environments = layout.environments_of_a_group(config.num_envs, config.learners)
+    executors = layout.executors_for(environments)
     inline = layout.pool == "inline" or not executors
     words = counted(executors, "executor") + ", in lock-step" if executors else "one process"
     staff = Staff(
@@ -23,8 +23,9 @@ def lockstep_recipe(config: Lockstep, layout: LockstepLayout) -> RotationRecipe:
         driver_acts=True,
         acting_threads=config.learner_threads,
         halves=layout.halves,
-        engine_threads=layout.engine_threads or (1 if executors else available_cores()),
-        words=words,
+        engine_threads=layout.engine_threads or (1 if executors else layout.cores),
+        words=layout.in_words(words),
+        groups=layout.nodes,
     )
     return RotationRecipe(parts_of(config), staff, _course, make_learner)
 

@@ -30,7 +30,7 @@ class CrewPlan:
 
     @property
     def environments(self) -> int:
-        """Return the number of environments."""
+        """Return the end of the environments, which are numbered within the run."""
         return self.ownership.executors[-1]
 
     @property

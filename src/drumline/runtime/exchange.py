@@ -28,7 +28,7 @@ class Ownership(NamedTuple):
     """The executor and the actor of each environment: a fixed map, so no role claims anything."""
 
     executors: tuple[int, ...]
-    """`executors[e]`: first environment of executor e; the last entry is their number."""
+    """`executors[e]`: first environment of executor e; the last entry ends the last one's."""
     actors: tuple[int, ...]
     """The same for actors; with one entry there are none, and the driver answers requests."""
 
@@ -64,6 +64,7 @@ class SharedExchange:
         self._stopped: memoryview[int] = arrays["exchange/stopped"].data
         self._bells = bells
         self.ownership = ownership
+        self._own = slice(ownership.executors[0], ownership.executors[-1])
         self._executor_of = _owner_of(ownership.executors)
         self._actor_of = _owner_of(ownership.actors)
 
@@ -128,8 +129,8 @@ class SharedExchange:
         return bool((waiting | (self.finished[environments] >= steps)).all())
 
     def all_finished(self, steps: int) -> bool:
-        """Return whether every environment has stored `steps` steps."""
-        return bool((self.finished >= steps).all())
+        """Return whether every environment of an executor has stored `steps` steps."""
+        return bool((self.finished[self._own] >= steps).all())
 
     def stop(self) -> None:
         """Ask all roles to leave."""
@@ -163,8 +164,9 @@ def even_chunks(environments: int, owners: int) -> tuple[int, ...]:
 
 
 def _owner_of(bounds: Sequence[int]) -> np.ndarray:
-    sizes = np.diff(bounds)
-    return np.repeat(np.arange(len(sizes)), sizes)
+    """Return the owner of each environment; those before the first bound have none (−1)."""
+    sizes = np.diff(bounds, prepend=0)
+    return np.repeat(np.arange(-1, len(sizes) - 1), sizes)
 
 
 def combined(*parts: Mapping[str, tuple[tuple[int, ...], str]]) -> PublishedLayout:

@@ -53,7 +53,7 @@ class OutgoingFrames:
                 written = os.write(self.fd, head)
             except BlockingIOError:
                 return
-            except BrokenPipeError:
+            except (ConnectionError, TimeoutError):  # a pipe breaks, a socket may be reset
                 self._waiting.clear()
                 return
             if written == len(head):
@@ -80,6 +80,8 @@ class IncomingFrames:
                 chunk = os.read(self.fd, _CHUNK)
             except BlockingIOError:
                 break
+            except (ConnectionError, TimeoutError):
+                chunk = b""
             self.ended = not chunk
             self.received_bytes += len(chunk)
             self._buffer += chunk

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drumline.protocols import PublishedLayout
+from drumline.runtime.group_messages import Places
 from drumline.runtime.messages import Failure
 from drumline.types import ProcessActivity, Span
 
@@ -171,6 +172,10 @@ class Nodes(Protocol):
 
     def start(self, node: Node, spec: HostSpec, cores: int) -> Link:
         """Start a host that claims `cores` cores of a node; does not wait for it."""
+        ...
+
+    def places(self) -> Places:
+        """Return the nodes as places for the groups of a run."""
         ...
 
     def put(self, value: Any) -> Any:

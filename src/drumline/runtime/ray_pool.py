@@ -13,7 +13,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +27,9 @@ except ImportError as error:
         "--pool ray needs Ray, which is not installed: pip install 'drumline[ray]'"
     ) from error
 
+from drumline.errors import WorkersLost
+from drumline.runtime.group_host import GroupHost
+from drumline.runtime.group_messages import GroupSpec
 from drumline.runtime.node_host import NodeHost
 from drumline.runtime.node_messages import Command, Heard, HostSpec, Link, Lost, Node
 
@@ -106,6 +110,10 @@ class RayNodes:
         )
         return RayLink(node, actor)
 
+    def places(self) -> "RayPlaces":
+        """Return the nodes as places for the groups of a run."""
+        return RayPlaces(self)
+
     def put(self, value: Any) -> Any:
         """Store a value once for all nodes."""
         try:
@@ -180,6 +188,75 @@ class RayLink:
             return None
         self._seen = news.number
         return news
+
+
+class RayPlaces:
+    """Nodes of the cluster for the groups of a run: its head is in this process."""
+
+    def __init__(self, nodes: RayNodes):
+        self._nodes = nodes
+        self._placed: dict[int, str] = {}
+        """Group → node, of the latest start of each."""
+
+    @property
+    def host(self) -> str:
+        """Address at which other nodes reach this process."""
+        return ray.util.get_node_ip_address()
+
+    def start(self, index: int, count: int, spec_on: Callable[[str], GroupSpec]) -> "RayGroup":
+        """Start a group on the node that has the fewest of them, the driver's node last.
+
+        Each claims an equal share of its node's cores.
+        """
+        nodes = [node for node in self._nodes.present() if node.leaves_in is None]
+        if not nodes:
+            raise WorkersLost("the cluster has no node with cores: start one, then drumline resume")
+        own = ray.get_runtime_context().get_node_id()
+        placed = {group: node for group, node in self._placed.items() if group != index}
+        taken = Counter([own, *placed.values()])
+        node = min(nodes, key=lambda node: (taken[node.id], node.id == own, node.name, node.id))
+        self._placed[index] = node.id
+        cores = node.cores // count if taken[node.id] else node.cores
+        actor = (
+            ray.remote(GroupHost)
+            .options(
+                num_cpus=cores,
+                max_restarts=0,
+                max_task_retries=0,
+                max_concurrency=2,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+            )
+            .remote(spec_on(node.name))
+        )
+        return RayGroup(node, actor)
+
+
+class RayGroup:
+    """A group on a node."""
+
+    def __init__(self, node: Node, actor: Any):
+        self.where = f"node {node.name}"
+        self._node = node
+        self._actor = actor
+        self._ended = actor.ended.remote()
+        self._cause: str | None = None
+
+    def ended(self) -> str | None:
+        """Return the cause of its end; None while it lives, as far as is known."""
+        if self._cause is None and ray.wait([self._ended], timeout=0)[0]:
+            try:
+                self._cause = str(ray.get(self._ended))
+            except exceptions.ActorUnavailableError:
+                self._ended = self._actor.ended.remote()
+            except exceptions.RayError as error:
+                gone = _is_gone(self._node)
+                self._cause = "the loss of its node" if gone else _cause(error)
+        return self._cause
+
+    def end(self) -> None:
+        """Kill the actor; its process ends with it."""
+        with suppress(exceptions.RayError):
+            ray.kill(self._actor)
 
 
 def _ray(link: Link) -> RayLink:

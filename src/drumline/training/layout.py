@@ -111,9 +111,14 @@ class ExecutorLayout(Layout):
         if self.engine_threads < 0:
             raise ValueError(f"--engine-threads must be 0 or more, got {self.engine_threads}")
 
+    @property
+    def cores(self) -> int:
+        """Return the cores for the processes of this machine, or of a group on it."""
+        return available_cores()
+
     def executors_for(self, environments: int) -> int:
         """Return the number of executors, resolved."""
-        return self._asked(environments) or min(max(1, available_cores() - 1), environments)
+        return self._asked(environments) or min(max(1, self.cores - 1), environments)
 
     def engine_threads_beside(self, learner: str, executors: int) -> int:
         """Return the threads of an executor's EnvPool while `learner` learns, resolved.
@@ -121,7 +126,7 @@ class ExecutorLayout(Layout):
         A2C's one pass is shorter than the simulation, whose threads then find cores free; PPO's
         epochs are longer, and a thread more takes from them (measured; docs/hts-rl.md).
         """
-        share = max(1, available_cores() // executors) if learner == "a2c" else 1
+        share = max(1, self.cores // executors) if learner == "a2c" else 1
         return self.engine_threads or share
 
     def _asked(self, environments: int) -> int:
@@ -149,7 +154,50 @@ class ActorLayout(ExecutorLayout):
 
 
 @dataclass(frozen=True)
-class RotationLayout(ActorLayout):
+class GroupedLayout(ExecutorLayout):
+    """The layout of methods that may learn on several nodes, each with whole shards."""
+
+    pool: Literal["process", "inline", "ray"] = "process"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Step environments in executor processes, or in this one; ray: as process, and the groups of
+    --nodes are placed on the nodes of a Ray cluster."""
+    nodes: int = 1
+    """Groups that each step an equal part of the environments and learn from its shards; it must
+    divide --learners. Executors, workers and actors are counted in each group."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nodes < 1:
+            raise ValueError(f"--nodes must be 1 or more, got {self.nodes}")
+        if self.nodes > 1 and self.pool == "inline":
+            raise ValueError(f"--nodes {self.nodes} needs processes: leave --pool inline out")
+        if self.nodes == 1 and self.pool == "ray":
+            raise ValueError("--pool ray needs --nodes 2 or more here: one group for each node")
+
+    @property
+    def cores(self) -> int:
+        """Return the cores for one group: groups of --pool process share this machine."""
+        shared = self.nodes if self.pool == "process" else 1
+        return max(1, available_cores() // shared)
+
+    def environments_of_a_group(self, environments: int, learners: int) -> int:
+        """Return the number of environments of one group; ValueError if shards would be cut."""
+        if learners % self.nodes:
+            raise ValueError(
+                f"--nodes {self.nodes} must divide the {learners} shards of --learners: a node "
+                "owns whole shards"
+            )
+        return environments // self.nodes
+
+    def in_words(self, one: str) -> str:
+        """Return the description of the groups' processes; `one` is that of one group's."""
+        if self.nodes == 1:
+            return one
+        where = "of a Ray cluster" if self.pool == "ray" else "on this machine"
+        return f"{self.nodes} groups {where}, each {one}"
+
+
+@dataclass(frozen=True)
+class RotationLayout(GroupedLayout, ActorLayout):  # pyright: ignore[reportIncompatibleVariableOverride]
     """The layout of HTS-RL."""
 
     barrier: Literal["sliding", "hard"] = "sliding"
@@ -158,7 +206,7 @@ class RotationLayout(ActorLayout):
 
 
 @dataclass(frozen=True)
-class LockstepLayout(ExecutorLayout):
+class LockstepLayout(GroupedLayout):
     """The layout of methods that step all environments together."""
 
     workers: int = 0

@@ -3,16 +3,20 @@
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from drumline.buffers.rollout import RolloutStorage
 from drumline.crew_protocols import Crew
 from drumline.display.glyphs import duration
 from drumline.envs.football_frames import is_football, never_freed
+from drumline.errors import GroupLost
 from drumline.protocols import Learner, PublishedLayout, WorkerPool
-from drumline.runtime.inline_crew import InlineCrew
-from drumline.runtime.process_crew import ProcessCrew
+from drumline.runtime.group_links import Chunk
+from drumline.runtime.group_messages import Built
+from drumline.runtime.groups import Groups
+from drumline.runtime.node_host import processor, versions_of
 from drumline.schedules.intervals import Interval
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.training.attended_crew import AttendedCrew
@@ -20,16 +24,18 @@ from drumline.training.attended_pool import AttendedPool
 from drumline.training.blame import explain
 from drumline.training.course import Course, published_copy
 from drumline.training.evaluations import EvaluationBeside
+from drumline.training.gathered_intervals import GatheredStorage, shards_of
+from drumline.training.group_work import GroupWork
 from drumline.training.ledger import learned
 from drumline.training.replaced_pool import ReplacedPool
 from drumline.training.restore_note import RestoreNote
+from drumline.training.rotation_crew import RotationCrew
 from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunRequest
 from drumline.training.staff import Staff
 from drumline.training.stop_signals import StopSignals
 from drumline.types import EvaluationRow, Metrics, ProcessActivity, Span, State
 from drumline.workers.evaluator import EvaluatorSpec
-from drumline.workers.executor import ExecutorStart
 
 _SPANS_KEPT = 50_000
 _LONG_RESTORE = 5.0
@@ -46,6 +52,10 @@ class RotationRecipe:
     learner: Callable[[ActorCriticParts, Callable[[], None], int], Learner]
     """(parts, pause between gradient computations, torch threads between updates) → learner."""
 
+    def of_group(self, group: int) -> "RotationRecipe":
+        """Return the parts of another group than the head, group 0."""
+        return dataclasses.replace(self, staff=dataclasses.replace(self.staff, group=group))
+
     def opened(self, request: RunRequest) -> "RotationRun":
         """Return the run that trains with these parts."""
         return RotationRun(self, request)
@@ -60,8 +70,13 @@ class RotationRun:
         self._config = config
         self._request = request
         self._last = min(config.intervals, request.last_update or config.intervals)
-        self._learner = recipe.learner(recipe.parts, self._pause, recipe.staff.acting_threads)
-        self._course = recipe.course(recipe.parts, recipe.staff, self._last, self._learner)
+        self._parts, staff = recipe.parts, recipe.staff
+        if staff.groups > 1:
+            shards = shards_of(config.learners, staff, self._swap)
+            self._parts = dataclasses.replace(recipe.parts, shards=shards)
+        self._learner = recipe.learner(self._parts, self._pause, staff.acting_threads)
+        self._course = recipe.course(self._parts, staff, self._last, self._learner)
+        self._crews = RotationCrew(self._parts, staff, self._course, self._learner)
         self._policy = recipe.parts.policy(self._learner.published()["parameters"].size)
         environment = recipe.parts.lanes.environment
         self._ledger = request.ledger(config, environment, self._policy, recipe.staff.words)
@@ -69,6 +84,7 @@ class RotationRun:
         if request.resumed_from is not None:
             self._take_over(learned(request.resumed_from))
         self._crew: Crew | None = None
+        self._groups: Groups | None = None
         self._restoring = RestoreNote(request.display)
         self._updates: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._learned_seconds = 0.0
@@ -80,7 +96,11 @@ class RotationRun:
             self._train,
             self._ledger,
             evaluate_last=self._evaluate_last,
-            makes=[self._make_crew, self._make_pool],
+            makes=[
+                *([self._make_groups] if self._recipe.staff.groups > 1 else []),
+                self._make_crew,
+                self._make_pool,
+            ],
             checkpoint=self._checkpoint,
             policy=self._learner.published,
             close_ledger=self._close_ledger,
@@ -93,32 +113,50 @@ class RotationRun:
 
     # the far side
 
-    def _make_crew(self) -> Any:
-        try:
-            self._crew = self._crew_of_staff()
-        except MemoryError as error:
-            config = self._recipe.parts.config
-            flags = f"--num-envs {config.num_envs} and --alpha {config.alpha}"
-            raise ValueError(f"{error}; that is what {flags} need") from error
-        return self._crew
+    def _make_groups(self) -> Groups:
+        request, staff = self._request, self._recipe.staff
+        layout = request.layout
+        work = GroupWork(self._config, layout, self._last, request.probe_factory)
+        self._groups = Groups(
+            staff.groups,
+            work,
+            places=request.places(),
+            packages=["drumline", *request.folder.document["computed_by"]],
+            refuse=self._refuse_group,
+            hang_seconds=layout.hang_seconds,
+            creation_seconds=layout.creation_seconds,
+            probe_factory=request.probe_factory,
+            log=request.display.message,
+        )
+        return self._groups
 
-    def _crew_of_staff(self) -> Any:
-        staff = self._recipe.staff
-        plan = staff.crew_plan(self._recipe.parts, self._learner, self._start_of, self._place_of)
-        if staff.inline:
-            return InlineCrew(
-                plan,
-                probe_factory=self._request.probe_factory,
-                tick=self._show_restore,
-                whereabouts=self._request.whereabouts,
+    def _refuse_group(self, built: Built) -> str:
+        """Return why a group on another machine could get other bits; empty if there is nothing."""
+        if not self._config.promise:
+            return ""
+        differing = [
+            f"{name} {version} instead of {here}"
+            for name, here in versions_of(built.packages).items()
+            if (version := built.packages[name]) != here
+        ]
+        if differing:
+            return f"it has {', '.join(differing)}: install the head's versions there"
+        if built.processor != processor():
+            return (
+                f"its processor ({built.processor}) may give other bits than that of the head "
+                f"({processor()}); --no-promise takes it"
             )
-        return ProcessCrew(
-            plan,
-            hang_seconds=self._request.layout.hang_seconds,
-            creation_seconds=self._request.layout.creation_seconds,
+        return ""
+
+    def _make_crew(self) -> Any:
+        self._crew = self._crews.made(
+            self._request.layout,
             probe_factory=self._request.probe_factory,
             log=self._request.display.message,
+            tick=self._show_restore,
+            whereabouts=self._request.whereabouts,
         )
+        return self._crew
 
     @property
     def _evaluators(self) -> int:
@@ -131,53 +169,25 @@ class RotationRun:
         # A method from outside need not have the field.
         sample: bool = getattr(self._config, "evaluate_sample", False)
         worker = EvaluatorSpec(
-            self._recipe.parts.lanes.environment, self._policy, noise_seed=0, sample=sample
+            self._parts.lanes.environment, self._policy, noise_seed=0, sample=sample
         )
         published = PublishedLayout.of(self._learner.published())
 
         def pool() -> WorkerPool:
             return self._request.pool(
-                worker, published, size=self._evaluators, role="evaluator", probed=False
+                worker, published, size=self._evaluators, role="evaluator", probed=False, here=True
             )
 
         replaced = never_freed(worker.environment) and not self._request.inline
         return ReplacedPool(pool) if replaced else pool()
 
-    def _start_of(self, role: str, index: int) -> ExecutorStart | None:
-        if role != "executor":
-            return None
-        assert self._crew is not None, "roles are started by a crew"
-        crew: Any = self._crew
-        storage = RolloutStorage(self._recipe.parts.shape, crew.arrays)
-        finished = crew.exchange.finished
-        bounds = self._recipe.staff.bounds(self._config.num_envs)
-        return ExecutorStart(
-            [
-                self._course.history(environment, int(finished[environment]), storage.read)
-                for environment in range(*bounds[index : index + 2])
-            ]
-        )
-
-    def _place_of(self, role: str, index: int) -> str:
-        staff, environments = self._recipe.staff, self._config.num_envs
-        bounds = (staff.bounds if role == "executor" else staff.served)(environments)
-        crew: Any = self._crew
-        own = slice(*bounds[index : index + 2])
-        steps = crew.exchange.finished[own].tolist()
-        config = self._config
-        at = min(steps)
-        environment = own.start + steps.index(at)
-        return (
-            f"environment {environment} of {config.env}, env step {at} of that environment "
-            f"(interval {at // config.alpha}, t {at % config.alpha}), --seed {config.seed}"
-        )
-
     # the loop
 
-    def _train(self, crew: Any, evaluators: WorkerPool, signals: StopSignals) -> None:
+    def _train(self, *workers: Any) -> None:
+        crew, evaluators, signals = workers[-3:]
         ledger, last = self._ledger, self._last
         first = ledger.update
-        attended = AttendedCrew(crew, signals, lambda: self._show(crew))
+        attended = AttendedCrew(crew, signals, lambda: self._tick(crew))
         pool = AttendedPool(evaluators, signals, lambda _: self._show(crew), self._ledger.unended)
         self._evaluation.begin_again(pool)
         if first >= last:
@@ -187,19 +197,68 @@ class RotationRun:
         if ledger.fresh:
             self._say_restore()
         crew.start()
-        storage = RolloutStorage(self._recipe.parts.shape, crew.arrays)
-        for interval, more in self._course.updates(attended, storage, first):
+        if self._groups is None:
+            storage = RolloutStorage(self._parts.shape, crew.arrays)
+            self._update(attended, storage, pool)
+        else:
+            self._update_with_groups(self._groups, attended, pool, signals)
+
+    def _update(self, crew: AttendedCrew, storage: RolloutStorage, pool: AttendedPool) -> None:
+        """Go on from the ledger's update to the last."""
+        for interval, more in self._course.updates(crew, storage, self._ledger.update):
             self._record(interval, more)
             self._course.rehearse(
                 self._request.whereabouts
             )  # before any checkpoint, or a resume could pass it by
             self._evaluation.begin_if_due(pool)
-            if ledger.checkpoint_due:
+            if self._ledger.checkpoint_due:
                 self._checkpoint()
+
+    def _update_with_groups(
+        self, groups: Groups, attended: AttendedCrew, pool: AttendedPool, signals: StopSignals
+    ) -> None:
+        """Go on with all groups; after the loss of one the others begin again at this update."""
+        crew: Any = self._crew
+        storage = GatheredStorage(
+            self._parts.shape,
+            crew.arrays,
+            self._recipe.staff,
+            self._swap,
+            self._learner.published,
+        )
+        groups.idle = partial(self._attend, crew, groups, signals)
+        while True:
+            try:
+                groups.begin(
+                    self._ledger.update,
+                    State.merged(self._learner.state(), self._course.state()),
+                )
+                self._update(attended, storage, pool)
+            except GroupLost as lost:
+                signals.state_whole = True  # an update that lacks a group changes nothing
+                groups.again(lost, self._ledger.update)
+            else:
+                groups.finish()
+                return
+
+    def _attend(self, crew: Any, groups: Groups, signals: StopSignals) -> None:
+        """Look after crew, groups, signals and display while the head waits for a group."""
+        try:
+            crew.look()
+            groups.look()
+            signals.look()
+        except BaseException:
+            signals.state_whole = True  # the update that waits is undone on the way out
+            raise
+        self._show(crew)
+
+    def _swap(self, chunks: Sequence[Chunk]) -> Mapping[int, memoryview]:
+        assert self._groups is not None, "a run without groups swaps nothing"
+        return self._groups.swap(chunks)
 
     def _say_restore(self) -> None:
         """Say how long a restore of the environments can take, where that is long."""
-        parts, say = self._recipe.parts, self._request.display.message
+        parts, say = self._parts, self._request.display.message
         restore = parts.restore
         seconds = 0.0 if restore is None else restore.seconds / max(1, self._recipe.staff.executors)
         if restore is not None and seconds > _LONG_RESTORE:
@@ -214,7 +273,8 @@ class RotationRun:
                 "running episode again from its start, however long it is"
             )
 
-    def _evaluate_last(self, crew: Any, evaluators: WorkerPool, signals: StopSignals) -> None:
+    def _evaluate_last(self, *workers: Any) -> None:
+        crew, evaluators, signals = workers[-3:]
         self._evaluation.end(
             AttendedPool(evaluators, signals, lambda _: self._show(crew), self._ledger.unended)
         )
@@ -253,12 +313,12 @@ class RotationRun:
         if ended:
             self._ledger.unended.ended()
         self._unended_steps = 0 if ended else self._unended_steps + env_steps
-        if self._recipe.parts.endless:
+        if self._parts.endless:
             self._ledger.unended.going(self._unended_steps)
 
     def _score(self) -> Metrics:
         """Return football's score, which counts goals alone, apart from its reward."""
-        tally, config = self._course.tally, self._recipe.parts.config
+        tally, config = self._course.tally, self._parts.config
         if tally.recent_score is not None:
             return {"score_mean": tally.recent_score}
         return {"score_mean": tally.recent_mean} if is_football(config.env) else {}
@@ -273,9 +333,19 @@ class RotationRun:
         if self._crew is not None and self._restoring.due():
             self._restoring.show(*self._crew.restoring())
 
+    def _tick(self, crew: Any) -> None:
+        if self._groups is not None:
+            self._groups.look()
+        self._show(crew)
+
     def _show(self, crew: Any) -> None:
         self._show_restore()
-        self._ledger.show_if_due(lambda: [*crew.activity(), self._learner_activity()])
+        self._ledger.show_if_due(self._activity)
+
+    def _activity(self) -> list[ProcessActivity]:
+        crew: Any = self._crew
+        others = [] if self._groups is None else self._groups.activity()
+        return [*crew.activity(), *others, self._learner_activity()]
 
     def _learner_activity(self) -> ProcessActivity:
         """Return the driver's own row: its work as the learner."""

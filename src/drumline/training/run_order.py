@@ -5,16 +5,31 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from typing import Protocol
 
 import numpy as np
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from drumline.crew_protocols import Crew
-from drumline.protocols import WorkerPool
 from drumline.training.ledger import Ledger
 from drumline.training.stop_signals import StopSignals
 from drumline.training.stopped import leaves_whole_state
 from drumline.types import EvaluationRow, ProcessActivity, Span
+
+
+class Workers(Protocol):
+    """Processes that work for a run: a pool, a crew, or groups of a run."""
+
+    def activity(self) -> list[ProcessActivity]:
+        """Return one row per process that has worked."""
+        ...
+
+    def timeline(self) -> list[Span]:
+        """Return the latest stretches of work."""
+        ...
+
+    def close(self) -> None:
+        """End every process; may be called twice."""
+        ...
 
 
 def run_in_order(
@@ -22,7 +37,7 @@ def run_in_order(
     ledger: Ledger,
     *,
     evaluate_last: Callable[..., None],
-    makes: Sequence[Callable[[], WorkerPool | Crew]],
+    makes: Sequence[Callable[[], Workers]],
     checkpoint: Callable[[], None],
     policy: Callable[[], Mapping[str, np.ndarray]],
     close_ledger: Callable[[list[Span], list[ProcessActivity]], None],
@@ -43,7 +58,7 @@ def run_in_order(
     flight (an episode, an interval, a block, a job) is pure and can be started again, so a
     checkpoint needs no more.
     """
-    workers: list[WorkerPool | Crew] = []
+    workers: list[Workers] = []
 
     def close() -> None:
         spans = [span for worker in workers for span in worker.timeline()]

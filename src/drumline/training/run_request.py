@@ -21,6 +21,8 @@ from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runs.problem import problem_of, words_of
 from drumline.runtime.cores import usable_cores
+from drumline.runtime.group_messages import Places
+from drumline.runtime.groups import ThisMachine
 from drumline.runtime.inline_pool import InlinePool
 from drumline.runtime.node_host import versions_of
 from drumline.runtime.node_messages import Nodes, Proof
@@ -140,6 +142,10 @@ class RunRequest:
         promised = self.folder.document["config"]["promise"]
         return proof_of(worker, self.layout) if promised else None
 
+    def places(self) -> Places:
+        """Return the machines for the run's groups."""
+        return ThisMachine() if self.nodes is None else self.nodes.places()
+
     def pool(
         self,
         worker: WorkerFactory,
@@ -151,10 +157,11 @@ class RunRequest:
         shared: SharedArrays | None = None,
         one_task_leases: bool = False,
         probed: bool = True,
+        here: bool = False,
     ) -> WorkerPool:
         """Return a pool of `size` processes, or of none; `probed`: faults may be planted in it.
 
-        A size of 0 takes every core of a cluster.
+        A size of 0 takes every core of a cluster. `here`: on this machine, also of a cluster.
         """
         probe_factory = self.probe_factory if probed else None
         if self.inline:
@@ -169,7 +176,7 @@ class RunRequest:
                 where=problem_of(self.folder.document["config"]),
             )
         make = ProcessPool
-        if self.nodes is not None:
+        if self.nodes is not None and not here:
             make = partial(
                 NodePool,
                 nodes=self.nodes,

@@ -35,15 +35,27 @@ class Staff:
     """Whether every role acts with the newest version: free running."""
     words: str = "inline"
     """Description of the run's processes."""
+    group: int = 0
+    groups: int = 1
+    """Groups that each step and learn from an equal part of the environments; this is `group`."""
+
+    def own(self, environments: int) -> range:
+        """Return the group's environments."""
+        width = environments // self.groups
+        return range(self.group * width, (self.group + 1) * width)
 
     def bounds(self, environments: int) -> tuple[int, ...]:
-        """Return the first environment of each executor, and the number of all."""
-        return even_chunks(environments, self.executors)
+        """Return the first environment of each executor, and the end of the group's."""
+        own = self.own(environments)
+        return tuple(own.start + bound for bound in even_chunks(len(own), self.executors))
 
     def served(self, environments: int) -> tuple[int, ...]:
-        """Return the first environment that each actor serves, and the number of all."""
-        actors = min(self.actors, environments)
-        return even_chunks(environments, actors) if actors else (0,)
+        """Return the first environment that each actor serves, and the end of the group's."""
+        own = self.own(environments)
+        actors = min(self.actors, len(own))
+        return (
+            tuple(own.start + bound for bound in even_chunks(len(own), actors)) if actors else (0,)
+        )
 
     def turns(self, environments: int) -> list[np.ndarray]:
         """Return the environments that the driver answers together, half by half."""

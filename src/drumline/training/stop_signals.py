@@ -69,6 +69,12 @@ class StopSignals:
             self.disarm()
             raise Stopped(self._pending)
 
+    def look(self) -> None:
+        """Raise a signal that was kept back; the caller's state is whole once this has raised."""
+        if self._pending is not None:
+            self.state_whole = True
+            raise Stopped(self._pending)
+
     def disarm(self) -> None:
         """Keep signals back from here on."""
         self._armed = False
