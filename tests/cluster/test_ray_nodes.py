@@ -21,7 +21,7 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 NAMESPACES = str(Path(__file__).with_name("namespaces.sh"))
 MACHINES = 4
 HEAD = "10.77.0.1:6379"
-RAY = str(Path(sys.executable).with_name("ray"))
+RAY = [sys.executable, "-m", "ray.scripts.scripts"]
 RUNS = {
     "es": [
         *("es", "HalfCheetah-v5", "--total-steps", "48000", "--population-size", "8"),
@@ -32,7 +32,17 @@ RUNS = {
         *("--warmup-steps", "40", "--replay-size", "200", "--hidden", "8", "--batch-size", "16"),
         *("--critic-batches", "30", "--fitness-range", "5", "--evaluate-every", "7"),
     ],
+    **{
+        method: [
+            *(method, "CartPole-v1", "--engine", "gymnasium", "--total-steps", "19200"),
+            *("--num-envs", "8", "--alpha", "16", "--learners", "4", "--hidden", "8"),
+            *("--epochs", "2", "--minibatches", "4", "--evaluate-every", "50"),
+            *("--normalize-observations", "--checkpoint-minutes", "0.02"),
+        ]
+        for method in ("hts", "ppo")
+    },
 }
+GROUPED = ["hts", pytest.param("ppo", marks=pytest.mark.slow)]
 NAMES = ["es", pytest.param("aes", marks=pytest.mark.slow)]
 SHORT = ["--evaluate-episodes", "1", "--no-tensorboard", "--quiet"]
 LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "policy-last.safetensors")
@@ -77,7 +87,7 @@ class Machines:
             where += ["--temp-dir", str(self.folder), f"--system-config={SYSTEM}"]
         own = ["--node-ip-address", f"10.77.0.{machine}", "--num-cpus", "1"]
         started = self.command(
-            machine, [RAY, "start", *where, *own, "--object-store-memory", "100000000"]
+            machine, [*RAY, "start", *where, *own, "--object-store-memory", "100000000"]
         )
         said, _ = started.communicate(timeout=120)
         assert started.returncode == 0, said
@@ -186,3 +196,67 @@ def test_a_network_that_goes_and_comes_back_changes_no_byte(
     machines.order("heal", 2)
     done(run)
     assert lasting(tmp_path / "run") == expected["es"]
+
+
+def groups_on_cluster(nodes: int) -> list[str]:
+    return ["--pool", "ray", "--ray-address", HEAD, "--nodes", str(nodes)]
+
+
+def learners(folder: Path) -> list[list[str]]:
+    """Return the rows of the learners, one for each group and each of its lives."""
+    rows = [row.split(",") for row in (folder / "processes.csv").read_text().splitlines()[1:]]
+    return [row for row in rows if row[0] == "learner"]
+
+
+@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("nodes", [2, pytest.param(4, marks=SLOW)])
+def test_groups_on_machines_have_the_bytes_of_one_process(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path, nodes: int, name: str
+):
+    done(machines.train(name, tmp_path / "run", *groups_on_cluster(nodes)))
+    assert lasting(tmp_path / "run") == expected[name]
+    rows = learners(tmp_path / "run")
+    assert sorted(row[1] for row in rows) == [str(group) for group in range(nodes)]
+    assert {row[4] for row in rows} == {"150"}, "every group has made every update"
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_a_group_whose_machine_dies_goes_on_elsewhere_with_the_same_bytes(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path, name: str
+):
+    run = machines.train(name, tmp_path / "run", *groups_on_cluster(2))
+    rows = tmp_path / "run" / "metrics.csv"
+    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 10)
+    machines.order("lose", 2)
+    done(run)
+    machines.start_ray(2)
+    assert lasting(tmp_path / "run") == expected[name]
+    assert any(int(row[6]) > 0 for row in learners(tmp_path / "run")), "nothing was lost"
+
+
+@pytest.mark.slow
+def test_groups_on_a_network_that_goes_and_comes_back_change_no_byte(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path
+):
+    run = machines.train("hts", tmp_path / "run", *groups_on_cluster(2))
+    rows = tmp_path / "run" / "metrics.csv"
+    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 10)
+    machines.order("cut", 2)
+    time.sleep(1.0)
+    machines.order("heal", 2)
+    done(run)
+    assert lasting(tmp_path / "run") == expected["hts"]
+
+
+def test_a_run_of_groups_whose_driver_dies_is_resumed_on_another_number_of_machines(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path
+):
+    out = tmp_path / "run"
+    run = machines.train("hts", out, *groups_on_cluster(2))
+    rows = out / "metrics.csv"
+    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 60)
+    run.kill()
+    run.communicate()
+    again = [sys.executable, "-m", "drumline", "resume", str(out), "--quiet", "--no-tensorboard"]
+    done(machines.command(1, [*again, *groups_on_cluster(4)]))
+    assert lasting(out) == expected["hts"]

@@ -288,7 +288,7 @@ def alive(pid: int) -> bool:
 
 
 def test_groups_own_whole_shards():
-    with pytest.raises(ValueError, match="--nodes 3 must divide the 2 shards of --learners"):
+    with pytest.raises(ValueError, match="--nodes 3 must divide --learners 2"):
         OVERLAPPED.build(RotationLayout(nodes=3))
     for flags, words in (
         ({"nodes": 0}, "--nodes must be 1 or more"),

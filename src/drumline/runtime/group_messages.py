@@ -80,15 +80,17 @@ class Closed(NamedTuple):
 class StartedGroup(Protocol):
     """A group that was started somewhere."""
 
-    where: str
-    """Name of its place, for messages."""
+    @property
+    def where(self) -> str:
+        """Return the name of its place, for messages."""
+        ...
 
     def ended(self) -> str | None:
         """Return the cause of its end; None while it lives, as far as is known."""
         ...
 
-    def end(self) -> None:
-        """End it, and its processes with it; returns at once if it has ended."""
+    def end(self, *, lost: bool = False) -> None:
+        """End it, and its processes with it; `lost`: another place is better from now on."""
         ...
 
 
@@ -97,9 +99,13 @@ class Places(Protocol):
 
     @property
     def host(self) -> str:
-        """Address at which other machines reach the head."""
+        """Return the address at which other machines reach the head."""
         ...
 
     def start(self, index: int, count: int, spec_on: Callable[[str], GroupSpec]) -> StartedGroup:
         """Start group `index` of `count`; `spec_on(host)` is its spec on a machine."""
         ...
+
+
+NODE_LOST = "the loss of its node"
+"""Cause of a group's end for which no group is to blame."""

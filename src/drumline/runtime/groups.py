@@ -29,6 +29,7 @@ from drumline.runtime.group_links import (
     listening,
 )
 from drumline.runtime.group_messages import (
+    NODE_LOST,
     Address,
     Alive,
     Begin,
@@ -50,7 +51,7 @@ from drumline.types import ProcessActivity, Span
 _STRIKES = 3
 _LAST_WORDS_SECONDS = 8.0
 _CAUSE_SECONDS = 1.0
-_AGAIN_SECONDS = 0.5
+_LATE_SECONDS = 30.0
 
 
 class ThisMachine:
@@ -84,7 +85,7 @@ class LocalGroup:
         """Return the cause of its end; None while it lives."""
         return self._process.end() if self._process.exited() else None
 
-    def end(self) -> None:
+    def end(self, *, lost: bool = False) -> None:
         """Kill it; its own children end with it."""
         self._process.kill()
         self._process.end()
@@ -185,14 +186,15 @@ class Groups:
         cause = self._cause(lost)
         if update != self._update:
             self._losses, self._update = [], update
-        self._losses.append(cause)
+        if cause != NODE_LOST:
+            self._losses.append(cause)
         if len(self._losses) >= _STRIKES:
             causes = ", ".join(self._losses)
             raise WorkersLost(
                 f"a group was lost {_STRIKES} times without an update between ({causes})"
                 f"{about_hangs(self._losses)}"
             )
-        self._end_all()
+        self._end_all(lost.index)
         self._restarts += 1
         self._log(
             f"group {lost.index} ended by {cause}; all groups but this one start again "
@@ -266,6 +268,7 @@ class Groups:
             return
         addresses: dict[int, Address] = {}
         unnamed: list[GroupLink] = []
+        late: float | None = time.perf_counter() + _LATE_SECONDS
         while len(addresses) < self._count - 1:
             if select.select([listener], [], [], LOOK_SECONDS)[0]:
                 link = answered(listener, self._token)
@@ -277,6 +280,11 @@ class Groups:
                     self._groups[hello.index - 1].link = link
                     addresses[hello.index] = hello.address
                     unnamed.remove(link)
+            if late is not None and time.perf_counter() > late:
+                late = None
+                missing = [group for group in self._groups if group.link is None]
+                where = ", ".join(f"{group.index} ({group.started.where})" for group in missing)
+                self._log(f"waiting for group {where}, whose place may have no core free")
             self.idle()
         links: dict[int, GroupLink] = {}
         for group in self._groups:
@@ -357,13 +365,13 @@ class Groups:
                 return lost.cause
             time.sleep(0.01)
 
-    def _end_all(self) -> None:
+    def _end_all(self, lost: int = 0) -> None:
         for group in self._groups:
             self._ended += self._rows(group)
         for group in self._groups:
             if group.link is not None:
                 group.link.close()
-            group.started.end()
+            group.started.end(lost=group.index == lost)
         self._groups.clear()
         self._mesh = None
         if self._listener is not None:

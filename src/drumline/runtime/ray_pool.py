@@ -29,7 +29,7 @@ except ImportError as error:
 
 from drumline.errors import WorkersLost
 from drumline.runtime.group_host import GroupHost
-from drumline.runtime.group_messages import GroupSpec
+from drumline.runtime.group_messages import NODE_LOST, GroupSpec
 from drumline.runtime.node_host import NodeHost
 from drumline.runtime.node_messages import Command, Heard, HostSpec, Link, Lost, Node
 
@@ -197,14 +197,17 @@ class RayPlaces:
         self._nodes = nodes
         self._placed: dict[int, str] = {}
         """Group → node, of the latest start of each."""
+        self._losses: Counter[str] = Counter()
+        """Groups that were lost on each node."""
 
     @property
     def host(self) -> str:
         """Address at which other nodes reach this process."""
-        return ray.util.get_node_ip_address()
+        own = ray.get_runtime_context().get_node_id()
+        return next(row["NodeManagerAddress"] for row in ray.nodes() if row["NodeID"] == own)
 
     def start(self, index: int, count: int, spec_on: Callable[[str], GroupSpec]) -> "RayGroup":
-        """Start a group on the node that has the fewest of them, the driver's node last.
+        """Start a group on the node that lost and has the fewest of them, the driver's node last.
 
         Each claims an equal share of its node's cores.
         """
@@ -214,7 +217,11 @@ class RayPlaces:
         own = ray.get_runtime_context().get_node_id()
         placed = {group: node for group, node in self._placed.items() if group != index}
         taken = Counter([own, *placed.values()])
-        node = min(nodes, key=lambda node: (taken[node.id], node.id == own, node.name, node.id))
+
+        def order(node: Node) -> tuple[int, int, bool, str, str]:
+            return self._losses[node.id], taken[node.id], node.id == own, node.name, node.id
+
+        node = min(nodes, key=order)
         self._placed[index] = node.id
         cores = node.cores // count if taken[node.id] else node.cores
         actor = (
@@ -228,13 +235,15 @@ class RayPlaces:
             )
             .remote(spec_on(node.name))
         )
-        return RayGroup(node, actor)
+        return RayGroup(node, actor, self._losses)
 
 
 class RayGroup:
     """A group on a node."""
 
-    def __init__(self, node: Node, actor: Any):
+    def __init__(self, node: Node, actor: Any, losses: Counter[str]):
+        """`losses` counts the groups that each node has lost."""
+        self._losses = losses
         self.where = f"node {node.name}"
         self._node = node
         self._actor = actor
@@ -250,11 +259,12 @@ class RayGroup:
                 self._ended = self._actor.ended.remote()
             except exceptions.RayError as error:
                 gone = _is_gone(self._node)
-                self._cause = "the loss of its node" if gone else _cause(error)
+                self._cause = NODE_LOST if gone else _cause(error)
         return self._cause
 
-    def end(self) -> None:
+    def end(self, *, lost: bool = False) -> None:
         """Kill the actor; its process ends with it."""
+        self._losses[self._node.id] += lost
         with suppress(exceptions.RayError):
             ray.kill(self._actor)
 

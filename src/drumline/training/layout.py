@@ -183,8 +183,8 @@ class GroupedLayout(ExecutorLayout):
         """Return the number of environments of one group; ValueError if shards would be cut."""
         if learners % self.nodes:
             raise ValueError(
-                f"--nodes {self.nodes} must divide the {learners} shards of --learners: a node "
-                "owns whole shards"
+                f"--nodes {self.nodes} must divide --learners {learners}, because a node owns "
+                f"whole shards (a new run may have --learners {self.nodes})"
             )
         return environments // self.nodes
 
