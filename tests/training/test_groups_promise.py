@@ -19,6 +19,7 @@ from whole_runs import run_on
 
 from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, train
+from drumline.commands.verify import layout_for, verify_again
 from drumline.errors import WorkerError, WorkersLost
 from drumline.recipes.a2c import A2C
 from drumline.recipes.hts import HTS
@@ -285,6 +286,15 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+@FAULTS
+def test_verify_repeats_a_run_in_groups(tmp_path: Path):
+    run = train(CONFIGS["hts"], workers="inline", out=tmp_path / "run")
+    layout = layout_for(run.folder, 3, TRUSTED, nodes=2)
+    assert isinstance(layout, RotationLayout)
+    assert (layout.nodes, layout.workers) == (2, 2)
+    assert verify_again(run.folder, 10**6, layout, TRUSTED) == (10, None)
 
 
 def test_groups_own_whole_shards():

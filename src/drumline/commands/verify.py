@@ -29,6 +29,8 @@ class VerifyFlags:
     """Number of workers of the repetition."""
     pool: Literal["process", "inline"] = "process"
     """Run the repetition in worker processes, or in this process."""
+    nodes: int = 1
+    """Groups of the repetition, for methods whose shards may be on several nodes."""
     trust_code: bool = False
     """Import the code that the run folder names (comparing two runs imports none)."""
     quiet: bool = False
@@ -55,7 +57,7 @@ def command(line: CommandLine) -> int:
 
         folder, trust = RunFolder.open(line.name()), trust_of(line, trust_code=flags.trust_code)
         count = 10**12 if flags.updates == "all" else int(flags.updates or 0)
-        layout = layout_for(folder, flags.workers, trust, flags.pool)
+        layout = layout_for(folder, flags.workers, trust, flags.pool, flags.nodes)
         done, difference = verify_again(folder, count or None, layout, trust)
         what = f"{done} updates repeated on {layout.worker_count} workers"
     _answer(flags, difference, what)
@@ -67,16 +69,21 @@ def layout_for(
     workers: int,
     trust: "CodeTrust",
     pool: Literal["process", "inline"] = "process",
+    nodes: int = 1,
 ) -> "Layout":
     """Return the layout of a repetition, with at most one executor per environment."""
     from drumline.recipes.methods import find_method
-    from drumline.training.layout import ExecutorLayout
+    from drumline.training.layout import ExecutorLayout, GroupedLayout
 
     trust.run(folder)
     kind = find_method(folder.document["method"]).layout
     if issubclass(kind, ExecutorLayout):
-        workers = min(workers, folder.document["config"]["num_envs"])
-    return kind(workers=workers, pool=pool, tensorboard=False)
+        workers = min(workers, max(1, folder.document["config"]["num_envs"] // max(1, nodes)))
+    if nodes == 1:
+        return kind(workers=workers, pool=pool, tensorboard=False)
+    if not issubclass(kind, GroupedLayout):
+        raise WrongUse(f"--nodes {nodes} goes with hts, ppo and a2c; leave it out here")
+    return kind(workers=workers, pool=pool, nodes=nodes, tensorboard=False)
 
 
 def verify_again(

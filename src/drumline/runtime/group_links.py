@@ -180,12 +180,14 @@ def listening(host: str) -> socket.socket:
 
 
 def called(address: tuple[str, int], token: bytes) -> GroupLink:
-    """Call another group; OSError or AuthenticationError if it does not answer as it should."""
+    """Call another group; OSError if it does not answer as it should."""
     connection = socket.create_connection(address, _INTRODUCTION_SECONDS)
     try:
         _introduce(connection, token, caller=True)
-    except BaseException:
+    except BaseException as error:
         connection.close()
+        if isinstance(error, (EOFError, AuthenticationError)):
+            raise ConnectionRefusedError(f"{address} does not know the run's token") from error
         raise
     return GroupLink(connection)
 
