@@ -42,6 +42,28 @@ def _learner(parts: Any, pause: Callable[[], None], threads: int) -> Learner:
 
 
 @dataclass(frozen=True)
+class Deaf(PPO):
+    """A method whose learner knows nothing of the shards in other processes."""
+
+    def build(self, layout: Any) -> RotationRecipe:
+        """Put the parts together."""
+        return replace(super().build(layout), learner=_deaf)
+
+
+def _deaf(parts: Any, pause: Callable[[], None], threads: int) -> Learner:
+    return actor_critic.make_learner(replace(parts, shards=None), pause, threads)
+
+
+@dataclass(frozen=True)
+class Alone(PPO):
+    """A method that knows nothing of groups."""
+
+    def build(self, layout: Any) -> RotationRecipe:
+        """Put the parts together."""
+        return super().build(replace(layout, nodes=1))
+
+
+@dataclass(frozen=True)
 class Unheard(CEM):
     """A method with a kind of recipe that Drumline has not."""
 

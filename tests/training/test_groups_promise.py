@@ -1,6 +1,7 @@
 """The promise of groups: their number, deaths, delays, stops and resumes change no byte."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from campaigns import FAULTS, cases
 from doubles import HangAt, KillAt, KillAtNth, KillEver, RaiseAt, SleepAt
+from own_methods import Alone, Deaf, Rotation
 from whole_runs import run_on
 
 from drumline.commands.foreign_code import TRUSTED
@@ -27,6 +29,9 @@ from drumline.recipes.ppo import PPO
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runs.tables import read_table
+from drumline.runtime.group_messages import Built
+from drumline.runtime.node_host import processor, versions_of
+from drumline.training.group_work import differing
 from drumline.training.layout import LockstepLayout, RotationLayout
 
 SMALL: dict[str, Any] = {
@@ -57,6 +62,7 @@ CONFIGS: dict[str, Any] = {
     ),
     "ppo": PPO(**SMALL, **EPOCHS),
     "a2c": A2C(**SMALL),
+    "from outside": Rotation(**SMALL, **EPOCHS),
 }
 LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "policy-last.safetensors")
 TIMED = ("seconds", "per_second")
@@ -124,6 +130,7 @@ def rows_of(folder: RunFolder) -> list[list[str]]:
             ("ppo", 2, {}),
             ("ppo", 2, {"executors": 2, "halves": 2}),
             ("a2c", 2, {}),
+            ("from outside", 2, {}),
         ],
         quick=[("hts", 2, {}), ("ppo", 2, {})],
     ),
@@ -286,6 +293,31 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+@FAULTS
+def test_a_learner_that_gathers_nothing_is_noticed(tmp_path: Path):
+    with pytest.raises(RuntimeError, match="holds other parameters than group"):
+        run_on(tmp_path / "run", Deaf(**SMALL, **EPOCHS), LockstepLayout(nodes=2))
+
+
+def test_a_method_without_groups_refuses_more_than_one(tmp_path: Path):
+    alone = Alone(**SMALL, **EPOCHS)
+    with pytest.raises(ValueError, match="does not learn in groups: leave --nodes 2 out"):
+        run_on(tmp_path / "run", alone, LockstepLayout(nodes=2))
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"processor": "Z80"}, r"its processor \(Z80\) may give other bits"),
+        ({"packages": {"numpy": "0.1"}}, "it has numpy 0.1 instead of .*: install the versions"),
+    ],
+)
+def test_a_group_on_another_kind_of_machine_is_refused(other: dict[str, Any], words: str):
+    same = Built(versions_of(["drumline", "numpy", "torch"]), processor())
+    assert differing(same) == ""
+    assert re.match(words, differing(same._replace(**other)))
 
 
 @FAULTS

@@ -40,7 +40,7 @@ class GroupFinished(BaseException):
 
 
 class GroupContext:
-    """What a group's work is given: its number, its links, and the head's orders."""
+    """Number and links of a group, and the head's orders, for its work."""
 
     def __init__(self, spec: GroupSpec, mesh_of: Callable[["GroupContext"], Mesh], probe: Probe):
         self.index = spec.index

@@ -276,7 +276,7 @@ class Groups:
             for link in list(unnamed):
                 link.take_in()
                 for hello in link.news():
-                    assert isinstance(hello, Hello), "a group first says who it is"
+                    assert isinstance(hello, Hello), "the first message of a group is its number"
                     self._groups[hello.index - 1].link = link
                     addresses[hello.index] = hello.address
                     unnamed.remove(link)

@@ -78,7 +78,8 @@ class GatheredStorage(RolloutStorage):
         raise GroupsDiffer(
             f"group {group} holds other parameters than group {self._staff.group} after the same "
             f"updates, before that of interval {interval}: run all groups on one type of processor "
-            "and with the same versions"
+            "and with the same versions (a learner of your own must gather by the `shards` of its "
+            "parts)"
         )
 
 

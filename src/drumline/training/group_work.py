@@ -13,6 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from drumline.protocols import Probe
 from drumline.runtime.group_child import GroupContext, GroupFinished
+from drumline.runtime.group_messages import Built
+from drumline.runtime.node_host import processor, versions_of
 from drumline.training.attended_crew import AttendedCrew
 from drumline.training.gathered_intervals import GatheredStorage, shards_of
 from drumline.training.layout import Layout
@@ -73,6 +75,23 @@ class GroupWork:
             raise
         finally:
             crew.close()
+
+
+def differing(built: Built) -> str:
+    """Return in words why a group's machine could get other bits than this; empty if it cannot."""
+    others = [
+        f"{name} {built.packages[name]} instead of {version}"
+        for name, version in versions_of(built.packages).items()
+        if built.packages[name] != version
+    ]
+    if others:
+        return f"it has {', '.join(others)}: install the versions of group 0 there"
+    if built.processor != processor():
+        return (
+            f"its processor ({built.processor}) may give other bits than that of group 0 "
+            f"({processor()}); --no-promise takes it"
+        )
+    return ""
 
 
 class _Learner:

@@ -14,9 +14,7 @@ from drumline.envs.football_frames import is_football, never_freed
 from drumline.errors import GroupLost
 from drumline.protocols import Learner, PublishedLayout, WorkerPool
 from drumline.runtime.group_links import Chunk
-from drumline.runtime.group_messages import Built
 from drumline.runtime.groups import Groups
-from drumline.runtime.node_host import processor, versions_of
 from drumline.schedules.intervals import Interval
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.training.attended_crew import AttendedCrew
@@ -25,7 +23,7 @@ from drumline.training.blame import explain
 from drumline.training.course import Course, published_copy
 from drumline.training.evaluations import EvaluationBeside
 from drumline.training.gathered_intervals import GatheredStorage, shards_of
-from drumline.training.group_work import GroupWork
+from drumline.training.group_work import GroupWork, differing
 from drumline.training.ledger import learned
 from drumline.training.replaced_pool import ReplacedPool
 from drumline.training.restore_note import RestoreNote
@@ -57,7 +55,11 @@ class RotationRecipe:
         return dataclasses.replace(self, staff=dataclasses.replace(self.staff, group=group))
 
     def opened(self, request: RunRequest) -> "RotationRun":
-        """Return the run that trains with these parts."""
+        """Return the run that trains with these parts; ValueError if they know no groups."""
+        nodes: int = getattr(request.layout, "nodes", 1)
+        if nodes != self.staff.groups:
+            method = request.folder.document["method"]
+            raise ValueError(f"{method} does not learn in groups: leave --nodes {nodes} out")
         return RotationRun(self, request)
 
 
@@ -122,31 +124,13 @@ class RotationRun:
             work,
             places=request.places(),
             packages=["drumline", *request.folder.document["computed_by"]],
-            refuse=self._refuse_group,
+            refuse=differing if self._config.promise else lambda built: "",
             hang_seconds=layout.hang_seconds,
             creation_seconds=layout.creation_seconds,
             probe_factory=request.probe_factory,
             log=request.display.message,
         )
         return self._groups
-
-    def _refuse_group(self, built: Built) -> str:
-        """Return why a group on another machine could get other bits; empty if there is nothing."""
-        if not self._config.promise:
-            return ""
-        differing = [
-            f"{name} {version} instead of {here}"
-            for name, here in versions_of(built.packages).items()
-            if (version := built.packages[name]) != here
-        ]
-        if differing:
-            return f"it has {', '.join(differing)}: install the head's versions there"
-        if built.processor != processor():
-            return (
-                f"its processor ({built.processor}) may give other bits than that of the head "
-                f"({processor()}); --no-promise takes it"
-            )
-        return ""
 
     def _make_crew(self) -> Any:
         self._crew = self._crews.made(
