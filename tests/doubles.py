@@ -270,7 +270,7 @@ class KillAtNth:
 
 @dataclass(frozen=True)
 class KillEver:
-    """Probe factory: whoever comes to `point` the nth time kills itself, and so do all later."""
+    """Probe factory: a process at `point` for the nth time kills itself, and so do all later."""
 
     point: str
     number: int

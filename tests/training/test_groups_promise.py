@@ -69,7 +69,7 @@ TIMED = ("seconds", "per_second")
 
 
 def lasting(folder: Path) -> dict[str, Any]:
-    """What wall-clock time has no part in: files, metrics, and all state of the checkpoint."""
+    """Return files, metrics and all state of the checkpoint, without wall-clock times."""
     found: dict[str, Any] = {
         name: (folder / name).read_bytes() for name in LASTING if (folder / name).exists()
     }
@@ -84,7 +84,7 @@ def lasting(folder: Path) -> dict[str, Any]:
 
 
 class Expected(dict[str, Any]):
-    """What lasts of each config's run in one process, made when it is first asked for."""
+    """Lasting parts of each config's run in one process, made when they are first asked for."""
 
     def __init__(self, out: Path):
         super().__init__()
