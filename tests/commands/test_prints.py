@@ -37,6 +37,20 @@ def test_the_output_of_a_training_has_no_line_of_an_environment(terminal: Termin
         assert file.read().splitlines()[: len(lines)] == lines
 
 
+def test_the_environments_of_every_group_print_to_the_file(terminal: Terminal):
+    flags = ["--total-steps=60", "--num-envs=2", "--alpha=10", "--hidden", "4", "--epochs=1"]
+    flags += ["--minibatches=2", "--evaluate-episodes=2", "--learners=2", "--nodes=2"]
+    ended = terminal("train", "hts", "faulty_environments:Talks", *flags, "--json", "--out", "run")
+    assert ended.code == 0
+    assert all(json.loads(line)["event"] for line in ended.out.splitlines())
+    assert "step 3\n" not in ended.err
+    with open("run/printed.txt") as file:
+        lines = file.read().splitlines()
+    # An environment of each executor, those that the groups look at, and the evaluators'.
+    assert lines.count("made a point") >= 4
+    assert lines.count("step 3") >= 2
+
+
 def test_an_evaluation_prints_its_result_alone(terminal: Terminal):
     terminal.train("es", "faulty_environments:Talks", "--out", "run")
     ended = terminal("evaluate", "run", "--episodes=2", "--json", "--trust-code")

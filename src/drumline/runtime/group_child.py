@@ -29,6 +29,7 @@ from drumline.runtime.group_messages import (
     Peers,
 )
 from drumline.runtime.node_host import processor, versions_of
+from drumline.runtime.printed import PRINTED
 from drumline.types import ProcessActivity, Span
 
 HEAD = 0
@@ -114,6 +115,7 @@ def main() -> NoReturn:
     with open(spec_fd, "rb") as file:
         spec: GroupSpec = pickle.load(file)
     sys.path[:] = spec.search_path
+    PRINTED.fd = 1  # environments of a group print to where the head keeps it
     code = 0
     try:
         head, others = _links(spec)
