@@ -64,6 +64,8 @@ def test_the_pages_show_commands():
 def test_a_shown_training_has_a_config(
     words: str, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ):
+    if words.startswith("drumline verify") and "--nodes" in words:
+        pytest.skip("of a run with shards: tests/training/test_groups_promise.py")
     if NOT_HERE.get(words):
         pytest.skip(NOT_HERE[words])
     monkeypatch.chdir(ROOT / "examples")
