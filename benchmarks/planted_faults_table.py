@@ -93,7 +93,7 @@ FAULTS = (
         "a replaced executor gets no journal",
         (
             Edit(
-                "src/drumline/training/rotation_run.py",
+                "src/drumline/training/rotation_crew.py",
                 "self._course.history(environment, int(finished[environment]), storage.read)",
                 "self._course.history(environment, 0, storage.read)",
             ),

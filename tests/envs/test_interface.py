@@ -97,11 +97,11 @@ def test_an_observation_outside_its_space_is_said_once(caplog: pytest.LogCapture
 SMALL = {"total_steps": 60, "evaluate_episodes": 1}
 LEARNING = {**SMALL, "warmup_steps": 10, "replay_size": 100, "batch_size": 4, "hidden": (4,)}
 METHODS = {
-    "es": ES("", population_size=4, noise_table_size=4096, hidden=(4,), **SMALL),
-    "hts": HTS("", num_envs=2, alpha=8, minibatches=2, **SMALL),
-    "ppo": PPO("", num_envs=2, alpha=8, minibatches=2, **SMALL),
-    "aes": AES("", **LEARNING),
-    "td3": TD3("", replay_size=100, batch_size=4, hidden=(4,), random_steps=5, **SMALL),
+    "es": ES("CartPole-v1", population_size=4, noise_table_size=4096, hidden=(4,), **SMALL),
+    "hts": HTS("CartPole-v1", num_envs=2, alpha=8, minibatches=2, **SMALL),
+    "ppo": PPO("CartPole-v1", num_envs=2, alpha=8, minibatches=2, **SMALL),
+    "aes": AES("CartPole-v1", **LEARNING),
+    "td3": TD3("CartPole-v1", replay_size=100, batch_size=4, hidden=(4,), random_steps=5, **SMALL),
 }
 
 

@@ -20,11 +20,11 @@ LONGEST = 7
 SMALL = {"hidden": (4,), "evaluate_every": 1, "evaluate_episodes": 2, "total_steps": 60}
 REPLAY = {**SMALL, "replay_size": 60, "batch_size": 4}
 CONFIGS: dict[str, Any] = {
-    "es": ES("", **SMALL, population_size=4, noise_table_size=4096),
-    "cem": CEM("", **SMALL, population_size=4, elites=2),
-    "aes": AES("", **REPLAY, warmup_steps=20),
-    "td3": TD3("", **REPLAY, steps_per_update=20, random_steps=20),
-    "hts": HTS("", **{**SMALL, "total_steps": 64}, num_envs=4, alpha=4, minibatches=1),
+    "es": ES("CartPole-v1", **SMALL, population_size=4, noise_table_size=4096),
+    "cem": CEM("CartPole-v1", **SMALL, population_size=4, elites=2),
+    "aes": AES("CartPole-v1", **REPLAY, warmup_steps=20),
+    "td3": TD3("CartPole-v1", **REPLAY, steps_per_update=20, random_steps=20),
+    "hts": HTS("CartPole-v1", **{**SMALL, "total_steps": 64}, num_envs=4, alpha=4, minibatches=1),
 }
 
 
