@@ -284,13 +284,14 @@ COMMANDS = (
     ("plot", "--out=damaged.png"),
     ("compare", "--out=damaged.png"),
     ("report", "--out=damaged.html"),
+    ("list",),
     ("evaluate", "--episodes=1"),
     ("evaluate", "--episodes=1", "--policy=last", "--sample"),
     ("resume", "--print-config"),
     ("verify", "--updates=1", "--pool=inline"),
     ("resume", "--pool=inline", "--quiet", "--other-machine", "--no-tensorboard"),
 )
-_BY_CONFIG = 6
+_BY_CONFIG = 7
 """Commands before this place take time and memory by the folder's files and not by its settings."""
 
 

@@ -56,6 +56,7 @@ COMMANDS = (
     ("plot", "es"),
     ("compare", "es"),
     ("report", "es"),
+    ("list", "."),
     ("verify", "es", "--pool=inline", "--updates=1"),
     ("verify", "es", "es"),
     ("resume", "es", "--pool=inline"),

@@ -29,6 +29,7 @@ APPEND_ONLY = (
     "episodes.csv",
     "evaluations.csv",
     "fingerprints.csv",
+    "nodes.csv",
     "events.jsonl",
     TENSORBOARD_FILE,
 )
@@ -41,11 +42,13 @@ _KINDS = {
     "config": dict[str, Any],
     "drumline": str,
     "promise": str,
+    "store": str,
     "layout": dict[str, Any],
     "step_path": str,
     "versions": dict[str, str],
     "computed_by": list[str],
     "machine": dict[str, str],
+    "tags": list[str],
     "horizons": Annotated[list[tuple[int, int]], msgspec.Meta(min_length=1)],
 }
 _CONFIG_KINDS = {"env": str, "seed": int, "total_steps": int, "num_envs": int}
@@ -58,6 +61,8 @@ class RunFolder:
     def __init__(self, path: Path, document: dict[str, Any]):
         self.path = path
         self.document = document
+        self.shown = str(path)
+        """Name of the run in messages."""
         self._amendments: dict[str, Any] = {}
 
     @staticmethod
@@ -239,6 +244,11 @@ def _cannot_make(path: Path, error: OSError) -> RunError:
 
 
 def _find(name: str) -> Path:
+    if "://" in name:
+        fetch = shlex.join(["drumline", "fetch", name])
+        raise RunError(
+            f"{name} is on an object store; make a local copy of that run first: {fetch}"
+        )
     if name == "last":
         newest = newest_run()
         if newest is None:

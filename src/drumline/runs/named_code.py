@@ -3,14 +3,15 @@
 `commands/foreign_code.py` asks here which code a command would import, before it imports any.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
-ACTING_FIELDS = ("env", "policy", "network", "objective")
+ACTING_FIELDS = ("env", "env_kwargs", "policy", "network", "objective")
 """Fields of a config that name what acts: enough to run episodes, or to call an objective."""
 
-_FIELDS = (*ACTING_FIELDS, "strategy", "initial")
+_FIELDS = (*ACTING_FIELDS, "strategy", "initial", "env_kwargs")
 _OWN_STRATEGY = re.compile(r"nevergrad:\w+")
 """Strategies with a colon whose code is that of an installed package that drumline knows."""
 
@@ -26,7 +27,12 @@ def code_of_config(method: Any, config: Mapping[str, Any]) -> list[str]:
     >>> code_of_config("aes", {"env": "CartPole-v1", "strategy": "nevergrad:PSO"})
     []
     """
-    found = [text for field, value in config.items() for text in _texts(value) if _is(field, text)]
+    found = [
+        text
+        for field, value in config.items()
+        for text in _texts(_read(field, value))
+        if _is(field, text)
+    ]
     return [*found, *(text for text in _texts(method) if ":" in text)]
 
 
@@ -55,6 +61,16 @@ def code_of_policy(document: Mapping[str, Any]) -> list[str]:
         *_texts(objective.get("function")),
         *_texts(objective.get("module")),
     ]
+
+
+def _read(field: str, value: Any) -> Any:
+    """Return a field's value; of arguments for a constructor, what their JSON holds."""
+    if field != "env_kwargs" or not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value) if value else ""
+    except ValueError:
+        return value
 
 
 def _is(field: str, text: str) -> bool:

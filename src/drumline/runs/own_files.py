@@ -18,7 +18,14 @@ TENSORBOARD_FILE = "events.out.tfevents.drumline"
 FILES = frozenset(
     (
         *("config.json", "metrics.csv", "episodes.csv", "evaluations.csv", "fingerprints.csv"),
-        *("events.jsonl", TENSORBOARD_FILE, "timeline.json", "processes.csv", "card.md"),
+        *(
+            "events.jsonl",
+            TENSORBOARD_FILE,
+            "nodes.csv",
+            "timeline.json",
+            "processes.csv",
+            "card.md",
+        ),
         *("policy-best.json", "policy-last.json", "policy-before-best.json"),
         *("policy-best.safetensors", "policy-last.safetensors", "policy-before-best.safetensors"),
         *("episode.mp4", "printed.txt"),

@@ -4,9 +4,9 @@ import errno
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from queue import Empty, SimpleQueue
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,12 @@ from drumline.runs.own_files import refuse_links, remove_asides
 from drumline.runs.policy_files import write_policy
 from drumline.runs.rewind import cut_files, rewind
 from drumline.runs.run_files import RunFiles
-from drumline.types import EvaluationRow, State, UpdateRecord
+from drumline.types import EvaluationRow, NodeTraffic, State, UpdateRecord
 
 FLUSH_SECONDS = 0.5
 """Longest time in seconds that a row waits in memory while more rows keep coming."""
+
+_LOOKED_AT_SECONDS = 0.05
 
 BACKLOG = 256
 """Records in the queue from which on the caller waits: a slow disk must not fill the memory."""
@@ -44,7 +46,9 @@ class Recorder:
         tensorboard: bool,
         resumed_from: Checkpoint | None = None,
         probe: Callable[[str], None] = lambda point: None,
+        checkpointed: Callable[[int], None] = lambda update: None,
     ):
+        """`checkpointed` is called on the recorder's thread after each checkpoint."""
         self._folder = folder
         self._claim = _claim(folder)
         try:
@@ -53,7 +57,11 @@ class Recorder:
             _start_from(folder, resumed_from)
             folder.claimed()
             self._files = RunFiles(
-                folder, tensorboard=tensorboard, resumed_from=resumed_from, probe=probe
+                folder,
+                tensorboard=tensorboard,
+                resumed_from=resumed_from,
+                probe=probe,
+                checkpointed=checkpointed,
             )
         except BaseException:
             os.close(self._claim)
@@ -72,6 +80,10 @@ class Recorder:
     def evaluation(self, row: EvaluationRow) -> None:
         """Write one scheduled evaluation."""
         self._put(lambda: self._files.evaluation(row))
+
+    def nodes(self, rows: Sequence[NodeTraffic]) -> None:
+        """Write the bytes that an update cost each node."""
+        self._put(lambda: self._files.nodes(rows))
 
     def event(self, line: bytes) -> None:
         """Append a line to events.jsonl."""
@@ -112,6 +124,11 @@ class Recorder:
             self._files.close()
             os.close(self._claim)
         self._raise_error()
+
+    @property
+    def last_checkpoint(self) -> int | None:
+        """Update of the newest checkpoint on the disk; None before the first."""
+        return self._files.last_checkpoint
 
     @property
     def chained(self) -> str:
@@ -178,6 +195,11 @@ class Recorder:
         return RecordingFailed(f"cannot write {file} ({error.strerror}); {way_out}")
 
 
+def refuse_busy(folder: RunFolder) -> None:
+    """Raise RunError if another process writes to the folder now."""
+    os.close(_claim(folder))
+
+
 def _start_from(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
     if checkpoint is not None:
         rewind(folder, checkpoint)
@@ -192,7 +214,11 @@ def _claim(folder: RunFolder) -> int:
     """Lock the folder for this process; the kernel unlocks it however the process ends."""
     descriptor = os.open(folder.path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sleep(_LOOKED_AT_SECONDS)  # `drumline list` may just look whether it is locked
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
         raise RunError(

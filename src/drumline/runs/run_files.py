@@ -1,6 +1,6 @@
 """The growing files of a run folder, written in the order of the calls."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +19,9 @@ from drumline.runs.metrics import (
     read_columns,
 )
 from drumline.runs.segments import is_segment, remove_unneeded
-from drumline.types import EvaluationRow, Metrics, State, UpdateRecord
+from drumline.types import EvaluationRow, Metrics, NodeTraffic, State, UpdateRecord
+
+NODES_HEADER = ",".join(("update", "node", *(f"{kind}_bytes" for kind in NodeTraffic._fields[2:])))
 
 
 class RunFiles:
@@ -32,10 +34,12 @@ class RunFiles:
         tensorboard: bool,
         resumed_from: Checkpoint | None,
         probe: Callable[[str], None],
+        checkpointed: Callable[[int], None] = lambda update: None,
     ):
         self._folder = folder
         self._tensorboard = tensorboard
         self._probe = probe
+        self._checkpointed = checkpointed
         # Includes files that this session never opens: without TensorBoard its file must be kept.
         self._lengths = dict(resumed_from.lengths) if resumed_from else {}
         self._files: dict[str, AppendFile] = {}
@@ -67,6 +71,11 @@ class RunFiles:
             file, events = self._tensorboard_file()
             file.append(events.evaluation(row))
 
+    def nodes(self, rows: Sequence[NodeTraffic]) -> None:
+        """Write the bytes that an update cost each node."""
+        lines = "".join(f"{','.join(map(str, row))}\n" for row in rows)
+        self._csv("nodes.csv", NODES_HEADER).append(lines.encode())
+
     def event(self, line: bytes) -> None:
         """Append a line to events.jsonl."""
         self._open("events.jsonl").append(line)
@@ -95,6 +104,7 @@ class RunFiles:
         )
         self.last_checkpoint = update
         remove_unneeded(self._folder)
+        self._checkpointed(update)
 
     def lengths(self) -> dict[str, int]:
         """Return the byte length of every append-only file, waiting rows included."""

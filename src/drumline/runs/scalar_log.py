@@ -65,6 +65,12 @@ def encoded(told: ToldGeneration) -> bytes:
     return _MARK + struct.pack("<I", zlib.crc32(body)) + body
 
 
+def moments_bytes(told: ToldGeneration) -> int:
+    """Return the bytes of a record that are moments, with the indices of their members."""
+    parts = [member.moments for member in told.members if member.moments is not None]
+    return sum(12 + 16 * part.mean.size for part in parts)
+
+
 def decoded(data: bytes) -> Iterator[ToldGeneration]:
     """Yield the generations of a file; ValueError for bytes that are not `encoded`'s."""
     at = 0

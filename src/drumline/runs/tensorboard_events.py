@@ -67,11 +67,11 @@ def _record(data: bytes) -> bytes:
     """Return `data` with TFRecord framing: length, its checksum, data, its checksum."""
     header = struct.pack("<Q", len(data))
     return b"".join(
-        (header, struct.pack("<I", _checksum(header)), data, struct.pack("<I", _checksum(data)))
+        (header, struct.pack("<I", checksum(header)), data, struct.pack("<I", checksum(data)))
     )
 
 
-def _checksum(data: bytes) -> int:
+def checksum(data: bytes) -> int:
     """Return CRC-32C, masked as in TFRecord."""
     crc = 0xFFFFFFFF
     table = _TABLE
