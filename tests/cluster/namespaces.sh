@@ -19,8 +19,11 @@ case $what in
         done ;;
   lose) kill_all "$n" ;;
   cut)  ip link set "drum-v$n" down ;;
-  heal) ip link set "drum-v$n" up ;;
-  down) for i in $(seq "$n"); do kill_all "$i"; ip netns del "drum$i" 2>/dev/null || true; done
+  heal) ip link set "drum-v$n" up; ip netns exec "drum$n" ip link set e0 up ;;
+  down) for i in $(seq "$n"); do
+          kill_all "$i"; ip netns del "drum$i" 2>/dev/null || true
+          ip link del "drum-v$i" 2>/dev/null || true  # a process that is being killed keeps it
+        done
         ip link del drum-bridge 2>/dev/null || true ;;
   *)    echo "up N | lose I | cut I | heal I | down N"; exit 2 ;;
 esac

@@ -3,12 +3,15 @@
 Needs root and iproute2; the machines and their processes are gone afterwards.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import doubles
@@ -66,7 +69,29 @@ class Machines:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._environ = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        ray = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+        self._environ = {**os.environ, **ray, "PYTHONPATH": path}
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        """Set up every machine; test files that run at the same time take turns."""
+        with open(Path(tempfile.gettempdir(), "drum-machines.lock"), "w") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            self.order("down", MACHINES)
+            try:
+                self.order("up", MACHINES)
+                for machine in range(1, MACHINES + 1):
+                    self.start_ray(machine)
+                yield
+            finally:
+                self.order("down", MACHINES)
+
+    def mend(self, machine: int) -> None:
+        """Start a machine again that was lost in any manner."""
+        self.order("lose", machine)
+        self.order("heal", machine)
+        self.start_ray(machine)
 
     def order(self, what: str, number: int) -> None:
         subprocess.run([NAMESPACES, what, str(number)], check=True, capture_output=True)
@@ -80,9 +105,9 @@ class Machines:
             text=True,
         )
 
-    def start_ray(self, machine: int) -> None:
-        where = ["--address", HEAD]
-        if machine == 1:
+    def start_ray(self, machine: int, *, head: int = 1) -> None:
+        where = ["--address", f"10.77.0.{head}:6379"]
+        if machine == head:
             where = ["--head", "--port", "6379", "--include-dashboard=false"]
             where += ["--temp-dir", str(self.folder), f"--system-config={SYSTEM}"]
         own = ["--node-ip-address", f"10.77.0.{machine}", "--num-cpus", "1"]
@@ -106,14 +131,8 @@ def machines() -> Iterator[Machines]:
         pytest.skip(reason)
     with ray_folder() as folder:
         made = Machines(Path(folder))
-        made.order("down", MACHINES)
-        try:
-            made.order("up", MACHINES)
-            for machine in range(1, MACHINES + 1):
-                made.start_ray(machine)
+        with made.up():
             yield made
-        finally:
-            made.order("down", MACHINES)
 
 
 @pytest.fixture(scope="module")
@@ -260,3 +279,37 @@ def test_a_run_of_groups_whose_driver_dies_is_resumed_on_another_number_of_machi
     again = [sys.executable, "-m", "drumline", "resume", str(out), "--quiet", "--no-tensorboard"]
     done(machines.command(1, [*again, *groups_on_cluster(4)]))
     assert lasting(out) == expected["hts"]
+
+
+REPLICAS = ("--parameters", "replicas")
+
+
+def told_nodes(folder: Path) -> set[str]:
+    """Return the nodes that made updates themselves."""
+    header, *rows = (folder / "nodes.csv").read_text().splitlines()
+    place = header.split(",").index("results_bytes")
+    return {row.split(",")[1] for row in rows if int(row.split(",")[place])}
+
+
+def test_machines_that_make_the_updates_themselves_have_the_same_bytes(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path
+):
+    done(machines.train("es", tmp_path / "run", *on_cluster(2), *REPLICAS))
+    assert lasting(tmp_path / "run") == expected["es"]
+    assert len(told_nodes(tmp_path / "run")) == 2
+
+
+def test_replicas_on_machines_that_are_lost_cut_off_and_new_change_no_byte(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path
+):
+    run = machines.train("es", tmp_path / "run", *on_cluster(0), *REPLICAS)
+    rows = tmp_path / "run" / "metrics.csv"
+    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
+    machines.order("cut", 2)
+    machines.order("lose", 3)
+    time.sleep(1.0)
+    machines.order("heal", 2)
+    machines.start_ray(3)
+    done(run)
+    assert lasting(tmp_path / "run") == expected["es"]
+    assert len(told_nodes(tmp_path / "run")) >= 2

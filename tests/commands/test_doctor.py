@@ -200,3 +200,48 @@ def test_an_unheard_of_recipe_is_named(terminal: Terminal):
     ended = terminal("doctor", "CartPole-v1", "--method=own_methods:Unheard")
     assert ended.code == 2
     assert "doctor cannot time a _Recipe: it knows GenerationalRecipe" in ended.err
+
+
+@pytest.mark.parametrize("method", ["es", "ars"])
+def test_the_cheaper_way_to_the_next_generation_on_a_cluster_is_named(
+    terminal: Terminal, method: str
+):
+    asked = ["--method", method, "--nodes", "8", "--node-cores", "4", "--gigabits", "0.001"]
+    ended = terminal("doctor", "HalfCheetah-v5", *asked, "--json")
+    assert ended.code == 0, ended.err
+    cluster = json.loads(ended.out)["measured"]["cluster"]
+    assert (cluster["nodes"], cluster["node_cores"]) == (8, 4)
+    assert cluster["update_core_seconds"] > 0
+    for name, size in (("broadcast", "parameter_bytes"), ("replicas", "scalar_bytes")):
+        assert cluster[name]["bytes_sent"] == 7 * cluster[size]
+        assert cluster[name]["seconds"] > 8 * cluster[name]["bytes_sent"] / 1e6
+    ways = [cluster["broadcast"]["seconds"], cluster["replicas"]["seconds"]]
+    assert cluster[cluster["cheaper"]]["seconds"] == min(ways)
+
+
+def test_a_cluster_is_described_in_words(terminal: Terminal):
+    ended = terminal("doctor", "CartPole-v1", "--method=es", "--nodes=3", "--node-cores=2")
+    assert ended.code == 0, ended.err
+    assert "from one generation to the next on 3 nodes of 2 cores, 10 Gbit/s:" in ended.out
+    assert ended.out.count("  cheaper") == 1
+    assert "    --parameters replicas" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["CartPole-v1", "--method=cem", "--nodes=2"], "a flag of es and ars, not of cem"),
+        (["CartPole-v1", "--nodes=2"], "a flag of es and ars, not of hts"),
+        (["--method=es", "--nodes=2"], "--nodes needs an ENV"),
+        (["CartPole-v1", "--method=es", "--nodes=-1"], "--nodes must be 0 or more, got -1"),
+        (["CartPole-v1", "--nodes=2", "--node-cores=-1"], "--node-cores must be 0 or more"),
+        (["CartPole-v1", "--nodes=2", "--gigabits=0"], "--gigabits must be above 0, got 0"),
+    ],
+)
+def test_an_unusable_cluster_is_refused_in_a_sentence(
+    terminal: Terminal, words: list[str], said: str
+):
+    ended = terminal("doctor", *words)
+    assert ended.code == 2
+    assert said in ended.err
+    assert "Traceback" not in ended.err

@@ -67,7 +67,7 @@ def test_a_kept_checkpoint_saves_the_generations_before_it(
 ):
     folder = keeping(tmp_path)
     (last,) = [int(p.name) for p in folder.checkpoints.glob("[1-9]*")]
-    monkeypatch.setattr("drumline.training.generational_run.results_of", pytest.fail)
+    monkeypatch.setattr("drumline.training.told_generations.results_of", pytest.fail)
     assert rebuild(folder, last, TRUSTED).compared
 
 

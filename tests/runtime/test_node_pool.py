@@ -226,3 +226,20 @@ def test_large_shared_arrays_arrive_in_pieces(make_pool: MakePool, monkeypatch):
 )
 def test_workers_are_spread_by_cores(cores: dict[str, int], workers: int, sizes: list[int]):
     assert list(node_pool.even_sizes(cores, workers).values()) == sizes
+
+
+def test_a_node_that_is_lost_after_its_host_blames_no_task(make_pool: MakePool, expected: bytes):
+    """A cluster notices the end of a process long before it notices that its node is gone."""
+    nodes = ThreadNodes(1)
+    pool = make_pool(doubles.digest_worker, nodes=nodes, log=lambda line: None)
+    pool.publish(0, {})
+    pool.submit(TASKS)
+    results: list[Any] = []
+    for number in range(4):  # more often than the three deaths that condemn a task
+        while not any(host.held for host in pool._hosts):
+            results += pool.completed(0.01)
+        nodes.links[-1].lose(node_gone=False)
+        nodes.nodes[:] = [Node(f"next-{number}", "10.0.1.0", 1)]
+        results += pool.completed(0.0)
+    assert not pool._deaths.any_suspects
+    assert finish(pool, results) == expected

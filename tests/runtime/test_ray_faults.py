@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,118 @@ def test_parameters_may_be_larger_than_the_object_store():
         pool.close()
         nodes.close()
         cluster.shutdown()
+
+
+_MISMATCH = """Version mismatch: The cluster was started with:
+    Ray: 2.50.0
+    Python: 3.12.3
+This process on node 10.0.0.1 was started with:
+    Ray: 2.60.0
+    Python: 3.11.7
+"""
+
+
+def refusal(error: Exception) -> str:
+    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    return ray_pool._not_joined("10.0.0.1:6379", error)
+
+
+def test_other_versions_of_ray_or_python_are_named_on_both_sides():
+    said = refusal(RuntimeError(_MISMATCH))
+    assert "\n" not in said
+    for version in ("Ray: 2.50.0", "Python: 3.12.3", "Ray: 2.60.0", "Python: 3.11.7"):
+        assert version in said
+
+
+@pytest.mark.parametrize(("mode", "given"), [("token", "a token is given"), ("", "no token is")])
+def test_a_cluster_that_does_not_let_in_asks_for_a_token(
+    monkeypatch: pytest.MonkeyPatch, mode: str, given: str
+):
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    said = refusal(ConnectionError("Failed to connect to Ray cluster at 10.0.0.1:6379"))
+    assert "RAY_AUTH_MODE=token" in said
+    assert given in said
+
+
+def test_a_token_that_cannot_be_read_is_named():
+    exceptions = pytest.importorskip("ray.exceptions")
+    said = refusal(exceptions.AuthenticationError("RAY_AUTH_TOKEN_PATH is set but /none is empty"))
+    assert "RAY_AUTH_TOKEN_PATH is set but /none is empty" in said
+
+
+def test_a_node_with_another_drumline_says_so_before_it_reads_a_record():
+    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    host = ray_pool.RayHost("0.0.1", b"no record of this version")
+    host.tell(0, b"no record of this version")
+    news = ray_pool._read(host.hear(-1, 0.0), 0)
+    assert f"drumline {metadata.version('drumline')} instead of 0.0.1" in news.refused
+
+
+_OF_ANOTHER_COMMIT = b"cdrumline.runtime.node_host\nof_another_commit\n."
+"""Pickle of a class that is not there."""
+
+
+def test_records_that_the_other_side_does_not_have_are_refused_in_words():
+    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    host = ray_pool.RayHost(metadata.version("drumline"), _OF_ANOTHER_COMMIT)
+    for said in (host.hear(-1, 0.0), _OF_ANOTHER_COMMIT):
+        news = ray_pool._read(said, 3)
+        assert news.number == 3
+        assert "of_another_commit" in news.refused
+        assert "install the driver's Drumline there" in news.refused
+
+
+@pytest.mark.parametrize(
+    ("said", "monitor"),
+    [
+        ("1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed", True),
+        ("1 worker(s) were killed due to the node running low on memory.", True),
+        (
+            "Worker exits unexpectedly. (1) the process was killed by the OOM killer …, or (2)",
+            False,
+        ),
+    ],
+)
+def test_rays_memory_monitor_is_named_where_it_was(said: str, monitor: bool):
+    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    assert ("Ray's memory monitor" in ray_pool._cause(RuntimeError(said))) == monitor
+
+
+_WITH_A_SHORT_PATIENCE = """
+import sys
+from drumline.runtime import ray_pool
+ray_pool._HEAD_SECONDS = 3.0
+from drumline.cli import main
+sys.argv = ["drumline", *sys.argv[1:]]
+sys.exit(main())
+"""
+
+
+@FAULTS
+def test_a_run_whose_head_is_lost_says_so_and_leaves_a_checkpoint(tmp_path: Path):
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    from ray.cluster_utils import Cluster
+
+    with ray_folder() as folder:
+        head = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
+        cluster = Cluster(initialize_head=True, head_node_args={**head, "temp_dir": folder})
+        words = ["train", "es", "CartPole-v1", "--total-steps", "100000000", "--workers", "1"]
+        words += ["--hidden", "8", "--noise-table-size", "4096", "--no-tensorboard"]
+        words += ["--pool", "ray", "--ray-address", cluster.address, "--out", str(tmp_path / "run")]
+        run = subprocess.Popen(
+            [sys.executable, "-c", _WITH_A_SHORT_PATIENCE, *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        rows = tmp_path / "run" / "metrics.csv"
+        doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
+        address = cluster.address
+        cluster.head_node.kill_gcs_server(check_alive=False)
+        _, said = run.communicate(timeout=60)
+        cluster.shutdown()
+    assert run.returncode == 3
+    assert f"the head of the Ray cluster at {address} has not answered for 3 s" in said
+    assert "drumline resume" in said
+    assert "Traceback" not in said
+    assert any((tmp_path / "run" / "checkpoints").iterdir())

@@ -7,6 +7,7 @@ from typing import Any
 
 from drumline.runtime.node_host import NodeHost
 from drumline.runtime.node_messages import Close, Command, Heard, HostSpec, Link, Lost, Node
+from drumline.runtime.outbox import Fate, Outbox
 
 
 class ThreadNodes:
@@ -31,6 +32,8 @@ class ThreadNodes:
 
     def wait(self, links: Sequence[Link], seconds: float) -> list[tuple[Link, Heard | Lost]]:
         found: list[tuple[Link, Heard | Lost]] = []
+        for link in self.links:
+            link.outbox.repeat_failed()
         try:
             found.append(self._news.get(timeout=seconds) if seconds else self._news.get_nowait())
             while True:
@@ -54,6 +57,10 @@ class ThreadLink:
         self.cores = cores
         self.told: list[Command] = []
         self.host = NodeHost(spec)
+        self.lost_messages: set[int] = set()
+        """Messages that fail on their way, once each."""
+        self._failed: list[int] = []
+        self.outbox = Outbox(self._send, lambda receipt: receipt)
         self.muted = threading.Event()
         """Set: nothing of the host arrives, as if its network were cut."""
         self._news = news
@@ -65,10 +72,20 @@ class ThreadLink:
     def tell(self, number: int, commands: Sequence[Command], data: Sequence[Any]) -> None:
         self._tells = number + 1
         self.told += commands
+        self.outbox.tell(number, commands, data)
+
+    def _send(self, number: int, commands: Sequence[Command], data: Sequence[Any]) -> Fate:
+        if number in self.lost_messages:
+            self.lost_messages.remove(number)
+            self._failed.append(number)
+            return Fate.FAILED
         self.host.tell(number, commands, *data)
+        return Fate.UNKNOWN
 
     def end(self) -> None:
         self._gone = True
+        for number in self._failed:
+            self.host.tell(number, [])
         self.host.tell(self._tells, [Close()])
         self._thread.join()
 
@@ -82,6 +99,7 @@ class ThreadLink:
         while not closed:
             heard = self.host.hear(seen, 0.05)
             seen = heard.number
+            self.outbox.carried_out(heard.told)
             closed = heard.closed or bool(heard.refused or heard.hopeless or heard.unbuilt)
             while self.muted.is_set() and not self._gone:
                 self.muted.wait(0.001)

@@ -203,6 +203,31 @@ def test_a_host_or_worker_killed_at_any_point_changes_no_byte(
 
 
 @FAULTS
+@pytest.mark.parametrize("name", ["es", pytest.param("ars", marks=pytest.mark.slow)])
+def test_replicas_on_two_nodes_have_the_bytes_of_one_process(
+    nodes: RayNodes, expected: Inline, tmp_path: Path, name: str
+):
+    folder = run_over(nodes, tmp_path / "run", CONFIGS[name], parameters="replicas")
+    assert lasting_bytes(folder) == expected[name]
+    header, *rows = (folder.path / "nodes.csv").read_text().splitlines()
+    results = header.split(",").index("results_bytes")
+    assert any(int(row.split(",")[results]) for row in rows)
+
+
+@FAULTS
+@pytest.mark.parametrize(
+    "point", ["host-advanced", pytest.param("host-seeded", marks=pytest.mark.slow)]
+)
+def test_a_host_killed_beside_its_replica_changes_no_byte(
+    nodes: RayNodes, expected: Inline, tmp_path: Path, point: str
+):
+    probe = doubles.KillAt(point, tmp_path / "flag")
+    folder = run_over(nodes, tmp_path / "run", CONFIGS["es"], probe, parameters="replicas")
+    assert (tmp_path / "flag").exists()
+    assert lasting_bytes(folder) == expected["es"]
+
+
+@FAULTS
 @pytest.mark.parametrize("name", [pytest.param("es", marks=pytest.mark.slow), "aes"])
 def test_a_node_lost_and_a_node_joined_on_the_way_change_no_byte(
     cluster: Cluster, nodes: RayNodes, expected: Inline, tmp_path: Path, name: str

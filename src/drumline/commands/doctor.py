@@ -2,10 +2,14 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from drumline.functional.cluster_speed import Cluster
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,13 @@ class DoctorFlags:
     """Method whose preset for ENV is measured."""
     bf16: bool = False
     """Time it with `--precision bf16`."""
+    nodes: int = 0
+    """Say which of `--parameters broadcast` and `replicas` is cheaper for es or ars on a cluster of
+    this many nodes; 0: do not."""
+    node_cores: int = 0
+    """With --nodes: cores of each node; 0: as many as this machine has."""
+    gigabits: float = 10.0
+    """With --nodes: rate of each node's network in Gbit/s."""
     json: bool = False
     """Print one JSON object."""
 
@@ -25,6 +36,7 @@ def command(line: CommandLine) -> int:
     flags = line.flags("[ENV]", {"doctor": DoctorFlags()})["doctor"]
     if len(line.names) > 1:
         raise WrongUse(f"doctor takes one ENV, got {' '.join(line.names)}")
+    _refuse_unusable(flags, line.names)
     from drumline.commands.foreign_code import importable_cwd
     from drumline.recipes.methods import find_method
 
@@ -34,7 +46,7 @@ def command(line: CommandLine) -> int:
 
     facts, measured = machine_facts(), None
     if line.names:
-        measured = measure(flags.method, line.names[0], bf16=flags.bf16)
+        measured = measure(flags.method, line.names[0], bf16=flags.bf16, cluster=_cluster(flags))
     answer = {"machine": facts, "warnings": warnings(facts), "measured": measured}
     if flags.json:
         print(json.dumps(answer))
@@ -43,7 +55,28 @@ def command(line: CommandLine) -> int:
     return 0
 
 
-def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
+def _refuse_unusable(flags: DoctorFlags, names: Sequence[str]) -> None:
+    for name, value in (("nodes", flags.nodes), ("node-cores", flags.node_cores)):
+        if value < 0:
+            raise WrongUse(f"--{name} must be 0 or more, got {value}")
+    if not flags.gigabits > 0:
+        raise WrongUse(f"--gigabits must be above 0, got {flags.gigabits}")
+    if flags.nodes and not names:
+        raise WrongUse("--nodes needs an ENV, whose preset has the numbers of parameters")
+
+
+def _cluster(flags: DoctorFlags) -> "Cluster | None":
+    if not flags.nodes:
+        return None
+    from drumline.functional.cluster_speed import Cluster
+    from drumline.runtime.cores import available_cores
+
+    return Cluster(flags.nodes, flags.node_cores or available_cores(), flags.gigabits * 1e9)
+
+
+def measure(
+    method: str, env_id: str, *, bf16: bool = False, cluster: "Cluster | None" = None
+) -> dict[str, Any]:
     """Time the pieces of a method's preset and predict its speed on each layout."""
     from drumline.commands.layout_predictions import pieces_of
     from drumline.recipes.methods import find_method
@@ -58,12 +91,21 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
             )
         config = dataclasses.replace(config, precision="bf16")
     one_thread()
+    noise = getattr(config, "noise", "")
     if not found.outside and hasattr(config, "noise"):
         # The policy is timed without its noise table, which takes seconds to fill.
         config = dataclasses.replace(config, noise="counter")
     cores = available_cores()
     layout = found.layout()
     recipe = found.built(config, found.layout(pool="inline"))
+    costs = None
+    if cluster is not None:
+        from drumline.commands.cluster_costs import costs_on
+        from drumline.training.generational_run import GenerationalRecipe
+
+        if not isinstance(recipe, GenerationalRecipe) or recipe.replica is None:
+            raise WrongUse(f"--nodes is about --parameters, a flag of es and ars, not of {method}")
+        costs = costs_on(cluster, recipe, noise)
     pieces = pieces_of(recipe, layout, cores, known=not found.outside)
     predicted = [pieces.predict(count, cores)._asdict() for count in pieces.workers]
     # Of equally fast counts the method's own, else the smallest.
@@ -81,6 +123,7 @@ def measure(method: str, env_id: str, *, bf16: bool = False) -> dict[str, Any]:
         "recommended": f"--workers {best['workers']}",
         "virtual_costs": _virtual_costs(getattr(recipe, "costs", None), pieces.times),
         "not_timed": pieces.not_timed,
+        "cluster": costs,
     }
 
 
@@ -170,6 +213,23 @@ def _measured_lines(measured: dict[str, Any]) -> list[str]:
         f"  bound by {row['bottleneck']}"
         for row in measured["predicted"]
     ]
+    if measured["cluster"] is not None:
+        lines += _cluster_lines(measured["cluster"])
     command = f"drumline train {measured['method']} {measured['env']}{typed}"
     command += f" {measured['recommended']}"
     return [*lines, f"next: {command}"]
+
+
+def _cluster_lines(cluster: dict[str, Any]) -> list[str]:
+    nodes = f"{cluster['nodes']} nodes of {cluster['node_cores']} cores"
+    lines = [
+        f"  from one generation to the next on {nodes}, {cluster['gigabits_per_second']:g} Gbit/s:"
+    ]
+    for name in ("broadcast", "replicas"):
+        way = cluster[name]
+        lines.append(
+            f"    --parameters {name:<9} {way['bytes_sent'] / 1e6:>10.3f} MB sent"
+            f" {way['seconds'] * 1e3:>10.3f} ms"
+            + ("  cheaper" if name == cluster["cheaper"] else "")
+        )
+    return lines

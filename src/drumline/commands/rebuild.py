@@ -76,9 +76,9 @@ def rebuild(
     from drumline.runs.folder import RunError
     from drumline.runs.policy_files import encoded_policy, policy_description
     from drumline.runs.scalar_log import read_scalars
-    from drumline.training.generational_run import results_of
     from drumline.training.run_order import one_numpy_thread
     from drumline.training.run_request import described
+    from drumline.training.told_generations import results_of
 
     recipe = stored_search(
         folder,

@@ -25,6 +25,7 @@ from drumline.runtime.board import NEVER
 from drumline.runtime.failures import packed
 from drumline.runtime.messages import Failure
 from drumline.runtime.node_messages import (
+    Advance,
     Close,
     Command,
     Done,
@@ -32,16 +33,24 @@ from drumline.runtime.node_messages import (
     HostSpec,
     Parcel,
     Publish,
+    Seed,
     Submit,
     WakeAt,
     Withdraw,
     Write,
 )
 from drumline.runtime.process_pool import ProcessPool
+from drumline.runtime.replicas import Replica, digest_of
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
 
 _IDLE_SECONDS = 0.25
+_RESERVED_SHARE, _IDLE_SHARE = 0.5, 0.1
+"""Shares of a lease's time for which finished tasks wait for others, so that one message has all.
+
+The first while every worker has a task in reserve, the second once one may be idle so long.
+"""
+_GATHER_SECONDS = 0.5
 _SMALLER = "noise: --noise-table-size, or --noise counter without a table; replay: --replay-size"
 _WAIT_SECONDS = 1.0
 
@@ -70,6 +79,12 @@ class NodeHost:
         self._news = threading.Condition()
         self._fresh = False
         """Whether there is news that the driver waits for."""
+        self._urgent = False
+        """Whether that news must not wait for results of other workers."""
+        self._scarce = True
+        """Whether a worker may have no task in reserve."""
+        self._lease_seconds = 0.0
+        """Time of the latest lease."""
         self._awake = threading.Event()
         self._done: list[Done] = []
         self._condemned: list[tuple[int, tuple[str, ...]]] = []
@@ -85,14 +100,17 @@ class NodeHost:
         self._withdrawn_below = self._settled_below = 0
         self._pool: ProcessPool | None = None
         self._shared: SharedArrays | None = None
+        self._replica: Replica | None = None
+        self._digests: list[tuple[int, bytes]] = []
         self._probe: Probe = _no_probe
         self._thread = threading.Thread(target=self._run, name="drumline-host", daemon=True)
         self._thread.start()
 
     def tell(self, number: int, commands: Sequence[Command], *data: Any) -> None:
-        """Take commands; messages may arrive in any order and are carried out by number."""
+        """Take commands, in any order or twice; they are carried out by number, once."""
         with self._news:
-            self._early[number] = (commands, data)
+            if number >= self._next_order:
+                self._early[number] = (commands, data)
             while self._next_order in self._early:
                 self._orders.append(self._early.pop(self._next_order))
                 self._next_order += 1
@@ -101,13 +119,16 @@ class NodeHost:
     def hear(self, seen: int, seconds: float) -> Heard:
         """Return the news after number `seen`, waiting at most `seconds` for some.
 
-        News whose transport failed is returned again.
+        News whose transport failed is returned again. Results wait a moment for each other.
         """
         with self._news:
             if self._last.number > seen:
                 return self._last
-            self._news.wait_for(lambda: self._fresh, seconds)
-            self._fresh = False
+            if self._news.wait_for(lambda: self._fresh, seconds):
+                lease = self._lease_seconds
+                self._news.wait_for(lambda: self._urgent or self._scarce, _RESERVED_SHARE * lease)
+                self._news.wait_for(lambda: self._urgent, _IDLE_SHARE * lease)
+            self._fresh = self._urgent = False
             self._last = Heard(
                 number=seen + 1,
                 told=self._told,
@@ -119,9 +140,11 @@ class NodeHost:
                 activity=self._activity,
                 progress=self._progress,
                 withdrawn_below=self._settled_below,
+                replicas=self._digests,
                 **self._ending,
             )
             self._done, self._condemned, self._lines, self._spans = [], [], [], []
+            self._digests = []
         self._probe("host-heard")
         return self._last
 
@@ -144,7 +167,7 @@ class NodeHost:
             self._ending = words
             if self._pool is not None:
                 self._activity = self._pool.activity()
-            self._tell_driver()
+            self._tell_driver(urgent=True)
 
     def _serve(self) -> dict[str, Any]:
         spec = self._spec
@@ -163,6 +186,9 @@ class NodeHost:
                 return {"refused": other}
             if spec.shared is not None:
                 self._shared = SharedArrays.create(spec.shared)
+            if spec.replica is not None:
+                arrays = {} if self._shared is None else self._shared.arrays
+                self._replica = _loads(spec.replica)(arrays, spec.size)
             pool = self._made_pool()
         except MemoryError as error:
             return {"refused": f"{error} ({_SMALLER})"}
@@ -220,6 +246,11 @@ class NodeHost:
         elif isinstance(command, Publish):
             pool.retain(command.kept)
             pool.publish(command.version, next(values))
+        elif isinstance(command, Seed):
+            self._own_replica().load(next(values))
+            self._probe("host-seeded")
+        elif isinstance(command, Advance):
+            self._advance_replica(pool, command.version, next(values))
         elif isinstance(command, Write):
             assert self._shared is not None, "only a pool with shared arrays writes into them"
             rows = next(values)
@@ -231,6 +262,22 @@ class NodeHost:
         elif isinstance(command, WakeAt) and command.serial in self._parcels:
             self._marks[command.serial] = command.amount
             pool.wake_at(self._parcels[command.serial], command.amount)
+
+    def _advance_replica(self, pool: ProcessPool, version: int, records: Sequence[bytes]) -> None:
+        """Make updates while the workers are idle; results of the version follow its digest."""
+        replica = self._own_replica()
+        for record in records:
+            replica.apply(record)
+        arrays = replica.published()
+        pool.publish(version, arrays)
+        digest = digest_of(arrays)
+        with self._news:
+            self._digests.append((version, digest))
+        self._probe("host-advanced")
+
+    def _own_replica(self) -> Replica:
+        assert self._replica is not None, "only a pool with replicas sends them updates"
+        return self._replica
 
     def _advance(self, pool: ProcessPool) -> None:
         """Wait for finished tasks, for a mark or for a command, and report."""
@@ -261,17 +308,25 @@ class NodeHost:
             self._condemned += condemned
             self._progress = progress
             self._activity = pool.activity()
-            self._spans += pool.take_spans()
+            spans = pool.take_spans()
+            if spans:
+                last = spans[-1].end - spans[-1].start
+                self._lease_seconds = min(_GATHER_SECONDS, last)
+            self._spans += spans
             if settled:
                 self._settled_below = self._withdrawn_below
-            if finished or condemned or settled or self._lines or self._mark_reached(progress):
-                self._tell_driver()
+            urgent = bool(condemned or settled or self._lines or self._mark_reached(progress))
+            if urgent or finished:
+                # The last result of a host, or one for a virtual clock, holds up the driver.
+                alone = self._spec.one_task_leases or not self._parcels
+                self._scarce = len(self._parcels) <= self._spec.size
+                self._tell_driver(urgent=urgent or alone)
 
     def _withdrawing(self) -> bool:
         return self._settled_below < self._withdrawn_below
 
-    def _tell_driver(self) -> None:
-        self._fresh = True
+    def _tell_driver(self, *, urgent: bool) -> None:
+        self._fresh, self._urgent = True, self._urgent or urgent
         self._news.notify_all()
 
     def _mark_reached(self, progress: list[tuple[int, int]]) -> bool:

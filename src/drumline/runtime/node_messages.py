@@ -41,6 +41,8 @@ class HostSpec(NamedTuple):
     """Versions of the packages that must be the same on every node."""
     proof: "Proof | None" = None
     """None: the node need not prove itself."""
+    replica: bytes | None = None
+    """Pickled factory of the node's replica; None: parameters are published."""
 
 
 class Parcel(NamedTuple):
@@ -69,6 +71,16 @@ class Publish(NamedTuple):
     kept: tuple[int, ...]
 
 
+class Seed(NamedTuple):
+    """Command: load the next data, a state, into the replica."""
+
+
+class Advance(NamedTuple):
+    """Command: apply the next data, records, to the replica, and publish it as `version`."""
+
+    version: int
+
+
 class Write(NamedTuple):
     """Command: copy the next data to the rows of a shared array from `first` on."""
 
@@ -93,7 +105,7 @@ class Close(NamedTuple):
     """Command: end every process."""
 
 
-Command = Submit | Publish | Write | Withdraw | WakeAt | Close
+Command = Submit | Publish | Seed | Advance | Write | Withdraw | WakeAt | Close
 
 
 class Done(NamedTuple):
@@ -124,6 +136,8 @@ class Heard(NamedTuple):
     progress: Sequence[tuple[int, int]] = ()
     withdrawn_below: int = 0
     """Every task below this serial that was withdrawn has come back or never will."""
+    replicas: Sequence[tuple[int, bytes]] = ()
+    """Versions that the replica has published since the last news, each with its digest."""
     unbuilt: Failure | None = None
     """The worker could not be built."""
     refused: str = ""
@@ -155,7 +169,7 @@ class Link(Protocol):
     """Connection to one host."""
 
     def tell(self, number: int, commands: Sequence[Command], data: Sequence[Any]) -> None:
-        """Send commands; `Publish` and `Write` take the next data each."""
+        """Send commands; `Publish`, `Seed`, `Advance` and `Write` take the next data each."""
         ...
 
     def end(self) -> None:

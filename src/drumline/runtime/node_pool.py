@@ -3,7 +3,8 @@
     submit ─ tasks ─▶ hosts, each with its own process pool ─ results, by serial ─▶ completed
 
 The driver holds every task until its first result is here, so the loss of a node costs time only.
-A task that was issued twice has two equal results; the second is dropped.
+A task that was issued twice has two equal results; the second is dropped. A task that takes longer
+than 99 of 100 of its kind is issued on a second host, if one has idle workers.
 """
 
 import logging
@@ -20,6 +21,7 @@ from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
 from drumline.runtime.deaths import STRIKES
 from drumline.runtime.failures import raised, unpacked, unreadable
+from drumline.runtime.host_deaths import HostDeaths
 from drumline.runtime.leases import Pace, TaskQueue, lease_size, may_wait
 from drumline.runtime.node_messages import (
     Close,
@@ -41,7 +43,11 @@ from drumline.runtime.node_messages import (
 )
 from drumline.runtime.portable import by_reference, quickly
 from drumline.runtime.published import SLOTS, PublishedSlots, slots_layout
+from drumline.runtime.replica_commands import ReplicaCommands
+from drumline.runtime.replicas import UpdateLog
 from drumline.runtime.shared_arrays import SharedArrays
+from drumline.runtime.stragglers import Stragglers
+from drumline.runtime.traffic import Traffic
 from drumline.types import ProcessActivity, Span
 
 _LOGGER = logging.getLogger("drumline")
@@ -53,6 +59,8 @@ _SILENT_SECONDS = 3.0
 """Silence of a host, which speaks every second, after which its tasks are issued elsewhere too.
 
 A cluster takes longer to find out that a node is lost. A false alarm costs a few doubles."""
+_LATE_LINE_SECONDS = 30.0
+"""Time between two lines about late tasks."""
 _CLOSE_SECONDS = 6.0
 _CHUNK_BYTES = 8 << 20
 _CHUNKS_UNDERWAY = 4
@@ -72,6 +80,8 @@ class _Host:
         self.pace = Pace()
         self.has: frozenset[int] = frozenset()
         """Versions that it was sent."""
+        self.replica: int | None = None
+        """Version to which its replica was brought; None: it has none yet."""
         self.unwritten: deque[tuple[str, int, int]] = deque()
         """(name, first, last): rows of the shared arrays that it has not been sent."""
         self.tells = 0
@@ -114,8 +124,11 @@ class NodePool:
         claims_cores: bool = True,
         packages: Mapping[str, str] | None = None,
         proof: Proof | None = None,
+        updates: UpdateLog | None = None,
+        traffic: Traffic | None = None,
         log: Callable[[str], None] = _LOGGER.warning,
     ):
+        """`updates`: nodes make each version themselves, from these; None: they are sent it."""
         if size < 0:
             raise ValueError(f"a pool needs a size of 0 (every core) or more, got {size}")
         self.size = max(1, size)
@@ -145,7 +158,13 @@ class NodePool:
             search_path=list(sys.path),
             packages=packages or {},
             proof=proof,
+            replica=None if updates is None else by_reference(updates.factory, "the replica"),
         )
+        self._updates = updates
+        self._traffic = traffic
+        self._replicas = None if updates is None else ReplicaCommands(updates, nodes.put)
+        self._published = -1
+        self._drifts: Counter[str] = Counter()
         memory = {
             name: np.zeros(shape, dtype)
             for name, (shape, dtype) in slots_layout(published, versions).arrays.items()
@@ -164,9 +183,9 @@ class NodePool:
         self._highest: dict[int, int] = {}
         self._marks: dict[int, int] = {}
         self._mark_reached = False
-        self._strikes: dict[int, list[str]] = {}
-        """Causes by serial of the ends of hosts that held the task on a node that lived on."""
-        self._in_vain: Counter[str] = Counter()
+        self._deaths = HostDeaths()
+        self._stragglers = Stragglers()
+        self._last_late = self._last_told_late = -np.inf
         self._refused: dict[str, str] = {}
         self._hosts: list[_Host] = []
         self._workers_made = 0
@@ -178,6 +197,8 @@ class NodePool:
         self._closed = False
         if shared is not None:
             shared.watch(self._wrote)
+        if updates is not None:
+            updates.watch(self._advance)
         try:
             self._watch()
         except BaseException:
@@ -261,7 +282,8 @@ class NodePool:
         self._open.clear()
         self._highest.clear()
         self._marks.clear()
-        self._strikes.clear()
+        self._deaths.clear()
+        self._stragglers.clear()
         self._finished = [done._replace(withdrawn=True) for done in self._finished]
         for host in self._hosts:
             if host.held:
@@ -270,7 +292,12 @@ class NodePool:
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Publish `version` to every task submitted from now on; stored once for all nodes."""
         self._refuse_if_closed()
+        if self._replicas is not None and version != (ready := self._replicas.version):
+            raise ValueError(f"published version {version}, but the replicas are of {ready}")
         self._slots.publish(version, arrays)
+        self._published = version
+        if self._replicas is not None:
+            return
         held = self._slots.held()
         stored = self._nodes.put({name: array.copy() for name, array in arrays.items()})
         self._put = {k: v for k, v in self._put.items() if k in held} | {version: stored}
@@ -296,8 +323,11 @@ class NodePool:
         if self._closed:
             return
         self._closed = True
+        self._tell_late()
         if self._shared is not None:
             self._shared.unwatch(self._wrote)
+        if self._updates is not None:
+            self._updates.unwatch(self._advance)
         for host in self._hosts:
             host.tell([Close()])
         deadline = time.perf_counter() + _CLOSE_SECONDS
@@ -332,6 +362,8 @@ class NodePool:
                 self._write(host)
         while self._queue and (host := self._neediest()) is not None:
             self._send(host, self._queue.take(self._room(host)).serials)
+        if self._open and not self._queue:
+            self._double_late_tasks()
 
     def _neediest(self) -> _Host | None:
         """Return the host with the largest share of its workers idle; None: all have enough."""
@@ -343,13 +375,13 @@ class NodePool:
 
         Its workers count as one each: a lease to begin, and one in reserve while the queue is long.
         """
-        if host.silent or not host.speaks or host.unwritten or self._leaves_too_soon(host):
+        if not self._takes_tasks(host):
             return 0
         queued, held = len(self._queue), len(host.held)
-        if self._strikes:
-            if any(map(self._is_suspect, host.held)):
+        if self._deaths.any_suspects:
+            if any(map(self._deaths.is_suspect, host.held)):
                 return 0
-            if any(self._is_suspect(serial) for serial, _ in self._queue):
+            if any(self._deaths.is_suspect(serial) for serial, _ in self._queue):
                 return 1 if held == 0 else 0
         if self._one_task_leases:
             return min(queued, host.size - held)
@@ -357,9 +389,37 @@ class NodePool:
         leases = 2 if may_wait(lease, queued, self.size) else 1
         return min(queued, leases * lease * host.size - held)
 
-    def _is_suspect(self, serial: int) -> bool:
-        """Whether a task was there when hosts ended, so often that it runs alone on one now."""
-        return len(self._strikes.get(serial, ())) >= STRIKES - 1
+    def _takes_tasks(self, host: _Host) -> bool:
+        ready = host.speaks and not host.silent and not host.unwritten
+        return ready and not self._leaves_too_soon(host)
+
+    def _double_late_tasks(self) -> None:
+        """Send late tasks to idle workers of other hosts; the first result counts."""
+        now = time.perf_counter()
+        if len(self._hosts) < 2 or now - self._last_late < _TICK or self._deaths.any_suspects:
+            return
+        self._last_late = now
+        idle = {
+            host.first: host.size - len(host.held)
+            for host in self._hosts
+            if self._takes_tasks(host) and len(host.held) < host.size
+        }
+        late = self._stragglers.late(now) if idle else []
+        for serial in late:
+            others = [h for h in self._hosts if idle.get(h.first, 0) and serial not in h.held]
+            if not others:
+                continue
+            host = max(others, key=lambda host: idle[host.first] / host.size)
+            idle[host.first] -= 1
+            self._send(host, [serial], again=True)
+        if now - self._last_told_late > _LATE_LINE_SECONDS:
+            self._last_told_late = now
+            self._tell_late()
+
+    def _tell_late(self) -> None:
+        """Log the number of late tasks, if it has grown."""
+        if line := self._stragglers.news():
+            self._log(line)
 
     def _leaves_too_soon(self, host: _Host) -> bool:
         leaves_in = host.node.leaves_in
@@ -368,24 +428,54 @@ class NodePool:
         pace = host.pace.seconds_per_task
         return pace is None or leaves_in < 2 * pace * host.size + _WATCH_SECONDS
 
-    def _send(self, host: _Host, serials: Iterable[int]) -> None:
+    def _send(self, host: _Host, serials: Iterable[int], *, again: bool = False) -> None:
         # The result of a double may be here by now, or its host speaks again.
         serials = [k for k in serials if k in self._open and k not in host.held]
         if not serials:
             return
-        commands, data = self._missing_versions(host)
+        commands, data = self._missing(host)
         tasks = {serial: self._open[serial] for serial in serials}
         commands.append(Submit(tuple(Parcel(k, pickled) for k, (_, pickled) in tasks.items())))
         commands += [WakeAt(k, self._marks[k]) for k in serials if k in self._marks]
         host.tell(commands, data)
+        self._count(host, tasks=sum(len(pickled) for _, pickled in tasks.values()))
         host.held.update((k, task) for k, (task, _) in tasks.items())
+        now, warm = time.perf_counter(), host.pace.seconds_per_task is not None
+        for serial, (task, _) in tasks.items():
+            if again:
+                self._stragglers.sent_twice(serial, host.first)
+            else:
+                self._stragglers.sent(serial, _kind(task), now, counts=warm)
 
-    def _missing_versions(self, host: _Host) -> tuple[list[Command], list[Any]]:
+    def _missing(self, host: _Host) -> tuple[list[Command], list[Any]]:
+        if self._replicas is not None:
+            return self._missing_updates(host, self._replicas)
         held = self._slots.held()
         missing = sorted(held - host.has)
         host.has = frozenset(held)
         kept = tuple(held)
+        size = sum(array.nbytes for v in missing for array in self._slots.read(v).values())
+        self._count(host, parameters=size)
         return [Publish(version, kept) for version in missing], [self._put[v] for v in missing]
+
+    def _missing_updates(
+        self, host: _Host, replicas: ReplicaCommands
+    ) -> tuple[list[Command], list[Any]]:
+        commands, data, sizes = replicas.steps(host.replica)
+        host.replica = replicas.version
+        self._count(host, **sizes)
+        return commands, data
+
+    def _advance(self) -> None:
+        """Tell hosts the newest update; others get it with their next tasks."""
+        assert self._replicas is not None, "only a pool with replicas watches a log"
+        for host in self._hosts:
+            if host.replica == self._replicas.version - 1 and not host.silent:
+                host.tell(*self._missing_updates(host, self._replicas))
+
+    def _count(self, host: _Host, **sizes: int) -> None:
+        if self._traffic is not None:
+            self._traffic.add(self._published + 1, host.node.name, **sizes)
 
     def _wrote(self, name: str, first: int, last: int) -> None:
         for host in self._hosts:
@@ -409,6 +499,7 @@ class NodePool:
                 rows.append(arrays[name][first:end].copy())
                 room -= rows[-1].nbytes
             host.tell(commands, rows)
+            self._count(host, shared=_CHUNK_BYTES - room)
 
     # news from hosts
 
@@ -425,6 +516,8 @@ class NodePool:
             host.silent_seconds += elapsed
         for link, what in news:
             host = links[id(link)]
+            if host not in self._hosts:
+                continue  # it has just been replaced
             if isinstance(what, Heard):
                 self._listen(host, what)
             else:
@@ -436,11 +529,18 @@ class NodePool:
             self._watch()
 
     def _listen(self, host: _Host, news: Heard) -> None:
+        if not host.speaks:
+            self._judge(self._deaths.node_lives(host.node.id, self._open.keys()))
         host.speaks, host.silent, host.silent_seconds = True, False, 0.0
         host.told = max(host.told, news.told)
         self._account(host, news)
         for line in news.lines:
             self._log(f"node {host.node.name}: {line}")
+        self._count(host, answers=sum(len(done.result or b"") for done in news.done))
+        for version, digest in news.replicas:
+            if self._replicas is not None and self._replicas.differs(version, digest, self._slots):
+                self._replace(host, version)
+                return
         for done in news.done:
             self._settle(host, done)
         for serial, causes in news.condemned:
@@ -476,10 +576,11 @@ class NodePool:
 
     def _settle(self, host: _Host, done: Done) -> None:
         task = host.held.pop(done.serial, None)
-        self._in_vain[host.node.id] = 0
+        self._deaths.finished(host.node.id)
         withdrawn = done.serial < self._withdrawn_below
         if task is None or (not withdrawn and done.serial not in self._open):
             return  # a double: its first result was folded
+        self._stragglers.answered(done.serial, host.first, time.perf_counter())
         self._close_task(done.serial)
         if done.failure is not None and not withdrawn:
             self._errors.append(unpacked(task, done.failure))
@@ -497,7 +598,8 @@ class NodePool:
         """Forget an open task and return it; None if it is not open."""
         self._highest.pop(serial, None)
         self._marks.pop(serial, None)
-        self._strikes.pop(serial, None)
+        self._deaths.forget(serial)
+        self._stragglers.forget(serial)
         opened = self._open.pop(serial, None)
         return None if opened is None else opened[0]
 
@@ -507,6 +609,7 @@ class NodePool:
         """Start hosts on nodes without one, as far as workers are missing."""
         self._last_watch = time.perf_counter()
         present = {node.id: node for node in self._nodes.present()}
+        self._deaths.only_on(present)
         for host in list(self._hosts):
             if host.node.id in present:
                 host.node = present[host.node.id]
@@ -529,7 +632,7 @@ class NodePool:
         link = self._nodes.start(node, spec, cores)
         host = _Host(node, link, size, self._workers_made)
         self._workers_made += size
-        if self._shared is not None:
+        if self._shared is not None and self._updates is None:  # a replica fills them itself
             arrays = self._shared.arrays
             host.unwritten.extend((name, 0, len(array)) for name, array in arrays.items())
         self._hosts.append(host)
@@ -552,6 +655,27 @@ class NodePool:
                 f"the cluster has had no node with cores for {self._patience:g} s: "
                 "start one, then go on with drumline resume"
             )
+
+    def _replace(self, host: _Host, version: int) -> None:
+        """End a host whose replica has drifted: nothing that it computed or holds can be used."""
+        self._drifts[host.node.id] += 1
+        if self._drifts[host.node.id] >= STRIKES:
+            self._refuse(
+                host,
+                f"its replica drifted {STRIKES} times, the last time at version {version}: its "
+                "memory or processor is not sound, or computes other bits than the driver's",
+            )
+            return
+        self._hosts.remove(host)
+        self._count_workers()
+        host.link.end()
+        self._ended += host.activity
+        count = self._return(host)
+        self._log(
+            f"node {host.node.name}: its parameters of version {version} are not the driver's; "
+            f"a new host starts from the driver's, {count} tasks issued again"
+        )
+        self._last_watch = -np.inf  # look at once for a node to take its place
 
     def _refuse(self, host: _Host, why: str) -> None:
         self._hosts.remove(host)
@@ -589,28 +713,24 @@ class NodePool:
         host.link.end()
         self._ended += host.activity
         held = [serial for serial in host.held if serial in self._open]
-        tasks = dict(host.held)
         count = self._return(host)
         self._log(f"node {host.node.name}: host lost by {lost.cause}; {count} tasks issued again")
         self._last_watch = -np.inf  # look at once for a node to take its place
         if lost.node_gone:
-            return
-        self._in_vain[host.node.id] += 1
-        if self._in_vain[host.node.id] >= STRIKES:
+            self._deaths.node_lost(host.node.id)
+        elif self._deaths.ended(host.node.id, held, lost.cause):
             self._broken = WorkersLost(
                 f"the host on node {host.node.name} ended {STRIKES} times in a row without "
                 f"finishing a task, the last time by {lost.cause}"
             )
-        for serial in held:
-            causes = self._strikes.setdefault(serial, [])
-            causes.append(lost.cause)
-            # With others beside it, a task may be innocent: the third time it ran alone.
-            if len(causes) >= STRIKES and len(held) == 1:
-                queued = [(k, task) for k, task in self._queue if k != serial]
-                self._queue.clear()
-                self._queue.push_front(queued)
-                self._close_task(serial)
-                self._errors.append(TaskKilledWorkers(tasks[serial], causes))
+
+    def _judge(self, condemned: Iterable[tuple[int, list[str]]]) -> None:
+        """Fail the tasks that have ended a host while they were alone on it."""
+        for serial, causes in condemned:
+            queued = [(k, task) for k, task in self._queue if k != serial]
+            self._queue.clear()
+            self._queue.push_front(queued)
+            self._errors.append(TaskKilledWorkers(self._close_task(serial), causes))
 
 
 def even_sizes(cores: Mapping[str, int], workers: int) -> dict[str, int]:
@@ -626,6 +746,11 @@ def even_sizes(cores: Mapping[str, int], workers: int) -> dict[str, int]:
         least = min(sizes, key=lambda node: (sizes[node] >= cores[node], sizes[node]))
         sizes[least] += 1
     return sizes
+
+
+def _kind(task: Any) -> Any:
+    """Return what tasks of about the same length share."""
+    return type(task), getattr(task, "training", None)
 
 
 def _ended(news: Heard) -> bool:

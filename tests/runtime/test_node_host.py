@@ -1,0 +1,77 @@
+"""The host of a node alone: its messages, without a driver."""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import doubles
+import pytest
+
+from drumline.protocols import PublishedLayout
+from drumline.runtime import node_host
+from drumline.runtime.node_host import NodeHost
+from drumline.runtime.node_messages import Close, Heard, HostSpec, Parcel, Publish, Submit
+from drumline.runtime.portable import by_reference
+
+LONG = 60.0
+
+
+@pytest.fixture
+def host_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    hosts: list[NodeHost] = []
+
+    def make(**options: Any) -> NodeHost:
+        monkeypatch.setattr(node_host, "_IDLE_SHARE", LONG / 1e-3)
+        spec = HostSpec(
+            size=2,
+            factory=by_reference(doubles.digest_worker, "the factory"),
+            probe_factory=None,
+            published=PublishedLayout({}),
+            versions=3,
+            shared=None,
+            hang_seconds=60.0,
+            creation_seconds=60.0,
+            role="worker",
+            one_task_leases=False,
+            search_path=[],
+            packages={},
+        )
+        hosts.append(NodeHost(spec._replace(**options)))
+        return hosts[-1]
+
+    yield make
+    for host in hosts:
+        host.tell(9, [Close()])
+        host._thread.join()
+
+
+def begin(host: NodeHost, tasks: list[doubles.Digest]) -> None:
+    parcels = [Parcel(number, pickle.dumps(task)) for number, task in enumerate(tasks)]
+    for number in range(9):
+        commands = [Publish(0, ()), Submit(tuple(parcels))] if number == 0 else []
+        host.tell(number, commands, *([{}] if number == 0 else []))
+
+
+def messages(host: NodeHost, count: int) -> list[Heard]:
+    """Return the messages with results until `count` results are there."""
+    heard: list[Heard] = []
+    seen = -1
+    while sum(len(news.done) for news in heard) < count:
+        news = host.hear(seen, 1.0)
+        seen = news.number
+        if news.done:
+            heard.append(news)
+    return heard
+
+
+def test_results_of_a_node_travel_in_one_message(host_of):
+    host = host_of()
+    begin(host, [doubles.Digest(number, 0, 0.02) for number in range(12)])
+    (news,) = messages(host, 12)
+    assert sorted(done.serial for done in news.done) == list(range(12))
+
+
+def test_results_for_a_virtual_clock_wait_for_no_other(host_of):
+    host = host_of(one_task_leases=True, size=1)
+    begin(host, [doubles.Digest(number, 0, 0.2) for number in range(5)])
+    assert len(messages(host, 5)) > 1
