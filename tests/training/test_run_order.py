@@ -17,7 +17,7 @@ from drumline.training.stopped import Stopped
 MADE = ["make crew", "make pool"]
 OPENED = [*MADE, "open", "limit threads", "checkpoint", "start display"]
 TRAINED = [*OPENED, "train"]
-ENDED = [*TRAINED, "checkpoint", "evaluate last", "save policy"]
+ENDED = [*TRAINED, "checkpoint", "evaluate last", "save policy", "call last"]
 CLOSED = ["close pool", "close crew", "close ledger", "close stream", "close display"]
 FREED = ["free threads", *CLOSED]
 
@@ -36,7 +36,9 @@ class Recorded:
             open=self.part("open"),
             start_display=self.part("start display"),
             save_stopped=self.part("save stopped"),
+            ended_by=lambda error: None,
             save_policy=self.part("save policy"),
+            call_last=self.part("call last"),
             last_evaluation="the last evaluation",
         )
 
@@ -120,7 +122,7 @@ def test_a_resumed_run_does_not_write_the_checkpoint_that_it_has():
         ("open", [*MADE, "open", *CLOSED]),
         ("start_display", [*OPENED, *FREED]),
         ("train", [*TRAINED, "checkpoint", "save stopped", "explain", *FREED]),
-        ("evaluate_last", [*ENDED[:-1], "save stopped", "explain", *FREED]),
+        ("evaluate_last", [*ENDED[:-2], "save stopped", "explain", *FREED]),
         ("close_pool", [*ENDED, *FREED]),
         ("close_ledger", [*ENDED, *FREED]),
         ("close_stream", [*ENDED, *FREED]),

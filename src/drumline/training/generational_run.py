@@ -9,8 +9,10 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import GenerationStrategy, PublishedLayout, WorkerPool
 from drumline.runs.folder import RunError
-from drumline.runs.scalar_log import ScalarLog, ToldGeneration, ToldMember
+from drumline.runs.scalar_log import ScalarLog
+from drumline.runtime.replicas import ReplicaFactory, UpdateLog
 from drumline.runtime.shared_arrays import SharedArrays
+from drumline.runtime.traffic import Traffic
 from drumline.schedules.evaluations import is_due
 from drumline.schedules.generational import Generation, GenerationPlan, generational
 from drumline.tasks import Evaluate, Evaluation
@@ -19,9 +21,11 @@ from drumline.training.blame import explain
 from drumline.training.evaluations import evaluate_now, scheduled_tasks
 from drumline.training.layout import SearchLayout
 from drumline.training.ledger import learned
+from drumline.training.replicas import TellingStrategy
 from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunConfig, RunRequest
 from drumline.training.stop_signals import StopSignals
+from drumline.training.told_generations import told_of
 from drumline.types import EpisodeRow, EvaluationRow
 from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.objective import Objective, ObjectiveSpec
@@ -41,6 +45,8 @@ class GenerationalRecipe:
     """Memory that all workers see, such as a noise table."""
     not_policy: tuple[str, ...] = ()
     """Published arrays that the policy files leave out."""
+    replica: ReplicaFactory | None = None
+    """Replica of the search on a node of a cluster; None: its update needs more than scalars."""
 
     @property
     def searched(self) -> EnvironmentSpec | Objective:
@@ -65,6 +71,8 @@ class GenerationalRun:
         self._scalars = _scalar_log(request)
         words = request.layout.workers_in_words
         self._ledger = request.ledger(config, recipe.searched, recipe.policy, words)
+        self._traffic = Traffic()
+        self._updates = _update_log(recipe, request, self._ledger.update)
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
@@ -84,7 +92,14 @@ class GenerationalRun:
         recipe = self._recipe
         published = PublishedLayout.of(recipe.strategy.published())
         size = self._request.layout.worker_count
-        return self._request.pool(recipe.worker, published, size=size, shared=recipe.shared)
+        return self._request.pool(
+            recipe.worker,
+            published,
+            size=size,
+            shared=recipe.shared,
+            updates=self._updates,
+            traffic=self._traffic,
+        )
 
     def _attended(self, workers: WorkerPool, signals: StopSignals) -> AttendedPool:
         return AttendedPool(
@@ -96,9 +111,13 @@ class GenerationalRun:
 
     def _train(self, workers: WorkerPool, signals: StopSignals) -> None:
         recipe, ledger = self._recipe, self._ledger
+        pool = self._attended(workers, signals)
+        strategy = recipe.strategy
+        if self._updates is not None:
+            strategy = TellingStrategy(strategy, self._updates)
         generations = generational(
-            recipe.strategy,
-            self._attended(workers, signals),
+            strategy,
+            pool,
             recipe.plan,
             first_version=ledger.update,
             evaluation=self._scheduled,
@@ -108,6 +127,9 @@ class GenerationalRun:
         )
         for generation in generations:
             self._record(generation)
+            if ledger.ends_here(signals):
+                pool.withdraw()  # the next generation, which a resume makes again
+                return
 
     def _evaluate_last(self, workers: WorkerPool, signals: StopSignals) -> None:
         published = self._recipe.strategy.published()
@@ -145,8 +167,12 @@ class GenerationalRun:
             env_steps=generation.env_steps,
             update_share=generation.update_seconds / max(generation.generation_seconds, 1e-9),
         )
+        if rows := self._traffic.take(generation.update):
+            self._ledger.recorder.nodes(rows)
         if self._scalars is not None:
-            self._ledger.recorder.segment(*self._scalars.append(_told(generation)))
+            self._ledger.recorder.segment(
+                *self._scalars.append(told_of(generation.update - 1, generation.members))
+            )
         if self._ledger.checkpoint_due:
             self._checkpoint()
 
@@ -164,6 +190,19 @@ class GenerationalRun:
         self._ledger.checkpoint(self._recipe.strategy.state(), segments)
 
 
+def _update_log(recipe: GenerationalRecipe, request: RunRequest, version: int) -> UpdateLog | None:
+    """Return the log of `--parameters replicas`; None: parameters are sent."""
+    layout = request.layout
+    if not isinstance(layout, SearchLayout) or layout.parameters == "broadcast":
+        return None
+    if recipe.replica is None:
+        raise ValueError(
+            "--parameters replicas needs an update that follows from returns and named noise, as "
+            f"in es and ars; {request.folder.document['method']} sends its parameters"
+        )
+    return UpdateLog(recipe.replica, version, recipe.strategy.state())
+
+
 def _scalar_log(request: RunRequest) -> ScalarLog | None:
     """Return the log of a run that was begun with one; RunError where it is asked for later."""
     begun_with = request.folder.document.get("layout", {}).get("keep_scalars", False)
@@ -175,27 +214,3 @@ def _scalar_log(request: RunRequest) -> ScalarLog | None:
             "not in a log: resume it without the flag"
         )
     return None
-
-
-def results_of(strategy: GenerationStrategy, told: ToldGeneration) -> list[Evaluation]:
-    """Return a logged generation as the results of the tasks that the strategy asks for it."""
-    return [
-        Evaluation(
-            task.version,
-            task.member,
-            task.sign,
-            task.noise_key,
-            task.std,
-            *member[:3],
-            member.moments,
-            b"",
-        )
-        for task, member in zip(strategy.ask(len(told.members)), told.members, strict=True)
-    ]
-
-
-def _told(generation: Generation) -> ToldGeneration:
-    members = (
-        ToldMember(m.fitness, m.episode_return, m.length, m.moments) for m in generation.members
-    )
-    return ToldGeneration(generation.update - 1, tuple(members))

@@ -27,13 +27,15 @@ class Layout:
     """Minutes between checkpoints; one is always written at the start and at the end."""
     tensorboard: bool = True
     """Write TensorBoard events beside the CSV files."""
+    grace_seconds: float = 25.0
+    """With --store: seconds after a signal to stop within which the last checkpoint is uploaded."""
 
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise ValueError(f"--workers must be 1 or more (0: one per core), got {self.workers}")
         if self.ray_address and self.pool != "ray":
             raise ValueError(f"--ray-address {self.ray_address} goes with --pool ray")
-        for name in ("hang_seconds", "creation_seconds", "checkpoint_minutes"):
+        for name in ("hang_seconds", "creation_seconds", "checkpoint_minutes", "grace_seconds"):
             if not (value := getattr(self, name)) > 0:  # rejects NaN, too; infinity means never
                 raise ValueError(f"--{name.replace('_', '-')} must be above 0, got {value}")
 
@@ -78,10 +80,19 @@ class SearchLayout(Layout):
     """Log what every generation was told, so that `drumline rebuild` can make its parameters again:
     24 bytes for each episode, and 16 · observation size for each that enters the moments."""
 
+    parameters: Literal["broadcast", "replicas"] = "broadcast"
+    """With --pool ray: send every node the parameters of each generation, or what the search was
+    told, from which a replica of the search on each node makes the same parameters."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.update_threads < 0:
             raise ValueError(f"--update-threads must be 0 or more, got {self.update_threads}")
+        if self.parameters == "replicas" and self.pool != "ray":
+            raise ValueError(
+                "--parameters replicas goes with --pool ray: the processes of one machine share "
+                "the parameters"
+            )
 
     @property
     def update_thread_count(self) -> int:
@@ -124,7 +135,7 @@ class ExecutorLayout(Layout):
         """Return the threads of an executor's EnvPool while `learner` learns, resolved.
 
         A2C's one pass is shorter than the simulation, whose threads then find cores free; PPO's
-        epochs are longer, and a thread more takes from them (measured; docs/hts-rl.md).
+        epochs are longer, and a thread more takes from them (docs/measured/hts-rl.md).
         """
         share = max(1, self.cores // executors) if learner == "a2c" else 1
         return self.engine_threads or share

@@ -6,6 +6,7 @@ Counters and learned state change together, between two waits; a checkpoint hold
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from drumline.display.dashboard import Display
 from drumline.display.plain import ReaderGone
 from drumline.display.state import DisplayState, ReturnCurve, RoleShares, RunTitle, Throughput
+from drumline.errors import CallbackFailed
 from drumline.functional.stability import Falls
 from drumline.runs.card import RunCard, write_card
 from drumline.runs.checkpoint import Checkpoint
@@ -24,8 +26,13 @@ from drumline.runs.policy_files import policy_description, put_back_best
 from drumline.runs.problem import Words
 from drumline.runs.recorder import Recorder
 from drumline.runs.timeline import write_processes, write_timeline
+from drumline.runtime.cores import available_cores
+from drumline.runtime.machine_use import UseSampler
+from drumline.stores.mirror import Mirror
 from drumline.tasks import Evaluation
+from drumline.training.callbacks import CallbackQueue
 from drumline.training.layout import Layout
+from drumline.training.stop_signals import StopSignals
 from drumline.training.stopped import Stopped
 from drumline.training.unended_episodes import UnendedEpisodes
 from drumline.types import (
@@ -74,8 +81,11 @@ class Ledger:
         layout: Layout,
         display: Display,
         resumed_from: Checkpoint | None,
+        callbacks: CallbackQueue | None = None,
+        mirror: Mirror | None = None,
     ):
         self.folder = folder
+        self._callbacks = callbacks or CallbackQueue()
         self.fresh = resumed_from is None
         self.finishing = False
         """Whether the last checkpoint is written: later evaluations are not in it."""
@@ -89,6 +99,8 @@ class Ledger:
         self.last_evaluation: EvaluationRow | None = None
         self._identity = identity
         self._layout = layout
+        self._mirror = mirror
+        self._ended_by: BaseException | None = None
         self.display = display
         self.unended = UnendedEpisodes(identity.env_id, display.message, limited=identity.limited)
         self._wall_before = 0.0
@@ -99,6 +111,10 @@ class Ledger:
         """Update of the latest checkpoint."""
         self._throughput = Throughput()
         self._role_shares = RoleShares()
+        self._use, self._cores = UseSampler(), available_cores()
+        self._phase_seconds = {"evaluation": 0.0, "checkpoints": 0.0}
+        """Seconds of this session in which the run waited for these."""
+        self._evaluation_began: float | None = None
         self._curve = ReturnCurve()
         self._skipped = 0
         self._evaluating = (0, 0)
@@ -116,8 +132,12 @@ class Ledger:
 
     def open(self) -> None:
         """Start the recorder; a fresh folder's first checkpoint is the caller's to write."""
+        mirror = self._mirror
         self._recorder = Recorder(
-            self.folder, tensorboard=self._layout.tensorboard, resumed_from=self._resumed_from
+            self.folder,
+            tensorboard=self._layout.tensorboard,
+            resumed_from=self._resumed_from,
+            checkpointed=(lambda update: None) if mirror is None else mirror.checkpointed,
         )
         if self._resumed_from is not None:
             mean = float(self.counters["best_evaluation"])
@@ -161,6 +181,7 @@ class Ledger:
             "env_steps_evaluation": self.counters["env_steps_evaluation"],
         }
         self.recorder.update(UpdateRecord(update, self._metrics, dict(published), tuple(episodes)))
+        self._callbacks.update(update, self._metrics, episodes)
 
     @property
     def checkpoint_due(self) -> bool:
@@ -171,12 +192,37 @@ class Ledger:
         """Write a checkpoint of the learned state and the counters; it refers to `segments`."""
         counters = {**state.counters, **{_PREFIX + k: v for k, v in self.counters.items()}}
         extra = {"wall_seconds": self.wall_seconds()}
+        began = time.perf_counter()
         self.recorder.checkpoint(self.update, State(state.tensors, counters), extra, segments)
         self._checkpointed = time.perf_counter()
+        self._phase_seconds["checkpoints"] += self._checkpointed - began
         self.saved_update = self.update
+        self._callbacks.checkpoint(self.update, self.folder.checkpoints / str(self.update))
+
+    def ends_here(self, signals: StopSignals) -> bool:
+        """Call the callbacks where all state is whole; return whether one ends the run.
+
+        `CallbackFailed` for one that raises.
+        """
+        before, signals.state_whole = signals.state_whole, True
+        try:
+            ends = self._callbacks.call(self.recorder.last_checkpoint)
+        except CallbackFailed as error:
+            error.add_note(f"the run can go on: {by_path(self.folder, 'resume')}")
+            raise
+        signals.state_whole = before
+        return ends
+
+    def call_last(self) -> None:
+        """Tell the callbacks of the last evaluation and checkpoint, once these are on the disk."""
+        if self._callbacks.awaits_checkpoints:
+            self.recorder.flush()
+        self._callbacks.call(self.recorder.last_checkpoint)
 
     def evaluating(self, episodes: int) -> Callable[[int], None]:
         """Return a function that takes the number of ended episodes, for the display."""
+
+        self._evaluation_began = time.perf_counter()
 
         def ended(count: int) -> None:
             self._evaluating = (count, episodes)
@@ -194,6 +240,9 @@ class Ledger:
         `env_steps` is the count at that version, where it is not the present count.
         """
         self._evaluating = (0, 0)
+        if self._evaluation_began is not None:
+            self._phase_seconds["evaluation"] += time.perf_counter() - self._evaluation_began
+            self._evaluation_began = None
         if not evaluated:
             return
         returns = tuple(result.episode_return for result in evaluated)
@@ -202,6 +251,7 @@ class Ledger:
         steps = int(self.counters["env_steps"]) if env_steps is None else env_steps
         row = EvaluationRow(evaluated[0].version, steps, returns, lengths)
         self.recorder.evaluation(row)
+        self._callbacks.evaluation(row)
         self.last_evaluation = row
         if row.mean > self.counters["best_evaluation"]:
             self.counters["best_evaluation"] = row.mean
@@ -221,12 +271,14 @@ class Ledger:
         self.recorder.policy(name, dict(policy), document)
 
     def save_stopped(self, error: BaseException, policy: Mapping[str, np.ndarray]) -> None:
-        """Save the latest policy of a run that a signal stops, to be looked at before a resume."""
-        if isinstance(error, (Stopped, ReaderGone)):
+        """Save the latest policy of a run that is stopped, to be looked at before a resume."""
+        if isinstance(error, (Stopped, ReaderGone, CallbackFailed)):
             self.save_policy("last", None, policy)
 
     def show_if_due(self, activity: Callable[[], Sequence[ProcessActivity]]) -> None:
         """Refresh the display, if there is something new and a refresh is due."""
+        for news in () if self._mirror is None else self._mirror.news():
+            self.display.message(news)
         if not self._metrics or not self.display.due():
             return
         now = time.perf_counter()
@@ -237,7 +289,9 @@ class Ledger:
             place = (row.role, row.index)
             busy[place] = busy.get(place, 0.0) + row.busy_seconds
         self._role_shares.add(busy, now)
+        self._use.sample()
         elapsed = max(now - self._began, 1e-9)
+        use = self._use.newest
         evaluation, best = self.last_evaluation, float(self.counters["best_evaluation"])
         run = self._identity
         self.display.update(
@@ -269,11 +323,25 @@ class Ledger:
                     for name, value in self._metrics.items()
                     if not _IS_COUNTER.search(name)
                 },
+                phases={name: s / elapsed for name, s in self._phase_seconds.items()},
+                memory_bytes=0 if use is None else use.memory_bytes,
+                cores_busy=0.0 if use is None else use.cores_busy,
+                cores=self._cores,
             )
         )
 
     def close(self, timeline: Sequence[Span], activity: Sequence[ProcessActivity]) -> None:
         """Write pending rows, then the timeline, the processes and the card."""
+        try:
+            self._close_folder(timeline, activity)
+        finally:
+            self._close_mirror()
+
+    def ended_by(self, error: BaseException) -> None:
+        """Take note of the error that ends the run: a signal leaves little time for uploads."""
+        self._ended_by = error
+
+    def _close_folder(self, timeline: Sequence[Span], activity: Sequence[ProcessActivity]) -> None:
         if self._recorder is None:
             return
         self._recorder.close()
@@ -283,6 +351,21 @@ class Ledger:
             self._write_card(self._recorder.chained)
         except OSError as error:
             raise self._recorder.failed(error) from error
+
+    def _close_mirror(self) -> None:
+        """Upload the rest: after a signal within its grace time, after a second one nothing."""
+        if self._mirror is None:
+            return
+        stop, deadline = self._ended_by, None
+        if self._recorder is None or (isinstance(stop, Stopped) and stop.midway):
+            deadline = time.monotonic()
+        elif isinstance(stop, Stopped):
+            deadline = stop.asked + self._layout.grace_seconds
+        sentence = self._mirror.close(deadline)
+        with suppress(OSError):  # the reader of the output has gone
+            for text in (*self._mirror.news(), sentence):
+                if text:
+                    self.display.message(text)
 
     def _take_over(self, checkpoint: Checkpoint) -> None:
         for name in self.counters:

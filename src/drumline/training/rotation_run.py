@@ -183,12 +183,18 @@ class RotationRun:
         crew.start()
         if self._groups is None:
             storage = RolloutStorage(self._parts.shape, crew.arrays)
-            self._update(attended, storage, pool)
+            self._update(attended, storage, pool, signals)
         else:
             self._update_with_groups(self._groups, attended, pool, signals)
 
-    def _update(self, crew: AttendedCrew, storage: RolloutStorage, pool: AttendedPool) -> None:
-        """Go on from the ledger's update to the last."""
+    def _update(
+        self,
+        crew: AttendedCrew,
+        storage: RolloutStorage,
+        pool: AttendedPool,
+        signals: StopSignals,
+    ) -> None:
+        """Go on from the ledger's update to the last, or to where a callback ends the run."""
         for interval, more in self._course.updates(crew, storage, self._ledger.update):
             self._record(interval, more)
             self._course.rehearse(
@@ -197,6 +203,8 @@ class RotationRun:
             self._evaluation.begin_if_due(pool)
             if self._ledger.checkpoint_due:
                 self._checkpoint()
+            if self._ledger.ends_here(signals):
+                return
 
     def _update_with_groups(
         self, groups: Groups, attended: AttendedCrew, pool: AttendedPool, signals: StopSignals
@@ -217,7 +225,7 @@ class RotationRun:
                     self._ledger.update,
                     State.merged(self._learner.state(), self._course.state()),
                 )
-                self._update(attended, storage, pool)
+                self._update(attended, storage, pool, signals)
             except GroupLost as lost:
                 signals.state_whole = True  # an update that lacks a group changes nothing
                 groups.again(lost, self._ledger.update)

@@ -83,8 +83,10 @@ def run_in_order(
             ledger.finishing = True
             evaluate_last(*workers, signals)
             ledger.save_policy("last", ledger.last_evaluation, policy())
+            ledger.call_last()
             return ledger.last_evaluation
         except BaseException as error:
+            ledger.ended_by(error)
             if signals.state_whole and leaves_whole_state(error):
                 if not ledger.finishing:
                     checkpoint()

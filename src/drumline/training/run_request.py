@@ -29,7 +29,11 @@ from drumline.runtime.node_messages import Nodes, Proof
 from drumline.runtime.node_pool import NodePool
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.published import SLOTS
+from drumline.runtime.replicas import UpdateLog
 from drumline.runtime.shared_arrays import SharedArrays
+from drumline.runtime.traffic import Traffic
+from drumline.stores.mirror import Mirror
+from drumline.training.callbacks import CallbackQueue
 from drumline.training.cluster import proof_of
 from drumline.training.layout import Layout
 from drumline.training.ledger import Ledger, RunIdentity
@@ -107,8 +111,12 @@ class RunRequest:
     """Note of the environment that the driver itself steps."""
     nodes: Nodes | None = None
     """The cluster of `--pool ray`."""
+    mirror: Mirror | None = None
+    """Copy of the run folder on an object store."""
     last_update: int | None = None
     """Update after which the run ends early; earlier updates do not change."""
+    callbacks: CallbackQueue = dataclasses.field(default_factory=CallbackQueue)
+    """Code of the user's own that is told what is recorded."""
 
     @property
     def inline(self) -> bool:
@@ -136,7 +144,8 @@ class RunRequest:
             layout_words=f"{processes}; cores: {cores}" if cores.bound else processes,
             limited=isinstance(searched, Objective) or bool(known_limit(searched)),
         )
-        return Ledger(identity, self.folder, self.layout, self.display, self.resumed_from)
+        parts = (identity, self.folder, self.layout, self.display, self.resumed_from)
+        return Ledger(*parts, callbacks=self.callbacks, mirror=self.mirror)
 
     def _proof(self, worker: WorkerFactory) -> Proof | None:
         promised = self.folder.document["config"]["promise"]
@@ -158,10 +167,13 @@ class RunRequest:
         one_task_leases: bool = False,
         probed: bool = True,
         here: bool = False,
+        updates: UpdateLog | None = None,
+        traffic: Traffic | None = None,
     ) -> WorkerPool:
         """Return a pool of `size` processes, or of none; `probed`: faults may be planted in it.
 
         A size of 0 takes every core of a cluster. `here`: on this machine, also of a cluster.
+        `updates` and `traffic` concern the nodes of a cluster.
         """
         probe_factory = self.probe_factory if probed else None
         if self.inline:
@@ -183,6 +195,8 @@ class RunRequest:
                 claims_cores=role == "worker",  # evaluators share the cores of the rest
                 proof=self._proof(worker),
                 packages=versions_of(["drumline", *self.folder.document["computed_by"]]),
+                updates=updates,
+                traffic=traffic,
             )
         return make(
             worker,

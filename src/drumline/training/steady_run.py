@@ -241,7 +241,7 @@ class SteadyRun:
             evaluation.begin_if_due(beside)
             if ledger.checkpoint_due:
                 self._checkpoint()
-            if self._ended():
+            if ledger.ends_here(signals) or self._ended():
                 break
 
     def _rehearse_episode(self, event: Event) -> None:

@@ -67,13 +67,13 @@ class StopSignals:
         self._armed = True
         if self._pending is not None:
             self.disarm()
-            raise Stopped(self._pending)
+            raise Stopped(self._pending, self._asked)
 
     def look(self) -> None:
         """Raise a signal that was kept back; the caller's state is whole once this has raised."""
         if self._pending is not None:
             self.state_whole = True
-            raise Stopped(self._pending)
+            raise Stopped(self._pending, self._asked)
 
     def disarm(self) -> None:
         """Keep signals back from here on."""
@@ -87,7 +87,7 @@ class StopSignals:
             return
         self._pending, self._asked = number, now
         if self._armed or again:
-            stop = Stopped(number)
+            stop = Stopped(number, now)
             stop.midway = not self._armed
             self._armed = False
             raise stop

@@ -1,6 +1,7 @@
 """`Stopped`: raised in a run when a signal asks it to stop."""
 
 import signal
+import time
 from pathlib import Path
 
 from drumline.errors import ImpureEnvironment
@@ -9,9 +10,11 @@ from drumline.errors import ImpureEnvironment
 class Stopped(BaseException):
     """A signal asked the run to stop; not an Exception, so that nothing swallows it."""
 
-    def __init__(self, signal_number: int):
+    def __init__(self, signal_number: int, asked: float | None = None):
         super().__init__(signal.Signals(signal_number).name)
         self.signal_number = signal_number
+        self.asked = time.monotonic() if asked is None else asked
+        """Time of the signal, by `time.monotonic`."""
         self.midway = False
         """Whether it came in the middle of a change: the state in memory is not whole then."""
         self.run: Path | None = None

@@ -145,6 +145,8 @@ class StreamRun:
             signals.state_whole = True  # the copy: an env step may fail outside of a wait
             if ledger.checkpoint_due:
                 self._checkpoint()
+            if ledger.ends_here(signals):
+                return
             self._stream.note()  # an evaluation or a rehearsal may have come between
 
     def _evaluate_last(self, evaluators: WorkerPool, signals: StopSignals) -> None:
