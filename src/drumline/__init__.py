@@ -7,7 +7,18 @@ if TYPE_CHECKING:
     from drumline.algorithms.async_es import AsyncES
     from drumline.algorithms.mirrored import answer
     from drumline.algorithms.openai_es import OpenAIES
-    from drumline.commands.run import Run, load, train
+    from drumline.commands.evaluation import EvaluationResult
+    from drumline.commands.foreign_code import UntrustedCode
+    from drumline.commands.run import Run, configure, load, train
+    from drumline.envs.environment import EnvironmentProblem
+    from drumline.envs.episode import NonFinite
+    from drumline.errors import (
+        CallbackFailed,
+        ImpureEnvironment,
+        ObjectiveProblem,
+        StrategyFailed,
+        WorkerError,
+    )
     from drumline.recipes.a2c import A2C
     from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
     from drumline.recipes.ars import ARS
@@ -20,6 +31,13 @@ if TYPE_CHECKING:
     from drumline.recipes.p_cem_rl import PCEMRL
     from drumline.recipes.ppo import PPO
     from drumline.recipes.td3 import TD3
+    from drumline.runs.recorder import RecordingFailed
+    from drumline.runs.run_error import RunError
+    from drumline.training.callbacks import Callbacks
+    from drumline.training.layout import Layout
+    from drumline.training.stopped import Stopped
+
+    __version__: str
 
 _PLACES = {
     "A2C": ("drumline.recipes.a2c", "A2C"),
@@ -30,17 +48,32 @@ _PLACES = {
     "AsyncES": ("drumline.algorithms.async_es", "AsyncES"),
     "CEM": ("drumline.recipes.cem", "CEM"),
     "CEMRL": ("drumline.recipes.cem_rl", "CEMRL"),
+    "CallbackFailed": ("drumline.errors", "CallbackFailed"),
+    "Callbacks": ("drumline.training.callbacks", "Callbacks"),
     "ERL": ("drumline.recipes.erl", "ERL"),
     "ES": ("drumline.recipes.es", "ES"),
+    "EnvironmentProblem": ("drumline.envs.environment", "EnvironmentProblem"),
+    "EvaluationResult": ("drumline.commands.evaluation", "EvaluationResult"),
     "HTS": ("drumline.recipes.hts", "HTS"),
     "Impala": ("drumline.recipes.impala", "Impala"),
+    "ImpureEnvironment": ("drumline.errors", "ImpureEnvironment"),
+    "Layout": ("drumline.training.layout", "Layout"),
+    "NonFinite": ("drumline.envs.episode", "NonFinite"),
+    "ObjectiveProblem": ("drumline.errors", "ObjectiveProblem"),
     "OnePlusOne": ("drumline.recipes.aes", "OnePlusOne"),
     "OpenAIES": ("drumline.algorithms.openai_es", "OpenAIES"),
     "PCEMRL": ("drumline.recipes.p_cem_rl", "PCEMRL"),
     "PPO": ("drumline.recipes.ppo", "PPO"),
+    "RecordingFailed": ("drumline.runs.recorder", "RecordingFailed"),
     "Run": ("drumline.commands.run", "Run"),
+    "RunError": ("drumline.runs.run_error", "RunError"),
+    "Stopped": ("drumline.training.stopped", "Stopped"),
+    "StrategyFailed": ("drumline.errors", "StrategyFailed"),
     "TD3": ("drumline.recipes.td3", "TD3"),
+    "UntrustedCode": ("drumline.commands.foreign_code", "UntrustedCode"),
+    "WorkerError": ("drumline.errors", "WorkerError"),
     "answer": ("drumline.algorithms.mirrored", "answer"),
+    "configure": ("drumline.commands.run", "configure"),
     "load": ("drumline.commands.run", "load"),
     "train": ("drumline.commands.run", "train"),
 }
@@ -60,11 +93,27 @@ __all__ = [
     "TD3",
     "ARSStrategy",
     "AsyncES",
+    "CallbackFailed",
+    "Callbacks",
+    "EnvironmentProblem",
+    "EvaluationResult",
     "Impala",
+    "ImpureEnvironment",
+    "Layout",
+    "NonFinite",
+    "ObjectiveProblem",
     "OnePlusOne",
     "OpenAIES",
+    "RecordingFailed",
     "Run",
+    "RunError",
+    "Stopped",
+    "StrategyFailed",
+    "UntrustedCode",
+    "WorkerError",
+    "__version__",
     "answer",
+    "configure",
     "load",
     "train",
 ]
@@ -72,6 +121,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use, so that importing drumline stays cheap."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("drumline")
     if name not in _PLACES:
         raise AttributeError(f"module 'drumline' has no attribute {name!r}")
     from importlib import import_module

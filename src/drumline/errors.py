@@ -89,6 +89,10 @@ def another_value(objective: str, first: float, second: float) -> ImpureEnvironm
     )
 
 
+class CallbackFailed(RuntimeError):
+    """A callback of the user's raised; the run has written a checkpoint and can go on."""
+
+
 class StrategyFailed(RuntimeError):
     """An optimiser raised, or returned a vector that no policy can hold. No state was changed."""
 

@@ -87,6 +87,25 @@ class ProcessActivity(NamedTuple):
     """Processes that died in this place before this one."""
 
 
+class NodeTraffic(NamedTuple):
+    """Bytes between the driver and one node in the course of one update."""
+
+    update: int
+    node: str
+    tasks: int = 0
+    """To the node: tasks."""
+    results: int = 0
+    """To the node: scalars of all members, of which its replica makes the update."""
+    moments: int = 0
+    """To the node: moments of observations beside them."""
+    parameters: int = 0
+    """To the node: published arrays, or the state with which a replica begins."""
+    shared: int = 0
+    """To the node: rows of shared arrays, such as a noise table."""
+    answers: int = 0
+    """From the node: results of its tasks."""
+
+
 class Span(NamedTuple):
     """One stretch of work of one process, on the machine-wide monotonic clock (`perf_counter`)."""
 

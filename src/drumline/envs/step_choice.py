@@ -1,6 +1,6 @@
 """Choice between a task's own step and a lean one, by versions and a comparison at the start."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
@@ -44,8 +44,11 @@ def step_choice(known: Any, options: dict[str, Any]) -> StepChoice:
     return _compared(entry)
 
 
-def step_path(env_id: str, engine: str) -> str:
-    """Return the words for the steps of an environment that has been made in this process."""
+def step_path(env_id: str, engine: str, arguments: Mapping[str, Any] | None = None) -> str:
+    """Return the words for the steps of an environment that has been made in this process.
+
+    `arguments` are those of its constructor that the config gives.
+    """
     if engine == "envpool":
         return "EnvPool's own step"
     import gymnasium
@@ -53,7 +56,7 @@ def step_path(env_id: str, engine: str) -> str:
     registered = env_id.partition(":")[2] or env_id
     if registered not in gymnasium.registry:
         return "the environment's own step"
-    return step_choice(gymnasium.registry[registered], {}).words
+    return step_choice(gymnasium.registry[registered], dict(arguments or {})).words
 
 
 @cache

@@ -8,6 +8,7 @@ from drumline.recipes.actor_critic import packages_with_network, with_inference_
 from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBALL_IDS
 from drumline.recipes.lockstep import lockstep_recipe
 from drumline.recipes.method import Presets
+from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refused_values import refuse_negative, refuse_unusable_rollouts
 from drumline.training.layout import Layout, LockstepLayout
 from drumline.training.rotation_run import RotationRecipe
@@ -64,6 +65,8 @@ class A2C:
     """auto: EnvPool if it has the id, else Gymnasium."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     num_envs: int = 16
     """Environments that run side by side."""
     alpha: int = 5
@@ -151,6 +154,7 @@ class A2C:
     }
 
     def __post_init__(self) -> None:
+        name_objects(self)
         refuse_negative(self, "unroll")
         refuse_unusable_rollouts(self)
 

@@ -12,12 +12,14 @@ from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.search_state import decaying_std
 from drumline.envs.environment import EnvironmentSpec
 from drumline.functional.moments import inverse_std_unless_constant
+from drumline.functional.perturbation import Noise
 from drumline.policies.build import initial_parameters
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
+from drumline.recipes.search_replicas import SearchReplicaSpec
 from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
@@ -27,7 +29,7 @@ from drumline.workers.objective import Objective, ObjectiveSpec
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "normalize", "reward_shift", "action_bins", "episode_cap", "frame_skip"),
-    *("evaluate_max_steps", "max_episode_steps"),
+    *("evaluate_max_steps", "max_episode_steps", "env_kwargs"),
 )
 
 
@@ -45,6 +47,8 @@ class ARS:
     """auto: Gymnasium if it has the id, else EnvPool."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     population_size: int = 16
     """Episodes per generation: twice the directions N."""
     top_directions: int = 0
@@ -179,21 +183,8 @@ class ARS:
         parameters: np.ndarray,
     ) -> GenerationalRecipe:
         noise, shared = make_noise(self, parameters.size, layout.update_thread_count)
-        moments = None
-        if policy is not None and self.normalize:
-            size = policy.observation_size
-            moments = ObservationMoments(size, inverse_std_unless_constant, 0.0)
-        contributing = 0.0 if moments is None else 1.0
-        strategy = Strategy(
-            parameters,
-            MirroredSampler(self.seed, noise, obs_stat_probability=contributing),
-            decaying_std(self.std, 1.0, 0.0),
-            learning_rate=self.learning_rate,
-            top_directions=self.top_directions or None,
-            moments=moments,
-            episode_cap=parse_episode_cap(self.episode_cap),
-            update_threads=layout.update_thread_count,
-        )
+        observed = 0 if policy is None else policy.observation_size
+        strategy = self.strategy(parameters, noise, observed, layout.update_thread_count)
         noise_seed = None if shared is not None else self.seed
         if isinstance(searched, Objective):
             worker = ObjectiveSpec(searched, noise_seed)
@@ -209,4 +200,23 @@ class ARS:
             worker=worker,
             policy=policy,
             shared=shared,
+            replica=SearchReplicaSpec(self, parameters.size, observed),
+        )
+
+    def strategy(
+        self, parameters: np.ndarray, noise: Noise, observation_size: int, threads: int
+    ) -> Strategy:
+        """Return the strategy with its first parameters; `observation_size` 0: an objective."""
+        moments = None
+        if observation_size and self.normalize:
+            moments = ObservationMoments(observation_size, inverse_std_unless_constant, 0.0)
+        return Strategy(
+            parameters,
+            MirroredSampler(self.seed, noise, obs_stat_probability=0.0 if moments is None else 1.0),
+            decaying_std(self.std, 1.0, 0.0),
+            learning_rate=self.learning_rate,
+            top_directions=self.top_directions or None,
+            moments=moments,
+            episode_cap=parse_episode_cap(self.episode_cap),
+            update_threads=threads,
         )

@@ -25,7 +25,7 @@ _SMALL = {"hidden": (64, 64), "initial_variance": 1e-2, "damp": 1e-2}
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "frame_skip", "hidden", "evaluate_max_steps", "activation"),
-    "max_episode_steps",
+    *("max_episode_steps", "env_kwargs"),
 )
 
 
@@ -43,6 +43,8 @@ class CEM:
     """auto: Gymnasium if it has the id, else EnvPool."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)

@@ -9,6 +9,7 @@ from drumline.populations.cem_rl import GenerationPopulation
 from drumline.populations.critic_turns import TurnsOfMembers
 from drumline.recipes.cem import search
 from drumline.recipes.method import Presets
+from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refining import generational_parts, generational_plan
 from drumline.recipes.refused_values import (
     refuse_unusable_distribution,
@@ -43,6 +44,8 @@ class CEMRL:
     """auto: Gymnasium if it has the id, else EnvPool."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
@@ -115,6 +118,7 @@ class CEMRL:
     }
 
     def __post_init__(self) -> None:
+        name_objects(self)
         refuse_unusable_training(self)
         refuse_unusable_replay(self)
         refuse_unusable_distribution(self)

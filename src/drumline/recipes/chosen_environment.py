@@ -3,15 +3,19 @@
 from drumline.envs.environment import Engine, EnvironmentSpec
 from drumline.envs.make import resolve_engine
 from drumline.recipes.families import Config
+from drumline.recipes.named_objects import arguments_of
 
 
 def chosen_environment(config: Config, prefer: Engine = "gymnasium") -> EnvironmentSpec:
     """Return the description of a config's environment; `prefer` is the engine of `auto`.
 
-    `frame_skip` and `max_episode_steps`, counted in env steps, are taken where a config has them.
+    `frame_skip`, `max_episode_steps`, counted in env steps, and `env_kwargs` are taken where a
+    config has them.
     """
     skip: int = getattr(config, "frame_skip", 1)
     limit: int = getattr(config, "max_episode_steps", 0)
-    options = {"max_episode_steps": limit * skip} if limit else {}
+    options = arguments_of(config)
+    if limit:
+        options["max_episode_steps"] = limit * skip
     engine = resolve_engine(config.env, config.engine, prefer)
     return EnvironmentSpec(config.env, engine, skip, options)

@@ -14,6 +14,7 @@ from drumline.policies.mlp import uniform_vector
 from drumline.populations.erl import ERLPlan, ERLPopulation
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.method import Presets
+from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refining import replay_shape, scaled_steps
 from drumline.recipes.refused_values import (
     refuse_empty_layers,
@@ -58,6 +59,8 @@ class ERL:
     """auto: Gymnasium if it has the id, else EnvPool."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (128, 128)
@@ -131,6 +134,7 @@ class ERL:
     }
 
     def __post_init__(self) -> None:
+        name_objects(self)
         refuse_unusable_training(self)
         refuse_unusable_replay(self)
         refuse_nonpositive(self, "episodes_per_member", "tournament_size", "sync_every")

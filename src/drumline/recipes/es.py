@@ -15,6 +15,7 @@ from drumline.algorithms.optimizers import SGD, Adam, Optimizer
 from drumline.algorithms.search_state import decaying_std
 from drumline.envs.environment import EnvironmentSpec
 from drumline.functional.annealing import decaying
+from drumline.functional.perturbation import Noise
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.policies.build import initial_parameters
 from drumline.policies.spec import PolicySpec
@@ -22,6 +23,7 @@ from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
+from drumline.recipes.search_replicas import SearchReplicaSpec
 from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
@@ -51,7 +53,7 @@ _SHAPINGS: dict[str, Shaping] = {
 _ENVIRONMENT_FIELDS = (
     *("engine", "generation_env_steps", "hidden", "normalize", "obs_stat_probability"),
     *("action_noise_std", "action_bins", "episode_cap", "frame_skip", "evaluate_max_steps"),
-    "max_episode_steps",
+    *("max_episode_steps", "env_kwargs"),
 )
 
 
@@ -69,6 +71,8 @@ class ES:
     """auto: Gymnasium if it has the id, else EnvPool."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     population_size: int = 40
     """Episodes per generation (per block, with --generation-env-steps); even."""
     generation_env_steps: int = 0
@@ -221,26 +225,9 @@ class ES:
         parameters: np.ndarray,
     ) -> GenerationalRecipe:
         noise, shared = make_noise(self, parameters.size, layout.update_thread_count)
+        observed = 0 if policy is None else policy.observation_size
+        strategy = self.strategy(parameters, noise, observed, layout.update_thread_count)
         perturb = self.subset_fraction if self.subset == "perturb" else None
-        moments = None
-        if policy is not None and self.normalize:
-            moments = ObservationMoments(policy.observation_size)
-        contributing = 0.0 if policy is None else self.obs_stat_probability
-        strategy = OpenAIES(
-            parameters,
-            MirroredSampler(self.seed, noise, self.common_seeds, contributing),
-            _optimizer(self, parameters.size),
-            decaying_std(self.std, self.std_decay, self.std_floor),
-            shaping=_SHAPINGS[self.shaping],
-            moments=moments,
-            episode_cap=parse_episode_cap(self.episode_cap),
-            perturb_fraction=perturb,
-            use_fraction=self.subset_fraction if self.subset == "use" else None,
-            update_threads=layout.update_thread_count,
-            step_scale=decaying(
-                1.0, self.learning_rate_decay, self.learning_rate_floor / self.learning_rate
-            ),
-        )
         noise_seed = None if shared is not None else self.seed
         if isinstance(searched, Objective):
             worker = ObjectiveSpec(searched, noise_seed, perturb)
@@ -266,6 +253,31 @@ class ES:
             worker=worker,
             policy=policy,
             shared=shared,
+            replica=SearchReplicaSpec(self, parameters.size, observed),
+        )
+
+    def strategy(
+        self, parameters: np.ndarray, noise: Noise, observation_size: int, threads: int
+    ) -> OpenAIES:
+        """Return the strategy with its first parameters; `observation_size` 0: an objective."""
+        moments = None
+        if observation_size and self.normalize:
+            moments = ObservationMoments(observation_size)
+        contributing = self.obs_stat_probability if observation_size else 0.0
+        return OpenAIES(
+            parameters,
+            MirroredSampler(self.seed, noise, self.common_seeds, contributing),
+            _optimizer(self, parameters.size),
+            decaying_std(self.std, self.std_decay, self.std_floor),
+            shaping=_SHAPINGS[self.shaping],
+            moments=moments,
+            episode_cap=parse_episode_cap(self.episode_cap),
+            perturb_fraction=self.subset_fraction if self.subset == "perturb" else None,
+            use_fraction=self.subset_fraction if self.subset == "use" else None,
+            update_threads=threads,
+            step_scale=decaying(
+                1.0, self.learning_rate_decay, self.learning_rate_floor / self.learning_rate
+            ),
         )
 
 

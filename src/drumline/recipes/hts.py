@@ -21,6 +21,7 @@ from drumline.recipes.environment_families import (
     with_alpha,
 )
 from drumline.recipes.method import Presets
+from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refused_values import (
     refuse_negative,
     refuse_uneven_minibatches,
@@ -99,6 +100,8 @@ class HTS:
     """auto: EnvPool if it has the id, else Gymnasium."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     num_envs: int = 16
     """Environments that run side by side."""
     alpha: int = 128
@@ -224,6 +227,7 @@ class HTS:
     }
 
     def __post_init__(self) -> None:
+        name_objects(self)
         refuse_unusable_epochs(self)
         refuse_negative(self, "unroll")
         legal = CORRECTIONS[self.learner]

@@ -14,6 +14,7 @@ from drumline.recipes.actor_critic import (
 )
 from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBALL_IDS
 from drumline.recipes.method import Presets
+from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refused_values import refuse_nonpositive, refuse_unusable_rollouts
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.training.free_course import FreeCourse
@@ -72,6 +73,8 @@ class Impala:
     """auto: EnvPool if it has the id, else Gymnasium."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     num_envs: int = 16
     """Environments that run side by side."""
     alpha: int = 20
@@ -158,6 +161,7 @@ class Impala:
     )
 
     def __post_init__(self) -> None:
+        name_objects(self)
         refuse_nonpositive(self, "batch", "num_envs", "learners")
         if self.batch > self.num_envs:
             raise ValueError(

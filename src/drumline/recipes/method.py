@@ -1,6 +1,7 @@
 """Form of a method, Drumline's own or one from outside: a frozen config that builds a recipe."""
 
 import dataclasses
+import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages
 from drumline.recipes.families import Config, Fields
 from drumline.recipes.foreign_calls import CONFIG, called
+from drumline.recipes.named_objects import place_of
 from drumline.training.layout import Layout
 from drumline.training.run_request import Recipe
 
@@ -52,6 +54,11 @@ class Method:
     def outside(self) -> bool:
         """Whether its class is from outside Drumline."""
         return not self.config.__module__.startswith("drumline.")
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Return the names of its config's fields."""
+        return frozenset(field.name for field in dataclasses.fields(self.config))
 
     @property
     def layout(self) -> type[Layout]:
@@ -109,17 +116,40 @@ class Method:
             )
         return recipe
 
-    def made(self, env_id: str, variant: str = "") -> Config:
-        """Return the config of an environment's preset."""
-        return self._called(CONFIG, self.config, env=env_id, **self.preset(env_id, variant))
+    def made(self, env: Any, variant: str | None = "", **settings: Any) -> Config:
+        """Return the config of an environment's preset with `settings`; `None`: of no preset.
 
-    def made_for(self, objective: str) -> Config:
+        `env` may be a class or a function at the top of a module.
+        """
+        env_id = env if isinstance(env, str) else place_of("env", env)
+        preset = {} if variant is None else self.preset(env_id, variant)
+        return self._called(CONFIG, self.config, env=env_id, **{**preset, **settings})
+
+    def without_preset(self, env_id: str) -> str:
+        """Return a sentence for an environment that the method has no preset for; else nothing."""
+        presets: Presets = getattr(self.config, "PRESETS", {})
+        if env_id in presets or not presets:
+            return ""
+        return (
+            f"{self.name} has no preset for {env_id}: every setting begins with the default of "
+            f"{self.config.__name__}"
+        )
+
+    def refuse_unknown(self, settings: Mapping[str, Any]) -> None:
+        """Raise `ValueError` for a setting that the method does not have, with the nearest."""
+        for name in settings:
+            if name not in self.fields:
+                near = difflib.get_close_matches(name, sorted(self.fields), n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ValueError(f"{self.name} has no setting {name!r}{hint}")
+
+    def made_for(self, objective: Any, **settings: Any) -> Config:
         """Return the config of an objective, `module:function`; ValueError if none can be given."""
         if not hasattr(self.config, "OBJECTIVE"):
             raise ValueError(
                 f"{self.name} has no --objective: es, ars, cem and aes search one; give ENV"
             )
-        return self.config(objective=objective, **self.config.OBJECTIVE)
+        return self.config(objective=objective, **{**self.config.OBJECTIVE, **settings})
 
     def configured(self, values: Mapping[str, Any]) -> Config:
         """Return the config with these fields."""

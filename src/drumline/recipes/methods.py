@@ -58,6 +58,7 @@ _LATE: dict[str, object] = {
     "initial": "",
     "dimensions": 0,
     "seeds_per_call": 1,
+    "env_kwargs": "",
 }
 """Fields that older run folders lack, with the values that those runs had."""
 _LATE_OF: dict[str, dict[str, object]] = {"ars": {"policy": "linear"}}

@@ -9,12 +9,11 @@ from drumline import seeding
 from drumline.envs.packages import top_package
 from drumline.recipes.families import Config
 from drumline.recipes.foreign_calls import called
+from drumline.recipes.named_objects import name_objects
 from drumline.workers.objective import Objective, load_callable, load_function
 
 OBJECTIVE_FIELDS = ("initial", "dimensions", "seeds_per_call")
 """Fields that only a config with an objective may set."""
-CODE = ("objective", "initial", "policy")
-"""Fields for which Python may give a function or a class in place of its name."""
 _LIBRARIES = {
     "torch": "torch",
     "scipy": "scipy",
@@ -60,14 +59,12 @@ class Searched(Protocol):
 
 
 def check_objective(config: Any, environment_fields: tuple[str, ...]) -> None:
-    """Name functions and classes that were given themselves; refuse fields that do not go together.
+    """Name objects that were given themselves; refuse fields that do not go together.
 
     `environment_fields` speak of environments and their policies: with an objective they must be
     left at their defaults.
     """
-    for field in CODE:
-        if callable(value := getattr(config, field)):
-            object.__setattr__(config, field, _place(field, value))
+    name_objects(config)
     if bool(config.env) == bool(config.objective):
         given = f"got {config.env!r} and {config.objective!r}" if config.env else "got neither"
         raise ValueError(
@@ -158,17 +155,6 @@ def _initial_vector(path: str, seed: int) -> np.ndarray:
             "numpy.zeros(10)"
         )
     return vector.copy()
-
-
-def _place(field: str, value: Any) -> str:
-    """Return `module:name` of a function or a class."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
-    if not (module and name) or "<" in name:
-        raise ValueError(
-            f"{field}: {value!r:.80} has no name by which a worker could import it: make it a "
-            "function or a class at the top of a module"
-        )
-    return f"{module}:{name}"
 
 
 def _typed(config: Config, field: str) -> str:

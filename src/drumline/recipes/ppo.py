@@ -14,6 +14,7 @@ from drumline.recipes.environment_families import (
 )
 from drumline.recipes.lockstep import lockstep_recipe
 from drumline.recipes.method import Presets
+from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refused_values import (
     refuse_uneven_minibatches,
     refuse_unusable_epochs,
@@ -83,6 +84,8 @@ class PPO:
     """auto: EnvPool if it has the id, else Gymnasium."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     num_envs: int = 16
     """Environments that run side by side."""
     alpha: int = 128
@@ -190,6 +193,7 @@ class PPO:
     }
 
     def __post_init__(self) -> None:
+        name_objects(self)
         refuse_unusable_epochs(self)
         refuse_unusable_rollouts(self)
         refuse_uneven_minibatches(self)

@@ -1,6 +1,7 @@
 """Parts of every search over policy parameters: environment, policy and noise from a config."""
 
 import math
+from collections.abc import Mapping
 from contextlib import closing
 
 import numpy as np
@@ -64,9 +65,18 @@ def make_noise(
         )
     layout = PublishedLayout({"noise": ((config.noise_table_size,), "<f4")})
     shared = SharedArrays.create(layout)
-    table = shared.arrays["noise"]
+    return noise_in(config, parameter_count, shared.arrays, threads), shared
+
+
+def noise_in(
+    config: Searching, parameter_count: int, shared: Mapping[str, np.ndarray], threads: int
+) -> Noise:
+    """Return the noise source of a search; its table, if it has one, is filled in `shared`."""
+    if config.noise == "counter":
+        return counter_noise(config.seed)
+    table = shared["noise"]
     fill_table(table, config.seed, threads)
-    return table_noise(table, parameter_count, config.seed), shared
+    return table_noise(table, parameter_count, config.seed)
 
 
 def _head(space: Space, action_bins: str) -> Head:

@@ -8,6 +8,7 @@ from drumline.buffers.replay import Replay
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.method import Presets
+from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.schedules.single_stream import SingleStreamPlan, StreamLearner
 from drumline.training.layout import Layout, StreamLayout
@@ -36,6 +37,8 @@ class TD3:
     """auto: Gymnasium if it has the id, else EnvPool."""
     max_episode_steps: int = 0
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     steps_per_update: int = 1000
@@ -98,6 +101,7 @@ class TD3:
     }
 
     def __post_init__(self) -> None:
+        name_objects(self)
         positive = ["total_steps", "frame_skip", "steps_per_update", "replay_size", "batch_size"]
         positive += ["learning_rate", "policy_delay", "learner_threads", "evaluate_episodes"]
         refuse_nonpositive(self, *positive)

@@ -1,0 +1,72 @@
+"""`--config FILE`: a config as `--print-config` prints it, or the config.json of a run."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from drumline.commands.command_line import WrongUse
+from drumline.recipes.families import Fields
+from drumline.recipes.method import Method
+from drumline.runs.strict_json import check_fields, parsed
+
+
+def read_config_file(path: Path) -> Fields:
+    """Return the fields in a file; WrongUse in one sentence if they cannot be read."""
+    try:
+        document = parsed(path.read_bytes())
+    except OSError as error:
+        raise WrongUse(f"cannot read --config {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise WrongUse(
+            f"--config {path} is no config ({error}): give what --print-config prints"
+        ) from error
+    inner = document.get("config")
+    return inner if isinstance(inner, dict) and "format" in document else document
+
+
+def refuse_foreign_fields(
+    path: Path, fields: Fields, method: Method, others: Collection[Method]
+) -> None:
+    """Raise WrongUse for a field that the method does not have, or that has another type.
+
+    A file whose fields are those of another of Drumline's methods is named as such.
+    """
+    known = get_type_hints(method.config)
+    unknown = [name for name in fields if name not in method.fields]
+    if unknown:
+        whose = [other.name for other in others if other.fields.issuperset(fields)]
+        if whose:
+            raise WrongUse(f"--config {path} is of {whose[0]}, and this is {method.name}")
+        raise WrongUse(
+            f"--config {path} has {unknown[0]!r}, which {method.name} does not know: "
+            "give what --print-config prints"
+        )
+    try:
+        check_fields(fields, known)
+    except ValueError as error:
+        raise WrongUse(f"--config {path}: {error}") from error
+
+
+def typed_fields(fields: Fields) -> dict[str, Any]:
+    """Return fields with the tuples that JSON holds as lists."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+
+
+def seeds_of(text: str) -> list[int]:
+    """Return the seeds of `--seeds`: a range, both ends in it, or a list.
+
+    >>> seeds_of("0-4"), seeds_of("7"), seeds_of("1,5,2-3")
+    ([0, 1, 2, 3, 4], [7], [1, 5, 2, 3])
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise WrongUse(f"--seeds {text} is no range: write 0-4, or a list as in 0,2,5-7")
+        low, high = int(first), int(last or first)
+        if high < low:
+            raise WrongUse(f"--seeds {text} goes backwards: write {high}-{low}")
+        found += range(low, high + 1)
+    if len(set(found)) < len(found):
+        raise WrongUse(f"--seeds {text} has a seed twice")
+    return found
