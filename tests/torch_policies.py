@@ -52,3 +52,11 @@ class TakesNothing(torch.nn.Linear):
 class WrongInputs(torch.nn.Linear):
     def __init__(self, inputs: int, outputs: int):
         super().__init__(inputs + 1, outputs)
+
+
+class Untraceable(torch.nn.Linear):
+    """Its result depends on a number that only the running module knows."""
+
+    def forward(self, observations):
+        outputs = super().forward(observations)
+        return outputs if float(observations.sum()) < 1e9 else -outputs

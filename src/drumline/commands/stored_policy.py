@@ -23,7 +23,7 @@ from drumline.runs.folder import RunError
 from drumline.runs.policy_files import StoredPolicy
 from drumline.workers.objective import Objective
 
-_MOMENTS = ("observation_mean", "observation_inverse_std")
+MOMENTS = ("observation_mean", "observation_inverse_std")
 
 
 def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:
@@ -40,8 +40,8 @@ def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:
     if policy.vector.shape != parameters.shape:
         raise _damaged(stored, f"{parameters.size} parameters for {policy.vector.size}")
     policy.load_vector(parameters)
-    if _MOMENTS[0] in stored.tensors:
-        policy.load_moments(*(stored.tensors[name] for name in _MOMENTS))
+    if MOMENTS[0] in stored.tensors:
+        policy.load_moments(*(stored.tensors[name] for name in MOMENTS))
     return policy
 
 
@@ -66,7 +66,7 @@ def stored_objective(stored: StoredPolicy) -> Objective:
 def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
     """Return the spec of a saved policy; RunError unless its parameters fit it."""
     spec = _converted(stored, "policy", lambda: spec_from(stored.document["policy"]))
-    for name in ("parameters", *(name for name in _MOMENTS if _MOMENTS[0] in stored.tensors)):
+    for name in ("parameters", *(name for name in MOMENTS if MOMENTS[0] in stored.tensors)):
         tensor = stored.tensors.get(name)
         if tensor is None or tensor.ndim != 1 or tensor.dtype.kind != "f":
             raise _damaged(stored, f"no vector {name!r}")
@@ -79,8 +79,8 @@ def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
         shape, code = (network.observation_size,), network.module is not None
     if min((*shape, *network.hidden, outputs), default=0) < 1:
         raise _damaged(stored, "a size below 1")
-    if _MOMENTS[0] in stored.tensors:
-        sizes = {stored.tensors[name].size for name in _MOMENTS}
+    if MOMENTS[0] in stored.tensors:
+        sizes = {stored.tensors[name].size for name in MOMENTS}
         if sizes != {prod(shape)}:
             raise _damaged(stored, f"{sorted(sizes)} observation moments for {prod(shape)} values")
     # A network of the user's own says itself how many parameters it has.

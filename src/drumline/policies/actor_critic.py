@@ -81,7 +81,7 @@ class MLP(nn.Module):
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs `[N, O]` and values `[N]` of float observations."""
-        rows = observations.reshape(len(observations), -1)
+        rows = observations.flatten(1)  # `len` would fix the batch of an exported network
         outputs = self.policy(rows)
         if self._gaussian:
             outputs = torch.cat([outputs, self.log_std.expand_as(outputs)], dim=1)

@@ -1,0 +1,71 @@
+"""A saved policy for Python: acts for one observation or a batch, and becomes a torch module."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from drumline.commands.foreign_code import CodeTrust
+from drumline.commands.stored_policy import MOMENTS, load_policy, policy_spec
+from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.protocols import Policy
+from drumline.runs.policy_files import StoredPolicy
+
+
+class LoadedPolicy:
+    """The most likely actions of a saved policy; a `Policy` of the interfaces, and more."""
+
+    def __init__(self, stored: StoredPolicy, trust: CodeTrust):
+        self._policy: Policy = load_policy(stored, trust)
+        self._stored = stored
+        self.spec = policy_spec(stored)
+        """Network and actions, as the policy file describes them."""
+        self.parameter_count = self._policy.parameter_count
+        self.vector = self._policy.vector
+        self.to_action = self._policy.to_action
+        self.load_vector = self._policy.load_vector
+        self.load_moments = self._policy.load_moments
+        self.output = self._policy.output
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """Return the shape of one observation; flat where the file says its size alone."""
+        if isinstance(self.spec, ActorCriticSpec):
+            return self.spec.network.observation_shape
+        return (self.spec.observation_size,)
+
+    def act(self, observation: Any) -> Any:
+        """Return the action for an observation, or the actions `[N, …]` for a batch `[N, …]`.
+
+        Each action of a batch has the bits of the action for its observation alone. A table
+        `[1, D]` of D values is a batch of one.
+        """
+        given = np.asarray(observation)
+        if not self._is_batch(given):
+            return self._policy.act(given)
+        return np.stack([np.asarray(self._policy.act(row)) for row in given])
+
+    def to_torch(self) -> Any:
+        """Return a `torch.nn.Module`, observations `[N, …]` → actions `[N, …]`.
+
+        Its numbers are torch's: equal to those of `act` up to rounding.
+        """
+        from drumline.policies.exported_module import torch_policy  # imports torch
+
+        tensors = self._stored.tensors
+        mean, inverse_std = (tensors.get(name) for name in MOMENTS)
+        moments = None if mean is None or inverse_std is None else (mean, inverse_std)
+        return torch_policy(self.spec, tensors["parameters"], moments)
+
+    def _is_batch(self, given: np.ndarray) -> bool:
+        size = prod(self.observation_shape)
+        if isinstance(self.spec, ActorCriticSpec) and given.shape == self.observation_shape:
+            return False
+        if given.ndim > 1 and given.size == len(given) * size:
+            return given.size != size or given.ndim == len(self.observation_shape) + 1
+        if given.size != size:
+            raise ValueError(
+                f"act takes an observation of shape {list(self.observation_shape)} or a batch of "
+                f"such, got one of shape {list(given.shape)}"
+            )
+        return False

@@ -1,0 +1,220 @@
+"""A policy as one `torch.nn.Module`: observations of the environment in, its actions out."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from drumline.policies.actions import ActionHead
+from drumline.policies.actor_critic import build_network
+from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.policies.heads import Head
+from drumline.policies.mlp import OBSERVATION_CLIP as SEARCH_CLIP
+from drumline.policies.mlp import layer_shapes
+from drumline.policies.observations import OBSERVATION_CLIP
+from drumline.policies.spec import PolicySpec
+from drumline.policies.torch_module import build_module
+
+Moments = tuple[np.ndarray, np.ndarray] | None
+"""Mean and 1/std of observations, `[D]` each."""
+
+
+def torch_policy(
+    spec: "PolicySpec | ActorCriticSpec", parameters: np.ndarray, moments: Moments
+) -> "PolicyModule":
+    """Return the policy as a module with these parameters `[P]`; it takes no part in training."""
+    if isinstance(spec, ActorCriticSpec):
+        network = spec.network
+        images = network.observation_dtype == "|u1"
+        inner: nn.Module = _Outputs(build_network(network))
+        shape, clip = network.observation_shape, OBSERVATION_CLIP
+        normalize = network.normalize and not images
+        actions = _actions(spec.head, network.head, spec.starts)
+    else:
+        images, shape = False, (spec.observation_size,)
+        inner = build_module(spec) if spec.module is not None else _mlp(spec)
+        clip, normalize = SEARCH_CLIP, spec.normalize
+        actions = _actions(spec.head, None, ())
+    if isinstance(spec, PolicySpec) and spec.module is None:
+        _load_mlp(inner, spec, parameters)
+    else:
+        _load(inner, parameters)
+    before = _Prepared(shape, images, moments if normalize else None, clip)
+    return PolicyModule(before, inner, actions).eval()
+
+
+class PolicyModule(nn.Module):
+    """Most likely actions `[N, …]` for observations `[N, …]`, in any batch.
+
+    `outputs` are the network's raw outputs `[N, O]`: logits, or means and then log-stds.
+    """
+
+    def __init__(self, prepared: nn.Module, network: nn.Module, actions: nn.Module):
+        super().__init__()
+        self.prepared = prepared
+        self.network = network
+        self.actions = actions
+        for parameter in self.parameters():
+            parameter.requires_grad_(False)
+
+    def outputs(self, observations: Tensor) -> Tensor:
+        """Return raw outputs `[N, O]`."""
+        return self.network(self.prepared(observations))
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Return actions of the environment `[N, …]`."""
+        return self.actions(self.outputs(observations))
+
+
+class _Prepared(nn.Module):
+    """Observations in the form that the network takes: float32, flat or images, normalised."""
+
+    mean: Tensor
+    inverse_std: Tensor
+
+    def __init__(self, shape: tuple[int, ...], images: bool, moments: Moments, clip: float):
+        super().__init__()
+        self._shape = shape
+        self._scale = 1.0 / 255.0 if images else 1.0
+        self._clip = clip
+        self._normalizes = moments is not None
+        mean, inverse_std = moments or (np.zeros(0), np.zeros(0))
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float64))
+        self.register_buffer("inverse_std", torch.tensor(inverse_std, dtype=torch.float64))
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Return float32 `[N, *shape]`."""
+        if self._normalizes:
+            rows = observations.reshape(-1, math.prod(self._shape)).double()
+            rows = ((rows - self.mean) * self.inverse_std).clamp(-self._clip, self._clip)
+            return rows.float().reshape(-1, *self._shape)
+        return observations.float().reshape(-1, *self._shape) * self._scale
+
+
+class _Outputs(nn.Module):
+    """An actor-critic network without its value."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Return outputs `[N, O]`."""
+        return self.network(observations)[0]
+
+
+def _mlp(spec: PolicySpec) -> nn.Sequential:
+    sizes = (spec.observation_size, *spec.hidden, spec.head.output_size)
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        activation = nn.ReLU() if spec.activation == "relu" else nn.Tanh()
+        layers += [nn.Linear(inputs, outputs, bias=spec.bias), activation]
+    return nn.Sequential(*layers[:-1])
+
+
+def _load_mlp(network: nn.Module, spec: PolicySpec, parameters: np.ndarray) -> None:
+    """Write a NumPy MLP's parameters, whose matrices are `[inputs + 1, outputs]`, into torch's."""
+    start = 0
+    linear = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+    for (rows, columns), layer in zip(layer_shapes(spec), linear, strict=True):
+        matrix = np.array(parameters[start : start + rows * columns]).reshape(rows, columns)
+        start += rows * columns
+        with torch.no_grad():
+            weight = matrix[:-1] if spec.bias else matrix
+            layer.weight.copy_(torch.from_numpy(np.ascontiguousarray(weight.T)))
+            if spec.bias:
+                layer.bias.copy_(torch.from_numpy(matrix[-1].copy()))
+
+
+def _load(network: nn.Module, parameters: np.ndarray) -> None:
+    start = 0
+    for parameter in network.parameters():
+        piece = np.array(parameters[start : start + parameter.numel()], np.float32)
+        start += parameter.numel()
+        with torch.no_grad():
+            parameter.copy_(torch.from_numpy(piece).reshape(parameter.shape))
+
+
+def _actions(head: Head | None, choices: ActionHead | None, starts: tuple[int, ...]) -> nn.Module:
+    if head is None:
+        assert choices is not None, "several choices have an action head"
+        return _SeveralChoices(choices.sizes, starts)
+    if head.kind == "discrete":
+        return _Choice(head.start)
+    return _Bins(head) if head.kind == "bins" else _Bounded(head)
+
+
+class _Choice(nn.Module):
+    def __init__(self, start: int):
+        super().__init__()
+        self._start = start
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Return `[N]` int64."""
+        return outputs.argmax(dim=1) + self._start
+
+
+class _SeveralChoices(nn.Module):
+    starts: Tensor
+
+    def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...]):
+        super().__init__()
+        self._sizes = list(sizes)
+        self.register_buffer("starts", torch.tensor(starts or (0,) * len(sizes)))
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Return `[N, choices]` int64."""
+        parts = outputs.split(self._sizes, dim=1)
+        return torch.stack([part.argmax(dim=1) for part in parts], dim=1) + self.starts
+
+
+class _Bins(nn.Module):
+    """The place of the largest output of each component, scaled to its bounds."""
+
+    values: Tensor
+
+    def __init__(self, head: Head):
+        super().__init__()
+        low, high = np.array(head.low, np.float32), np.array(head.high, np.float32)
+        places = np.array(head.bins, np.float32)
+        values = low[:, None] + (places + 1.0) * 0.5 * (high - low)[:, None]
+        self._shape, self._kind = head.shape, _kind(head)
+        self.register_buffer("values", torch.from_numpy(np.minimum(values, high[:, None])))
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Return `[N, *shape]`."""
+        components, bins = self.values.shape
+        chosen = outputs.reshape(-1, components, bins).argmax(dim=2, keepdim=True)
+        values = self.values.unsqueeze(0).expand(outputs.shape[0], components, bins)
+        return values.gather(2, chosen)[:, :, 0].reshape(-1, *self._shape).to(self._kind)
+
+
+class _Bounded(nn.Module):
+    """Outputs clipped to the bounds, or their tanh scaled to them."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, head: Head):
+        super().__init__()
+        with np.errstate(over="ignore"):
+            low, high = np.array(head.low, np.float32), np.array(head.high, np.float32)
+        self._squashed = head.kind != "continuous"
+        self._size, self._shape, self._kind = len(low), head.shape, _kind(head)
+        self.register_buffer("low", torch.from_numpy(low))
+        self.register_buffer("high", torch.from_numpy(high))
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Return `[N, *shape]`."""
+        actions = outputs[:, : self._size]
+        if self._squashed:
+            half, center = (self.high - self.low) * 0.5, (self.low + self.high) * 0.5
+            actions = torch.tanh(actions) * half + center
+        actions = torch.minimum(torch.maximum(actions, self.low), self.high)
+        return actions.reshape(-1, *self._shape).to(self._kind)
+
+
+def _kind(head: Head) -> torch.dtype:
+    return torch.from_numpy(np.zeros(0, np.dtype(head.dtype))).dtype
