@@ -65,10 +65,11 @@ TABLE = {
     "runtime": Room(
         names("types errors protocols crew_protocols"),
         names("numpy"),
-        only_in={"ray_pool": names("ray")},
+        only_in={"ray_pool": names("ray"), "machine_use": names("psutil")},
     ),
     "schedules": Room(names("types tasks errors protocols crew_protocols")),
-    "runs": Room(names("types tasks"), names("numpy safetensors msgspec tensorboard")),
+    "runs": Room(names("types tasks"), names("numpy safetensors msgspec tensorboard google")),
+    "stores": Room(names("runs"), names("msgspec"), only_in={"object_store": names("fsspec")}),
     "display": Room(
         names("functional runs types tasks"), names("numpy rich matplotlib plotly imageio")
     ),
@@ -82,10 +83,14 @@ TABLE |= {
     # Runs any method, so knows none: strategies, learners and populations are handed in.
     "training": Room(_ROOMS - {"algorithms"}, names("numpy threadpoolctl")),
     "recipes": Room(_ROOMS | {"populations", "training"}, _OUTSIDE),
-    "commands": Room(_ROOMS | {"training", "recipes"}, _OUTSIDE),
+    "commands": Room(
+        _ROOMS | {"training", "recipes"},
+        _OUTSIDE,
+        only_in={"exported_files": names("onnxruntime onnxscript")},
+    ),
     "cli": Room(names("commands recipes"), names("tyro")),
     "__main__": Room(names("cli")),
-    "__init__": Room(_ROOMS | {"recipes", "commands"}),  # the public names, lazily
+    "__init__": Room(_ROOMS | {"training", "recipes", "commands"}),  # the public names, lazily
 }
 
 
@@ -164,6 +169,7 @@ def test_every_import_is_in_the_table():
         ("functional/ranking.py", "from numpy import *"),
         ("functional/ranking.py", "from . import moments"),
         ("runtime/process_pool.py", "def start():\n    import ray"),
+        ("stores/mirror.py", "import fsspec"),
         ("runtime/child.py", "importlib.import_module('torch')"),
         ("types.py", "import torch"),
         ("envs/make.py", "try:\n    import torch\nexcept ImportError:\n    pass"),

@@ -1,5 +1,6 @@
 """Universes of failures: each ends with the bytes of the training without faults."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from universe.campaign import add_row, campaign, next_of, outcomes
 from universe.memory import ORDERS, SharedArray, laid_over
 from universe.planted import PLANTED
-from universe.trainings import METHODS
+from universe.trainings import METHODS, expected
 from universe.world import Plan, World
 
 
@@ -31,6 +32,12 @@ def test_a_few_universes_with_faults_without_a_bound_leave_only_what_is_right():
 def test_a_universe_of_each_other_method_ends_as_without_faults(method: str):
     rows = campaign(10_000, 1, 1, [f"--method={method}"])
     assert rows["findings"] == 0, rows["what"]
+
+
+def test_a_checkpoint_between_a_block_and_its_evaluation_is_right(tmp_path):
+    """A stop in a failing evaluation of TD3 leaves one: universe 107966 did."""
+    states = expected("td3", 0, tmp_path).states
+    assert Counter(update for update, _ in states) == {0: 1, 1: 1, 2: 2, 3: 1, 4: 2}
 
 
 def test_a_number_is_one_universe():

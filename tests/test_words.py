@@ -31,6 +31,7 @@ ROOMS = (
     "runtime",
     "schedules",
     "seeding.py",
+    "stores",
     "tasks.py",
     "training",
     "types.py",

@@ -14,12 +14,16 @@ COMMANDS = (
     "resume",
     "evaluate",
     "enjoy",
+    "export",
     "plot",
     "compare",
+    "bench",
+    "list",
     "report",
     "verify",
     "episode",
     "rebuild",
+    "fetch",
 )
 
 USAGE = """usage: drumline COMMAND …
@@ -30,14 +34,19 @@ USAGE = """usage: drumline COMMAND …
   resume RUN [flags]           go on, bit for bit as an uninterrupted run
   evaluate RUN [flags]         run episodes of a saved policy
   enjoy RUN [flags]            show a saved policy: a window, or an mp4 without a display
+  export RUN [flags]           write a saved policy as ONNX or for torch.export
   plot RUN… [flags]            draw learning curves
   compare RUN… [flags]         compare groups of seeds, with intervals
+  bench METHOD… --env ENV      train several methods and seeds, and compare them
+  list [FOLDER…] [flags]       a table of runs: method, environment, steps, score, state
   report RUN… [flags]          one HTML page: outcome, curves, promise, settings, machine
   verify RUN | A B [flags]     repeat a run on another layout, or compare two runs
   episode RUN [flags]          run one episode of es, ars or cem alone, to find a fault
   rebuild RUN [flags]          make the parameters of any generation of es or ars again
+  fetch URL [flags]            make a local copy of a run that train --store has copied
 
-RUN is a path, a name under runs/, or `last`. `drumline COMMAND --help` lists the flags.
+RUN is a path, a name under runs/, or `last`; resume takes a URL (s3://bucket/prefix), too.
+`drumline COMMAND --help` lists the flags.
 Exit codes: 0, 1 differs, 2 wrong use, 3 failed run; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP
 (a closed terminal), 141 closed output pipe (a run can be resumed after these four).
 """

@@ -100,3 +100,16 @@ def test_actions_are_drawn_as_typed_or_as_in_the_run(typed: tuple[str, ...]):
     assert longest_episode(config, 0, 100) == 40
     assert longest_episode(config, 30) == 30
     assert longest_episode({}, 0) == 0
+
+
+def test_a_grid_is_a_film_even_where_there_is_a_display(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    terminal.train("es", "impure_environment:Drawn", "--out=run")
+    monkeypatch.setenv("DISPLAY", ":0")
+    shown = terminal("enjoy", "run", "--trust-code", "--episodes=3", "--grid", "--video=four.gif")
+    assert shown.code == 0, shown.err
+    assert Path("four.gif").stat().st_size > 0
+    refused = terminal("enjoy", "run", "--trust-code", "--grid", "--window")
+    assert refused.code == 2
+    assert "--grid makes a film" in refused.err

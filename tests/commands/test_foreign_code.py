@@ -290,6 +290,24 @@ def test_code_in_a_field_that_only_a_method_from_outside_has_is_named(terminal: 
     assert RunFolder.open("es").named_code() == ["pack.age:One"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ('{"a": ["x", {"b": "pack.age:One"}], "c": 1}', ["pack.age:One"]),
+        (r'{"a": "pack.age\u003aOne"}', ["pack.age:One"]),
+        ("{damaged: by hand", ["{damaged: by hand"]),
+        ('{"xml_file": "hopper.xml"}', []),
+    ],
+)
+def test_code_in_the_arguments_of_an_environment_is_named(
+    terminal: Terminal, typed: str, named: list[str]
+):
+    change_config(Path("es"), lambda document: document["config"].update(env_kwargs=typed))
+    assert RunFolder.open("es").named_code() == named
+    ended = terminal("verify", "es", "--updates=1", "--pool=inline")
+    assert ("names code to import" in ended.err) == bool(named)
+
+
 def test_a_policy_files_option_that_names_code_is_named(terminal: Terminal):
     def change(document: dict[str, Any]) -> None:
         document["environment"]["options"] = {"env_id": "stranger:Env", "nested": [{"a": "b:c"}]}

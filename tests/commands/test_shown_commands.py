@@ -1,5 +1,6 @@
 """Every command that the README and the docs show works as it is typed."""
 
+import json
 import re
 import shlex
 import shutil
@@ -14,6 +15,7 @@ from drumline.training.layout import SearchLayout
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "docs" / "measured").glob("*.md"))
 INLINE = re.compile(r"`(drumline [^`\n]+)`")
 BLOCK = re.compile(r"^(?: {4})?(?:cd \S+ && )?(drumline [^\n]+)$", re.MULTILINE)
 STANDS_FOR = {
@@ -66,14 +68,19 @@ def test_a_shown_training_has_a_config(
 ):
     if NOT_HERE.get(words):
         pytest.skip(NOT_HERE[words])
-    monkeypatch.chdir(ROOT / "examples")
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    words, _, written = words.partition(" > ")
+    if "--config settings.json" in words:  # the file that the line before it has written
+        made = terminal("train", "es", "Hopper-v5", "--print-config")
+        Path("settings.json").write_text(made.out)
     _, *rest = shlex.split(words)
     rest = [STANDS_FOR.get(word, word) for word in rest]
     if len([word for word in rest if not word.startswith("-")]) == 2:
         rest.insert(2, "Hopper-v5")  # `drumline train acem-rl`: the page is about a method
-    ended = terminal(*rest, *([] if "--help" in rest else ["--print-config"]))
+    asked = {"--help", "--print-config"} & set(rest)
+    ended = terminal(*rest, *([] if asked else ["--print-config"]))
     assert ended.code == 0, ended.err
+    assert not written or json.loads(ended.out), "a file of settings is written"
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +116,8 @@ def test_any_other_shown_command_works(words: str, terminal: Terminal, folders: 
         pytest.skip("times a method: tests/commands/test_doctor.py")
     if words.startswith("drumline verify") and "--nodes" in words:
         pytest.skip("of a run with shards: tests/training/test_groups_promise.py")
+    if words.startswith("drumline bench"):
+        pytest.skip("trains: tests/commands/test_bench.py")
     if NOT_HERE.get(words):
         pytest.skip(NOT_HERE[words])
     for name in ("own_search.py", "my_envs.py"):

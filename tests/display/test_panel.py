@@ -40,7 +40,7 @@ def test_everything_of_interest_is_shown():
     for part in (
         "499.0", "2386.1   best 2411.9", "50%  1.44M / 2.88M", "0:31   ETA 0:32",
         "1,234   episodes 49,360   skipped 3", "45.9k env steps/s last 10 s", "44.1k whole run",
-        "2.3% of the time", "97%", "2 restarted",
+        "update 2.3%", "97%", "2 restarted",
     ):  # fmt: skip
         assert part in shown
 
@@ -123,3 +123,15 @@ def test_sparkline_of_equal_values_is_flat_and_of_missing_ones_has_gaps():
 def test_a_bar_is_full_to_its_share(share, full):
     assert bar(share, 8).count("█") == full
     assert len(bar(share, 8)) == 8
+
+
+def test_the_time_of_each_phase_and_the_use_of_the_machine_are_shown():
+    shown = text(
+        phases={"evaluation": 0.25, "checkpoints": 0.004},
+        memory_bytes=3 << 29,
+        cores_busy=1.86,
+        cores=2,
+    )
+    assert "time in: update 2.3% · evaluation 25% · checkpoints 0.4%" in shown
+    assert "machine: 1.9 of 2 cores · 1.50 GiB" in shown
+    assert "machine:" not in text(), "nothing is shown before the first sample"

@@ -61,6 +61,29 @@ def test_a_film_has_a_frame_for_every_observation_at_the_environments_speed(tmp_
     assert seconds == pytest.approx(13 / 25, abs=0.02)
 
 
+def test_a_grid_has_the_episodes_side_by_side_and_dims_what_has_ended(tmp_path):
+    painting = Painting()
+    lengths = iter([12, 6, 9])
+    begun: list[int] = []
+
+    def begin(number: int, seed: int) -> None:
+        begun.append(seed)
+        painting.length = next(lengths)
+
+    film = tmp_path / "film.mp4"
+    shown = record_episodes(painting, lambda _: 0, [7, 8, 9], film, begin=begin, grid=True)
+    assert (shown.lengths, begun) == ((12, 6, 9), [7, 8, 9])
+    frames = decoded(film, 50, 66)  # two columns of 33 and two rows of 25 pixels
+    assert len(frames) == 13
+    up, down, left, right = slice(2, 23), slice(27, 48), slice(2, 31), slice(35, 64)
+    cells = [(up, left), (up, right), (down, left)]
+    levels = np.array([[frame[cell].mean() for cell in cells] for frame in frames])
+    assert levels[5] == pytest.approx([50, 50, 50], abs=8)
+    assert levels[9] == pytest.approx([90, 30, 90], abs=8)  # the second ended at 60
+    assert levels[12] == pytest.approx([120, 30, 45], abs=8)
+    assert frames[12][down, right].mean() == pytest.approx(0, abs=8)
+
+
 def test_a_gif_runs_at_the_environments_speed_and_again_and_again(tmp_path):
     quick = Painting(24)
     quick.metadata = {"render_modes": ["rgb_array"], "render_fps": 50}

@@ -19,6 +19,7 @@ from drumline.recipes.methods import method_of
 from drumline.runs import policy_files, recorder, run_files
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import LockstepLayout, RotationLayout
+from drumline.training.stream_run import StreamRun
 from universe import tiny
 
 TIMED = ("seconds", "per_second", "share", "staleness", "lag_max", "discarded")
@@ -226,7 +227,7 @@ def expected(method: str, seed: int, place: Path) -> Whole:
     shutil.rmtree(out, ignore_errors=True)
     whole = Whole({})
     write_checkpoint, write_policy = run_files.write_checkpoint, recorder.write_policy
-    segment = run_files.RunFiles.segment
+    segment, record = run_files.RunFiles.segment, StreamRun._record
 
     def checkpoint_seen(folder: Any, update: int, state: Any, *rest: Any, **more: Any) -> str:
         fingerprint = write_checkpoint(folder, update, state, *rest, **more)
@@ -241,8 +242,13 @@ def expected(method: str, seed: int, place: Path) -> Whole:
         segment(files, name, data)
         whole.segments[name] = whole.segments.get(name, b"") + data
 
+    def block_seen(training: Any, block: Any) -> None:
+        record(training, block)
+        training._checkpoint()  # where one lies after a stop in the evaluation of this block
+
     points, tiny.POINTS[:] = list(tiny.POINTS), []
     with (
+        mock.patch.object(StreamRun, "_record", block_seen),
         mock.patch.object(run_files, "write_checkpoint", checkpoint_seen),
         mock.patch.object(recorder, "write_policy", policy_seen),
         mock.patch.object(run_files.RunFiles, "segment", segment_seen),

@@ -15,6 +15,8 @@ class CheckEnvFlags:
 
     engine: Literal["auto", "gymnasium", "envpool"] = "auto"
     """Package that makes the environment; auto: Gymnasium if it has the id, else EnvPool."""
+    env_kwargs: str = ""
+    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     steps: int = 200
     """Env steps of each episode that is repeated and compared."""
     seconds: float = 1.0
@@ -44,12 +46,14 @@ def command(line: CommandLine) -> int:
     from drumline.display.plain import json_line
     from drumline.envs.environment import EnvironmentSpec
     from drumline.envs.make import resolve_engine
+    from drumline.recipes.named_objects import arguments_of
     from drumline.runs.safe_text import visible
     from drumline.runtime.guard import Guard
 
     importable_cwd()
     env_id = line.names[0]
-    spec = EnvironmentSpec(env_id, resolve_engine(env_id, flags.engine))
+    engine = resolve_engine(env_id, flags.engine)
+    spec = EnvironmentSpec(env_id, engine, options=arguments_of(flags))
     with Guard(flags.hang_seconds) as guard, kept_prints(lambda text: None) as prints:
         checked = EnvironmentChecks(spec, flags.steps, flags.seconds, guard).run()
     if prints.lines:

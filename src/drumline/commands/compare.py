@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from drumline.display.comparison import Group, Score, Steadiness
+    from drumline.display.run_data import RunCurve
 
 HEADINGS = (
     *("group", "runs", "final", "at equal env steps", "at equal time"),
@@ -45,12 +48,8 @@ def command(line: CommandLine) -> int:
         quantity,
         words_of_groups,
     )
-    from drumline.display.run_data import read_run
-    from drumline.recipes.methods import with_late_settings
-    from drumline.runs.folder import RunFolder
 
-    folders = RunFolder.open_each(line.names)
-    groups = grouped([(with_late_settings(f.document), read_run(f.path)) for f in folders])
+    groups = grouped(_read(line.names))
     what, final_what = quantity(groups), final_quantity(groups)
     words = words_of_groups(groups)
     steps = equal_budget(groups, what, "env_steps")
@@ -75,6 +74,19 @@ def command(line: CommandLine) -> int:
         )
     print(flags.out)
     return 0
+
+
+def _read(names: "Sequence[str]") -> "list[tuple[dict[str, Any], RunCurve]]":
+    """Return each run's document and curve: ours, and those that other libraries logged."""
+    from drumline.display.foreign_logs import read_foreign
+    from drumline.display.run_data import read_run
+    from drumline.recipes.methods import with_late_settings
+    from drumline.runs.folder import RunFolder
+
+    foreign = {name: read_foreign(Path(name)) for name in names}
+    ours = RunFolder.open_each([name for name, run in foreign.items() if run is None])
+    runs = [(with_late_settings(f.document), read_run(f.path)) for f in ours]
+    return runs + [(run.document, run.curve) for run in foreign.values() if run is not None]
 
 
 def _row(

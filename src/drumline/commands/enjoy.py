@@ -33,6 +33,8 @@ class EnjoyFlags:
     """Open a window (q closes it); the default where there is a display."""
     video: Path | None = None
     """Write an mp4 or gif; without a display the default is episode.mp4 in the run folder."""
+    grid: bool = False
+    """Film the --episodes side by side, all from their beginning."""
     trust_code: bool = False
     """Import the code that the run folder names."""
 
@@ -48,7 +50,8 @@ def command(line: CommandLine) -> int:
         show_episodes,
     )
 
-    window = flags.window or (flags.video is None and display_available(os.environ))
+    film = flags.video is not None or flags.grid
+    window = flags.window or (not film and display_available(os.environ))
     if window and not display_available(os.environ):
         raise WrongUse(
             "--window needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set; "
@@ -101,7 +104,13 @@ def command(line: CommandLine) -> int:
                 refuse_links(folder.path, writing=True)  # ffmpeg would follow one
             print(f"filming up to {limit} env steps …", flush=True)
             shown = record_episodes(
-                made.environment, policy.act, seeds, out, begin=begin, max_steps=limit
+                made.environment,
+                policy.act,
+                seeds,
+                out,
+                begin=begin,
+                max_steps=limit,
+                grid=flags.grid,
             )
             print(visible(out))
     finally:
@@ -119,6 +128,8 @@ def _refuse(flags: EnjoyFlags) -> None:
     refuse_both_kinds(sample=flags.sample, deterministic=flags.deterministic)
     if flags.window and flags.video is not None:
         raise WrongUse("--window and --video contradict each other: give one of them")
+    if flags.window and flags.grid:
+        raise WrongUse("--grid makes a film, and --window none: give one of them")
     for name in ("episodes", "max_steps"):
         if getattr(flags, name) < 1:
             option = name.replace("_", "-")

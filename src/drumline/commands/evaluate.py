@@ -3,8 +3,13 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from drumline.runs.folder import RunFolder
+    from drumline.runs.policy_files import StoredPolicy
 
 
 @dataclass(frozen=True)
@@ -44,17 +49,11 @@ def command(line: CommandLine) -> int:
     from drumline.commands.kept_prints import kept_prints
     from drumline.display.plain import json_line
     from drumline.runs.folder import RunFolder
-    from drumline.runs.policy_files import NAMES, read_policy, read_policy_file
     from drumline.runs.problem import problem_of
 
     folder = RunFolder.open(line.name())
     config = folder.document["config"]
-    if flags.policy in NAMES:
-        stored = read_policy(folder, flags.policy)
-    elif flags.policy.endswith(".safetensors"):
-        stored = read_policy_file(Path(flags.policy))
-    else:
-        raise WrongUse(f"--policy {flags.policy!r} is neither best, last nor a .safetensors file")
+    stored = stored_policy_of(folder, flags.policy)
     trust = trust_of(line, trust_code=flags.trust_code)
     sample = draws_actions(config, sample=flags.sample, deterministic=flags.deterministic)
     with kept_prints(_say_aside):
@@ -71,6 +70,17 @@ def command(line: CommandLine) -> int:
     if sample:
         print(f"actions {result.actions}")
     return 0
+
+
+def stored_policy_of(folder: "RunFolder", policy: str) -> "StoredPolicy":
+    """Return the policy that `--policy` names; WrongUse if it names none."""
+    from drumline.runs.policy_files import NAMES, read_policy, read_policy_file
+
+    if policy in NAMES:
+        return read_policy(folder, policy)
+    if policy.endswith(".safetensors"):
+        return read_policy_file(Path(policy))
+    raise WrongUse(f"--policy {policy!r} is neither best, last nor a .safetensors file")
 
 
 def _say_aside(text: str) -> None:

@@ -17,6 +17,7 @@ from drumline.commands.stored_policy import (
 )
 from drumline.envs.episode import EpisodeLoop
 from drumline.envs.make import make_environment
+from drumline.functional.statistics import mean_interval
 from drumline.policies.sampled import SampledPolicy
 from drumline.protocols import Policy
 from drumline.runs.folder import RunError
@@ -38,11 +39,25 @@ class EvaluationResult:
     lengths: tuple[int, ...]
     actions: str = "deterministic"
     """The choice of actions, in words."""
+    env: str = ""
+    """Environment, or objective."""
+    policy: str = ""
+    """best, last, or the name of a policy file."""
+    update: int | None = None
+    """Update after which the policy was saved."""
 
     @property
     def mean(self) -> float:
         """Return the mean return."""
         return float(np.mean(self.returns))
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the 95 % interval of the mean (Student's t); None for one episode."""
+        if len(self.returns) < 2:
+            return None
+        low, high = mean_interval(np.array(self.returns))
+        return float(low), float(high)
 
 
 def sampled(policy: Policy, stored: StoredPolicy, config: Mapping[str, Any]) -> SampledPolicy:
@@ -119,7 +134,14 @@ def evaluate_policy(
         guard.close()
         made.close()
     words = policy.words if isinstance(policy, SampledPolicy) else "deterministic"
-    return EvaluationResult(tuple(returns), tuple(lengths), words)
+    return EvaluationResult(tuple(returns), tuple(lengths), words, spec.id, *_named(stored))
+
+
+def _named(stored: StoredPolicy) -> tuple[str, int | None]:
+    """Return the name of a policy, and its update where the file says it."""
+    update = stored.document.get("update")
+    name = stored.path.stem.removeprefix("policy-")
+    return name, update if isinstance(update, int) else None
 
 
 def _called(
@@ -142,4 +164,5 @@ def _called(
     finally:
         guard.close()
     means = tuple(math.fsum(each) / len(each) for each in values)
-    return EvaluationResult(means, tuple(map(len, values)), "none")
+    lengths = tuple(map(len, values))
+    return EvaluationResult(means, lengths, "none", objective.function, *_named(stored))

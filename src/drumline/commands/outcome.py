@@ -104,6 +104,7 @@ def _judged(error: Exception) -> tuple[int, str]:
     from drumline.envs.environment import EnvironmentProblem
     from drumline.envs.episode import NonFinite
     from drumline.errors import (
+        CallbackFailed,
         ImpureEnvironment,
         ObjectiveProblem,
         RoleKilled,
@@ -123,7 +124,7 @@ def _judged(error: Exception) -> tuple[int, str]:
         if isinstance(error.cause, (NonFinite, FloatingPointError)) and _ours(error.cause):
             return 3, f"{error.cause}{_notes(error)}"  # the message says where
         return 3, f"{error.error}\n{error.traceback.rstrip()}{_notes(error)}"
-    if isinstance(error, StrategyFailed):
+    if isinstance(error, (CallbackFailed, StrategyFailed)):
         return 3, f"{error}{_raised(error.__cause__)}{_notes(error)}"
     if isinstance(error, TaskKilledWorkers):
         how = ", ".join(error.causes)

@@ -2,8 +2,14 @@
 
 import dataclasses
 import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from drumline.commands.command_line import CommandLine
+from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from drumline.runs.folder import RunFolder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,6 +20,12 @@ class ResumeFlags:
     """Go on to this many env steps instead; recorded in the run folder."""
     checkpoint: int | None = None
     """Go on from this checkpoint instead of the newest."""
+    store: str = ""
+    """Copy the run folder to this URL (s3://bucket/prefix) while it trains; by default RUN, if that
+    is a URL."""
+    out: Path | None = None
+    """If RUN is a URL: the new folder that the run is fetched to; by default runs/ and the last
+    word of the URL."""
     other_machine: bool = False
     """Go on although versions or the processor differ; the run then has no promise any more."""
     trust_code: bool = False
@@ -28,15 +40,14 @@ class ResumeFlags:
 
 def command(line: CommandLine) -> int:
     """Go on with a run, bit for bit as an uninterrupted run."""
-    from drumline.runs.folder import RunFolder
     from drumline.training.layout import Layout
 
-    layout = Layout
+    layout, folder = Layout, None
     if line.names:
         from drumline.commands.foreign_code import trust_of
         from drumline.recipes.methods import find_method
 
-        folder = RunFolder.open(line.name())
+        folder = _described(line.name())
         # The method's class says which flags there are.
         trust_of(line, trust_code="--trust-code" in line.words).method(folder)
         layout = find_method(folder.document["method"]).layout
@@ -46,11 +57,25 @@ def command(line: CommandLine) -> int:
     from drumline.commands.foreign_code import trust_of
     from drumline.commands.run import resume, resumed_config
 
-    folder, trust = RunFolder.open(line.name()), trust_of(line, trust_code=flags.trust_code)
+    folder = folder or _described(line.name())
+    trust = trust_of(line, trust_code=flags.trust_code)
     if flags.print_config:
         config = resumed_config(folder, flags.total_steps, trust)
         print(json.dumps(dataclasses.asdict(config), indent=2))
         return 0
+    display, store = display_for(quiet=flags.quiet, json=flags.json), flags.store
+    if _is_url(line.name()):
+        from drumline.runs.folder import RunFolder
+        from drumline.stores.fetch import fetched
+        from drumline.stores.object_store import ObjectStore
+
+        trust.run(folder)  # before anything is fetched
+        url, store = line.name(), store or line.name()
+        folder = RunFolder.open(
+            fetched(ObjectStore(url), flags.out, update=flags.checkpoint, say=display.message)
+        )
+    elif flags.out is not None:
+        raise WrongUse(f"--out {flags.out} goes with a URL as RUN, which is fetched there")
     run = resume(
         folder,
         chosen["layout"],
@@ -58,10 +83,31 @@ def command(line: CommandLine) -> int:
         total_steps=flags.total_steps,
         checkpoint=flags.checkpoint,
         other_machine=flags.other_machine,
-        display=display_for(quiet=flags.quiet, json=flags.json),
+        display=display,
+        store=store,
     )
     if flags.json:
         say_finished_in_json(run.folder)
     elif not flags.quiet:
         say_finished(run.folder)
     return 0
+
+
+def _described(name: str) -> "RunFolder":
+    """Open a run; of one on a store, its config.json alone."""
+    from drumline.runs.folder import RunFolder
+
+    if not _is_url(name):
+        return RunFolder.open(name)
+    from drumline.stores.fetch import fetched
+    from drumline.stores.object_store import ObjectStore
+
+    with tempfile.TemporaryDirectory(prefix="drumline-") as place:
+        path = fetched(ObjectStore(name), Path(place) / "run", only=("config.json",))
+        folder = RunFolder.open(path)
+    folder.shown = name
+    return folder
+
+
+def _is_url(name: str) -> bool:
+    return "://" in name

@@ -1,9 +1,11 @@
 """Run: a run folder with its policy, metrics, evaluation and continuation; `train` and `load`."""
 
+import logging
 import os
 import signal
 import sys
-from dataclasses import asdict, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,14 +18,21 @@ from drumline.commands.foreign_code import (
     CodeTrust,
     importable_cwd,
     refuse_code_of_main,
+    refuse_main_of_another_process,
 )
 from drumline.commands.kept_prints import kept_prints
+from drumline.commands.loaded_policy import LoadedPolicy
 from drumline.commands.process_as_found import process_as_found
-from drumline.commands.run_document import NO_PROMISE, promise_of, run_document, step_path_of
-from drumline.commands.stored_policy import load_policy
+from drumline.commands.run_document import (
+    NO_PROMISE,
+    checked_tags,
+    promise_of,
+    run_document,
+    step_path_of,
+)
+from drumline.commands.shown_run import curve_of, line_of
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.plain import ReaderGone
-from drumline.protocols import Policy
 from drumline.recipes.method import Method
 from drumline.recipes.methods import config_from, find_method, method_of
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
@@ -35,13 +44,20 @@ from drumline.runs.own_files import is_there
 from drumline.runs.policy_files import read_policy
 from drumline.runs.printed_file import PrintedFile
 from drumline.runs.problem import problem_of
+from drumline.runs.recorder import refuse_busy
 from drumline.runs.tables import read_table
 from drumline.runtime.guard import Guard
+from drumline.stores.claim import claimed
+from drumline.stores.mirror import Mirror
+from drumline.stores.object_store import ObjectStore
 from drumline.tasks import Evaluation
+from drumline.training.callbacks import CallbackQueue
 from drumline.training.cluster import joined
 from drumline.training.layout import Layout
 from drumline.training.run_request import Recipe, RunRequest
 from drumline.training.stopped import Stopped
+
+_LOGGER = logging.getLogger("drumline")
 
 
 class Run:
@@ -50,6 +66,13 @@ class Run:
     def __init__(self, folder: RunFolder, trust: CodeTrust = UNTRUSTED):
         self.folder = folder
         self._trust = trust
+
+    def __repr__(self) -> str:
+        return line_of(self.folder)
+
+    def _repr_png_(self) -> bytes | None:
+        """Return the learning curve, which a notebook shows."""
+        return curve_of(self.folder)
 
     @property
     def path(self) -> Path:
@@ -82,12 +105,13 @@ class Run:
 
     @property
     @process_as_found()
-    def policy(self) -> Policy:
+    def policy(self) -> LoadedPolicy:
         """Return the policy at the end of training, or at the stop.
 
-        `policy.act(observation)` gives its action.
+        `policy.act(observation)` gives its action, and those of a batch; `policy.to_torch()` is a
+        torch module.
         """
-        return load_policy(read_policy(self.folder, "last"), self._trust)
+        return LoadedPolicy(read_policy(self.folder, "last"), self._trust)
 
     @process_as_found()
     def evaluate(
@@ -113,13 +137,25 @@ class Run:
         ).run()
 
     def resume(
-        self, *, workers: int | Literal["inline"] = 0, total_steps: int | None = None
+        self,
+        *,
+        workers: int | Literal["inline"] = 0,
+        total_steps: int | None = None,
+        callbacks: object = (),
+        store: str = "",
     ) -> "Run":
-        """Go on, bit for bit as an uninterrupted run."""
+        """Go on, bit for bit as an uninterrupted run; `callbacks` and `store` as in `train`."""
         self._trust.method(self.folder)
         kind = find_method(self.folder.document["method"]).layout
         layout = layout_of(workers, kind)
-        return resume(self.folder, layout, trust=self._trust, total_steps=total_steps)
+        return resume(
+            self.folder,
+            layout,
+            trust=self._trust,
+            total_steps=total_steps,
+            callbacks=callbacks,
+            store=store,
+        )
 
 
 def _number(cell: str) -> float | None:
@@ -131,22 +167,72 @@ def layout_of(workers: int | Literal["inline"], kind: type[Layout] = Layout) -> 
     return kind(pool="inline") if workers == "inline" else kind(workers=workers)
 
 
+def configure(
+    method: str, env: Any = "", *, preset: str | None = "", objective: Any = "", **settings: Any
+) -> Any:
+    """Return the config of a method, by its name, for an environment, as `drumline train` makes it.
+
+    It begins with the environment's preset (`None`: with none), and `settings` are fields of the
+    config. `env` and `objective` are names, or classes and functions at the top of a module.
+    Raises `ValueError` for an unknown method, preset or setting.
+    """
+    importable_cwd()
+    found = find_method(method)
+    found.refuse_unknown(settings)
+    if objective:
+        if env or preset:
+            raise ValueError("an objective stands in place of an environment and its preset")
+        return found.made_for(objective, **settings)
+    config = found.made(env, preset, **settings)
+    if preset == "" and (sentence := found.without_preset(config.env)):
+        _LOGGER.warning("%s", sentence)
+    return config
+
+
 def train(
     config: Any,
+    env: Any = "",
     *,
+    preset: str | None = "",
     workers: int | Literal["inline"] = 0,
     out: str | Path | None = None,
     layout: Layout | None = None,
     display: Display | None = None,
     last_update: int | None = None,
+    callbacks: object = (),
+    store: str = "",
+    tags: Sequence[str] = (),
+    **settings: Any,
 ) -> Run:
     """Train a config and return its run; `workers` changes the speed and never a bit.
 
-    `last_update` ends the run early and changes nothing in the updates before.
+    In place of a config, `train("es", "Hopper-v5", seed=1)` takes what `configure` takes.
+    `last_update` ends the run early and changes nothing in the updates before. `callbacks`: one or
+    a list of objects with `on_update`, `on_episode`, `on_evaluation` or `on_checkpoint`; one that
+    returns `False` ends the run in order, and none changes a bit (`drumline.Callbacks`). `store` is
+    the URL (s3://bucket/prefix) of a copy of the run folder, and `tags` are words for
+    `drumline list`.
     """
     importable_cwd()
+    if isinstance(config, str):
+        config = configure(config, env, preset=preset, **settings)
+    elif env or preset or settings:
+        raise ValueError(
+            "train takes a config alone, or a method by its name with ENV and settings, as in "
+            'drumline.train("es", "Hopper-v5", seed=1); dataclasses.replace changes a config'
+        )
     layout = layout or layout_of(workers, method_of(config).layout)
-    return trained(config, layout, TRUSTED, out=out, display=display, last_update=last_update)
+    return trained(
+        config,
+        layout,
+        TRUSTED,
+        out=out,
+        display=display,
+        last_update=last_update,
+        callbacks=callbacks,
+        store=store,
+        tags=tags,
+    )
 
 
 @process_as_found()
@@ -158,38 +244,65 @@ def trained(
     out: str | Path | None = None,
     display: Display | None = None,
     last_update: int | None = None,
+    callbacks: object = (),
+    store: str = "",
+    tags: Sequence[str] = (),
 ) -> Run:
     """Train a config whose code may be imported; `trust` is that of the run returned.
 
     With a display, what environments print goes into a file of the run folder.
     """
     with kept_prints(None if display is None else display.message) as prints:
-        return _trained(config, layout, trust, prints, out, display, last_update)
+        told = CallbackQueue(callbacks)
+        request = _Opening(out, display or silent(), last_update, told, checked_tags(tags), store)
+        return _trained(config, layout, trust, prints, request)
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """Arguments of `trained` about a run that is no part of its config or its layout."""
+
+    out: str | Path | None
+    display: Display
+    last_update: int | None
+    callbacks: CallbackQueue
+    tags: list[str]
+    store: str
 
 
 def _trained(
-    config: Any,
-    layout: Layout,
-    trust: CodeTrust,
-    prints: PrintedFile,
-    out: str | Path | None,
-    display: Display | None,
-    last_update: int | None,
+    config: Any, layout: Layout, trust: CodeTrust, prints: PrintedFile, opening: _Opening
 ) -> Run:
     method = method_of(config)
+    objects = ObjectStore(opening.store) if opening.store else None
     layout = _layout_for(method, layout)
     refuse_code_of_main(config, layout)
     config = method.resolved(config)
     recipe = method.built(config, layout)
     folder = RunFolder.create(
-        None if out is None else Path(out),
+        None if opening.out is None else Path(opening.out),
         method=method.name,
         env_id=problem_of(asdict(config)),
         seed=config.seed,
-        document=run_document(config, layout, promise_of(config)),
+        document={
+            **run_document(config, layout, promise_of(config), opening.tags),
+            **({"store": objects.url} if objects else {}),
+        },
     )
     prints.into(folder.printed_txt)
-    request = RunRequest(folder, layout, display or silent(), last_update=last_update)
+    try:
+        mirror = _mirror(objects, folder)
+    except RunError:
+        folder.discard_unbegun()
+        raise
+    request = RunRequest(
+        folder,
+        layout,
+        opening.display,
+        mirror=mirror,
+        last_update=opening.last_update,
+        callbacks=opening.callbacks,
+    )
     return _carry_out(recipe, request, trust)
 
 
@@ -221,17 +334,22 @@ def resume(
     other_machine: bool = False,
     display: Display | None = None,
     last_update: int | None = None,
+    callbacks: object = (),
+    store: str = "",
 ) -> Run:
     """Go on from the newest (or a named) checkpoint; a new `total_steps` is recorded.
 
     `other_machine` goes on with other versions or on another processor, without the promise.
-    `last_update` ends the run early, as in `train`.
+    `last_update`, `callbacks` and `store` as in `train`.
     """
+    told = CallbackQueue(callbacks)
     trust.run(folder)
+    objects = ObjectStore(store) if store else None
     method = find_method(folder.document["method"])
     layout = _layout_for(method, layout)
-    changes = _changes_of_machine(folder, other_machine)
+    changes = _changes_of_machine(folder, other_machine, store)
     config = resumed_config(folder, total_steps, trust)
+    refuse_main_of_another_process(config)
     refuse_code_of_main(config, layout)
     config = method.resolved(config)
     saved = _newest_state(folder, checkpoint)
@@ -248,10 +366,24 @@ def resume(
         folder.amend_when_claimed(promise=f"{NO_PROMISE}: resumed on another machine ({changes})")
     if (path := step_path_of(config)) != folder.document.get("step_path"):
         folder.amend_when_claimed(step_path=path)
+    say = None if display is None else display.message
+    display = display or silent()
+    if objects is not None:
+        refuse_busy(folder)  # the claim would stop the uploads of the driver that is at work
+        folder.amend_when_claimed(store=objects.url)
+    elif before := folder.document.get("store"):
+        display.message(f"this run was copied to {before}; to go on with that: --store {before}")
+    mirror = _mirror(objects, folder, rewinds=checkpoint is not None)
     request = RunRequest(
-        folder, layout, display or silent(), resumed_from=saved, last_update=last_update
+        folder,
+        layout,
+        display,
+        resumed_from=saved,
+        mirror=mirror,
+        last_update=last_update,
+        callbacks=told,
     )
-    with kept_prints(None if display is None else display.message) as prints:
+    with kept_prints(say) as prints:
         prints.into(folder.printed_txt)
         return _carry_out(recipe, request, trust)
 
@@ -263,7 +395,13 @@ def resumed_config(folder: RunFolder, total_steps: int | None, trust: CodeTrust)
     return config if total_steps is None else replace(config, total_steps=total_steps)
 
 
-def _changes_of_machine(folder: RunFolder, other_machine: bool) -> str:
+def _mirror(
+    store: ObjectStore | None, folder: RunFolder, *, rewinds: bool = False
+) -> Mirror | None:
+    return None if store is None else Mirror(claimed(store, folder, rewinds=rewinds), folder)
+
+
+def _changes_of_machine(folder: RunFolder, other_machine: bool, store: str) -> str:
     """Return the differences between the run's machine and this one.
 
     RunError if there are some, unless the user gave up the promise or the run has none.
@@ -272,7 +410,8 @@ def _changes_of_machine(folder: RunFolder, other_machine: bool) -> str:
         return ""
     found = "; ".join(map(str, differences(folder.document)))
     if found and not other_machine:
-        command = as_typed(folder, "resume", "--other-machine")
+        words = ["--store", store] if store else []
+        command = as_typed(folder, "resume", *words, "--other-machine")
         raise RunError(
             f"{folder.path} was made on another machine ({found}) and could silently get other "
             f"bits on this one; to go on without the promise: {command}"
@@ -309,6 +448,8 @@ def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
         raise stop from error
     except ValueError:
         folder.discard_unbegun()
+        if request.mirror is not None and request.resumed_from is None:
+            request.mirror.give_back()
         raise
     return Run(folder, trust)
 

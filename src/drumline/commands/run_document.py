@@ -2,11 +2,13 @@
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from drumline.envs.make import resolve_engine
 from drumline.envs.step_choice import DIFFERS, step_path
 from drumline.recipes.methods import method_of
+from drumline.recipes.named_objects import arguments_of
 from drumline.runs.machine import ALWAYS, machine, versions, weakly_ordered
 from drumline.runtime.cores import usable_cores
 from drumline.training.layout import Layout
@@ -22,7 +24,9 @@ NO_PROMISE = "no promise"
 """Beginning of the sentence of a run that promises nothing; the reason follows."""
 
 
-def run_document(config: Any, layout: Layout, promise: str) -> dict[str, Any]:
+def run_document(
+    config: Any, layout: Layout, promise: str, tags: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the document of a config whose environment has been made in this process."""
     computed_by = dict.fromkeys((*ALWAYS, *method_of(config).packages(config)))
     return {
@@ -30,6 +34,7 @@ def run_document(config: Any, layout: Layout, promise: str) -> dict[str, Any]:
         "layout": {**dataclasses.asdict(layout), "cores": str(usable_cores())},
         "step_path": step_path_of(config),
         "promise": promise,
+        **({"tags": checked_tags(tags)} if tags else {}),
         "versions": versions((*computed_by, "mujoco", "torch", "envpool")),
         "computed_by": list(computed_by),
         "machine": machine(),
@@ -45,10 +50,20 @@ def step_path_of(config: Any) -> str:
         return "none: calls of an objective"
     prefers = method_of(config).prefers
     engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefers)
-    path = step_path(config.env, engine)
+    path = step_path(config.env, engine, arguments_of(config))
     if path.startswith(DIFFERS):
         _LOGGER.warning("%s is stepped by %s", config.env, path)
     return path
+
+
+def checked_tags(tags: Sequence[str]) -> list[str]:
+    """Return the tags of a run; ValueError for one that no table could show."""
+    if isinstance(tags, str):
+        raise ValueError(f"tags are a list of words, got {tags!r}: write [{tags!r}]")
+    for tag in tags:
+        if not isinstance(tag, str) or not tag.isprintable() or tag != tag.strip() or not tag:
+            raise ValueError(f"--tags {tag!r} is no word of printable characters")
+    return list(dict.fromkeys(tags))
 
 
 def promise_of(config: Any) -> str:

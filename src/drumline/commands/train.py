@@ -2,10 +2,17 @@
 
 import dataclasses
 import json
+import shlex
+import sys
 import textwrap
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from drumline.recipes.method import Method
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,10 +23,23 @@ class Output:
     """Begin with this preset of the environment, such as paper; left out: with the method's own."""
     out: str | None = None
     """The run folder, empty or new; by default a dated name under runs/."""
+    store: str = ""
+    """Copy the run folder to an object store while it trains: s3://bucket/prefix, or another URL
+    that fsspec knows; pip install 'drumline[store]'."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
     """Print one JSON object per line and nothing else on stdout."""
+    seeds: str = ""
+    """Train one run after the other with these seeds, as in 0-4 or 0,3,7; with --out FOLDER in
+    FOLDER/s0 and so on."""
+    tags: tuple[str, ...] = ()
+    """Words by which `drumline list --tag` finds the run."""
+    config: str = ""
+    """Begin with the settings of this file, as --print-config prints them, or of a run's
+    config.json, in place of a preset; ENV may then be left out."""
+    trust_code: bool = False
+    """Import the code that the file of --config names."""
     print_config: bool = False
     """Print the resolved config as JSON and stop."""
 
@@ -31,29 +51,37 @@ def command(line: CommandLine) -> int:
     if asks and not names:
         print(_methods_page(), end="")
         return 0
-    objective = line.value("--objective")
-    if len(names) != (1 if objective else 2) and not (asks and len(names) == 1):
-        got = " ".join(names) or "nothing"
-        if objective:
-            raise WrongUse(
-                f"give METHOD alone before --objective, which stands in place of ENV, got {got}, "
-                "as in: drumline train es --objective module:function --dimensions 10"
-            )
-        raise WrongUse(
-            f"give METHOD and ENV before the flags, got {got}, as in: drumline train es CartPole-v1"
-        )
+    objective, file = line.value("--objective"), line.value("--config")
+    _refuse_wrong_names(names, objective, file, asks=asks)
+    from drumline.commands.config_file import seeds_of
     from drumline.commands.flag_page import flag_page
-    from drumline.commands.foreign_code import importable_cwd
+    from drumline.commands.foreign_code import importable_cwd, trust_of
     from drumline.recipes.foreign_calls import CONFIG, as_sentence
     from drumline.recipes.methods import find_method
+    from drumline.runs.safe_text import visible
 
+    fields: dict[str, Any] = {}
+    if file:
+        from drumline.commands.config_file import read_config_file
+
+        fields = read_config_file(Path(file))
+        trust = trust_of(line, trust_code="--trust-code" in line.words)
+        trust.config_file(file, fields, [*names, objective])
     importable_cwd()
-    name, env = [*names, "ENV"][:2]
+    name, env = [*names, *([] if file else ["ENV"]), ""][:2]
     method = find_method(name)
     variant = line.value("--preset")
-    if objective and variant:
-        raise WrongUse(f"--preset {variant} is of an environment, and --objective has none")
-    config = method.made_for(objective) if objective else method.made(env, variant)
+    if variant and (objective or file):
+        raise WrongUse(
+            f"--preset {variant} is of an environment, and --objective has none"
+            if objective
+            else f"--preset {variant} and --config {file} both say what to begin with: give one"
+        )
+    if file:
+        config = _of_file(method, env, objective, file, fields)
+        env = config.env
+    else:
+        config = method.made_for(objective) if objective else method.made(env, variant)
     parts = {"config": config, "layout": method.layout(), "output": Output()}
     if line.asks_for_help and not method.outside:
         shown = [*names, "--objective", objective] if objective else names
@@ -70,19 +98,78 @@ def command(line: CommandLine) -> int:
     config, output = chosen["config"], chosen["output"]
     if config.env != env and not objective:
         raise WrongUse(f"--env {config.env} contradicts {env}, whose preset this is: give one ENV")
+    seeds = seeds_of(output.seeds) if output.seeds else [config.seed]
+    if output.seeds and line.value("--seed"):
+        raise WrongUse("--seed and --seeds both say the seed: give one of them")
     if output.print_config:
-        print(json.dumps(dataclasses.asdict(method.resolved(config)), indent=2))
+        printed = method.resolved(dataclasses.replace(config, seed=seeds[0]))
+        print(json.dumps(dataclasses.asdict(printed), indent=2))
         return 0
+    said = config.env and not (file or output.quiet or output.json)
+    if said and (sentence := method.without_preset(env)):
+        print(visible(sentence), file=sys.stderr)
+    folders = [
+        _train_once(dataclasses.replace(config, seed=seed), chosen["layout"], output, seed)
+        for seed in seeds
+    ]
+    if len(folders) > 1 and not (output.quiet or output.json):
+        print(visible(shlex.join(["drumline", "compare", *map(str, folders)])))
+    return 0
+
+
+def _refuse_wrong_names(names: list[str], objective: str, file: str, *, asks: bool) -> None:
+    wanted = (1, 2) if file else (1,) if objective else (2,)
+    if len(names) in wanted or (asks and len(names) == 1):
+        return
+    got = " ".join(names) or "nothing"
+    if objective:
+        raise WrongUse(
+            f"give METHOD alone before --objective, which stands in place of ENV, got {got}, "
+            "as in: drumline train es --objective module:function --dimensions 10"
+        )
+    if file:
+        raise WrongUse(
+            f"give METHOD before the flags, got {got}, as in: drumline train es --config {file}"
+        )
+    raise WrongUse(
+        f"give METHOD and ENV before the flags, got {got}, as in: drumline train es CartPole-v1"
+    )
+
+
+def _of_file(
+    method: "Method", env: str, objective: str, file: str, fields: Mapping[str, Any]
+) -> Any:
+    """Return the config of a file; what it leaves out is that of the environment's preset."""
+    from drumline.commands.config_file import refuse_foreign_fields, typed_fields
+    from drumline.recipes.methods import METHODS
+
+    refuse_foreign_fields(Path(file), dict(fields), method, list(METHODS.values()))
+    values = typed_fields(dict(fields))
+    own, searched = values.pop("env", ""), values.pop("objective", "")
+    if env and own and env != own:
+        raise WrongUse(f"--config {file} is for {own}, and ENV is {env}: leave ENV out")
+    if objective and searched and objective != searched:
+        raise WrongUse(f"--config {file} is for {searched}: leave --objective {objective} out")
+    if objective or searched:
+        return method.made_for(objective or searched, **values)
+    if not (env or own):
+        raise WrongUse(f"--config {file} names no environment: give ENV behind {method.name}")
+    return method.made(env or own, **values)
+
+
+def _train_once(config: Any, layout: Any, output: Output, seed: int) -> Path:
     from drumline.commands.closing import display_for, say_finished, say_finished_in_json
     from drumline.commands.run import train
 
+    out = Path(output.out, f"s{seed}") if output.out and output.seeds else output.out
     display = display_for(quiet=output.quiet, json=output.json)
-    run = train(config, out=output.out, layout=chosen["layout"], display=display)
+    store = f"{output.store.rstrip('/')}/s{seed}" if output.store and output.seeds else output.store
+    run = train(config, out=out, layout=layout, display=display, tags=output.tags, store=store)
     if output.json:
         say_finished_in_json(run.folder)
     elif not output.quiet:
         say_finished(run.folder)
-    return 0
+    return run.path
 
 
 def _without_effect(config: Any, env: str) -> set[str]:

@@ -93,7 +93,7 @@ def verify_again(
 
     Without `trust`, code that the run folder names is refused.
     """
-    from drumline.commands.foreign_code import UNTRUSTED
+    from drumline.commands.foreign_code import UNTRUSTED, refuse_main_of_another_process
     from drumline.commands.run import Run, resume, trained
     from drumline.commands.run_document import NO_PROMISE
     from drumline.runs.fingerprints import Chain, first_difference, read_chain
@@ -106,6 +106,7 @@ def verify_again(
     trust = trust or UNTRUSTED
     trust.run(folder)
     run = Run(folder, trust)
+    refuse_main_of_another_process(run.config)
     logged = _event_log(run.config, folder)
     if not logged:
         _refuse_no_promise(folder)

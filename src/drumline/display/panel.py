@@ -14,6 +14,8 @@ _MOST_WORKER_LINES = 6
 _MOST_METRIC_LINES = 2
 _WORDS_BESIDE = 24
 """Characters beside the strip of a role."""
+_TENTH = 0.1
+"""Share from which on a tenth of a percent is of no interest."""
 _BUSY = 0.5
 """Share of work below which no role bounds the speed."""
 
@@ -82,15 +84,26 @@ def _progress(state: DisplayState, width: int, unicode: bool) -> list[Row]:
 
 def _speed(state: DisplayState, width: int, unicode: bool) -> list[Row]:
     recent, whole = state.env_steps_per_second_10s, state.env_steps_per_second_run
-    update = f"{state.update_share:.1%} of the time"
-    if width < _NARROW:
-        return [
-            Row("steps/s", "", f"{count(recent)}   run {count(whole)}"),
-            Row("in update", "", update),
-        ]
     separator = "·" if unicode else "-"
+    phases = {"update": state.update_share, **state.phases}
+    words = [
+        f"{name} {_percent(share) if share >= _TENTH else f'{share:.1%}'}"
+        for name, share in phases.items()
+    ]
+    times = Row("time in", "", f" {separator} ".join(words))
+    if width < _NARROW:
+        return [Row("steps/s", "", f"{count(recent)}   run {count(whole)}"), times]
     both = f"{count(recent)} {state.words.steps}/s last 10 s {separator} {count(whole)} whole run"
-    return [Row("speed", "", both), Row("in update", "", update)]
+    return [Row("speed", "", both), times, *_machine(state, separator)]
+
+
+def _machine(state: DisplayState, separator: str) -> list[Row]:
+    """Return the memory and the cores that the run's processes use on this machine."""
+    if not state.memory_bytes:
+        return []
+    cores = f"{state.cores_busy:.1f} of {state.cores} cores" if state.cores else ""
+    memory = f"{state.memory_bytes / 2**30:.2f} GiB"
+    return [Row("machine", "", f" {separator} ".join(filter(None, (cores, memory))))]
 
 
 def _metrics(state: DisplayState, width: int, unicode: bool) -> list[Row]:

@@ -60,6 +60,14 @@ class DisplayState:
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The newest update's own numbers, such as losses; without counters and times."""
 
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Phase in which the driver waits or works → its share of the run's time, 0 to 1."""
+    memory_bytes: int = 0
+    """Of the run's processes on this machine; 0 where it is not known."""
+    cores_busy: float = 0.0
+    cores: int = 0
+    """Cores that the run may use; 0 where it is not known."""
+
     @property
     def evaluating(self) -> str:
         """Return the progress of the evaluation that the run waits for; empty without one."""

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from drumline.display.film_grid import FilmGrid
 from drumline.display.window import Window
 
 _BACKENDS = ("egl", "osmesa")
@@ -65,30 +66,49 @@ def record_episodes(
     *,
     begin: Callable[[int, int], None] = lambda number, seed: None,
     max_steps: int | None = None,
+    grid: bool = False,
 ) -> Shown:
     """Write episodes of a Gymnasium environment with `render_mode="rgb_array"` as one mp4 or gif.
 
     There is one frame per observation, in a gif at most 25 a second and 320 pixels wide.
-    `begin(number, seed)` is called before each episode's reset.
+    `begin(number, seed)` is called before each episode's reset. In a `grid` the episodes are side
+    by side and begin together, else they follow one another.
     """
     if env.render_mode != "rgb_array":
         raise VideoError(f'the environment must be made with render_mode="rgb_array": {env}')
     _refuse_file(out)
     with ExitStack() as stack:
         writers: list[Any] = []
+        cells = FilmGrid(len(seeds)) if grid else None
+        if cells is not None:
+            stack.callback(cells.close)
+
+        def begin_cell(number: int, seed: int) -> None:
+            begin(number, seed)
+            if cells is not None:
+                cells.begin()
 
         def draw() -> bool:
             frame = _frame(env)
             if not writers:  # only now, so that there is no file without a first frame
                 writers.append(stack.enter_context(_writer(out, env)))
-            try:
-                writers[0].append_data(frame)
-            except OSError as error:  # imageio's OSError has no errno, but all of ffmpeg's output
-                problem = f"cannot write {out}: ffmpeg gave up (is the disk full?)"
-                raise VideoError(problem) from error
+            with _full_disk(out):
+                (cells or writers[0]).append_data(frame)
             return False
 
-        return _play(env, act, seeds, begin, max_steps, draw)
+        shown = _play(env, act, seeds, begin_cell, max_steps, draw)
+        if cells is not None:
+            with _full_disk(out):
+                cells.write(writers[0])
+        return shown
+
+
+@contextmanager
+def _full_disk(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # imageio's OSError has no errno, but all of ffmpeg's output
+        raise VideoError(f"cannot write {out}: ffmpeg gave up (is the disk full?)") from error
 
 
 def show_episodes(

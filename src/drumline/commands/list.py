@@ -1,0 +1,136 @@
+"""`drumline list`: a table of runs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drumline.commands.command_line import CommandLine, WrongUse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from drumline.runs.folder import RunFolder
+
+_COLUMNS = ("run", "method", "environment", "seed", "steps", "score", "state", "tags")
+_NUMBERS = ("seed", "steps", "score")
+
+
+@dataclass(frozen=True)
+class ListFlags:
+    """Flags of `drumline list`."""
+
+    tag: str = ""
+    """List the runs with this tag alone."""
+    json: bool = False
+    """Print one JSON object per run and line, with its folder and all its tags."""
+
+
+def command(line: CommandLine) -> int:
+    """List the runs in folders, by default runs/; imports no code that a run folder names."""
+    flags = line.flags("[FOLDER…]", {"listing": ListFlags()})["listing"]
+    from drumline.display.plain import json_line
+    from drumline.runs.folder import RUNS
+    from drumline.runs.safe_text import visible
+
+    places = [Path(name) for name in line.names] or [RUNS]
+    for place in places:
+        if line.names and not place.is_dir():
+            raise WrongUse(f"there is no folder {place}: list takes folders of runs, or none")
+    found = [row for place in places for row in _rows(place)]
+    if flags.tag:
+        found = [row for row in found if flags.tag in row["tags"]]
+    if flags.json:
+        for row in found:
+            print(json_line(row))
+    elif found:
+        print(visible("\n".join(_table(found)), lines=True))
+    else:
+        tagged = f" with the tag {flags.tag}" if flags.tag else ""
+        print(f"no runs{tagged} in {', '.join(map(str, places))}")
+    return 0
+
+
+def _rows(place: Path) -> "Iterator[dict[str, Any]]":
+    """Yield the rows of the runs in a folder, the oldest first; a damaged run is one of them."""
+    from drumline.runs.folder import RunError, RunFolder
+
+    runs = [place] if (place / "config.json").exists() else place.glob("*/config.json")
+    known: list[tuple[str, dict[str, Any]]] = []
+    for path in (run if run == place else run.parent for run in runs):
+        row: dict[str, Any] = dict.fromkeys((*_COLUMNS, "total_steps"))
+        row |= {"run": str(path), "tags": [], "state": "damaged"}
+        created = ""
+        try:
+            folder = RunFolder.open(path)
+            created = str(folder.document.get("created", ""))
+            row |= row_of(folder)
+        except (RunError, ValueError, OSError) as error:
+            row["fault"] = str(error)
+        known.append((created, row))
+    yield from (row for _, row in sorted(known, key=lambda each: (each[0], each[1]["run"])))
+
+
+def row_of(folder: "RunFolder") -> dict[str, Any]:
+    """Return the row of a run, by column; its score is the mean of the last evaluation."""
+    from drumline.runs.claims import is_claimed
+    from drumline.runs.metrics import last_evaluation
+    from drumline.runs.problem import problem_of
+
+    document, config = folder.document, folder.document["config"]
+    steps, evaluation = _env_steps(folder), last_evaluation(folder.evaluations_csv)
+    total = config.get("total_steps")
+    if is_claimed(folder):
+        state = "running"
+    elif steps and isinstance(total, int) and steps >= total:
+        state = "finished"
+    else:
+        state = "stopped" if steps else "not begun"
+    return {
+        "method": document["method"],
+        "environment": problem_of(config),
+        "seed": config.get("seed"),
+        "steps": steps,
+        "total_steps": total,
+        "score": None if evaluation is None else evaluation.mean,
+        "state": state,
+        "tags": list(document.get("tags", ())),
+    }
+
+
+def _env_steps(folder: "RunFolder") -> int:
+    """Return the env steps of training so far."""
+    from drumline.runs.own_files import is_there
+    from drumline.runs.tables import read_table
+
+    if not is_there(folder.metrics_csv):
+        return 0
+    table, newest = read_table(folder.metrics_csv), 0
+    if "env_steps" in table.columns:
+        for (steps,) in table.values(("env_steps",), (int,)):
+            newest = steps
+    return newest
+
+
+def _table(rows: "Sequence[dict[str, Any]]") -> list[str]:
+    """Return the lines of the table; a column that is empty in all rows is left out."""
+    cells = [{name: _cell(name, row[name]) for name in _COLUMNS} for row in rows]
+    columns = [name for name in _COLUMNS if name != "tags" or any(row["tags"] for row in rows)]
+    widths = {name: max(len(name), *(len(row[name]) for row in cells)) for name in columns}
+    lines = []
+    for row in ({name: name for name in columns}, *cells):
+        line = [
+            row[name].rjust(widths[name]) if name in _NUMBERS else row[name].ljust(widths[name])
+            for name in columns
+        ]
+        lines.append("  ".join(line).rstrip())
+    return lines
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if name == "run":
+        return Path(value).name
+    if name == "score":
+        return f"{value:.6g}"
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)

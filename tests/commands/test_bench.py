@@ -1,0 +1,121 @@
+"""A comparison from nothing: trained, stopped, gone on with, and refused."""
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typed_commands import TINY, Terminal, drumline, environ
+
+SMALL = shlex.join(word for word in TINY if not word.startswith("--total-steps"))
+ES = f"es {SMALL}"
+ON_CARTPOLE = ("--env", "CartPole-v1")
+
+
+def states(out: Path) -> dict[str, str]:
+    return {
+        run["name"]: run["state"] for run in json.loads((out / "bench.json").read_text())["runs"]
+    }
+
+
+def test_methods_are_trained_with_every_seed_and_compared(tmp_path):
+    words = ("bench", ES, f"ars {SMALL.replace('--hidden 4', '')}", *ON_CARTPOLE, "--seeds=0-1")
+    ended = drumline(*words, "--budget=120", "--out=b", "--json", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    answer = json.loads(ended.stdout)
+    assert [(group["group"].split()[0], group["runs"]) for group in answer["groups"]] == [
+        ("es", 2),
+        ("ars", 2),
+    ]
+    assert Path(tmp_path, "b/compare.png").read_bytes()[:4] == b"\x89PNG"
+    assert set(states(tmp_path / "b").values()) == {"ended"}
+    again = drumline(*words, "--budget=120", "--out=b", cwd=tmp_path)
+    assert again.stdout.count("there already (ended)") == 4
+    other = drumline(*words, "--budget=60", "--out=b", cwd=tmp_path)
+    assert other.returncode == 2
+    assert "b has a comparison on CartPole-v1 with the budget 120" in other.stderr
+
+
+@pytest.mark.faults
+def test_a_run_ends_when_its_time_is_over(tmp_path):
+    words = ("bench", f"{ES} --total-steps=100000000", *ON_CARTPOLE, "--seeds=3", "--budget=20s")
+    ended = drumline(*words, "--out=b", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    assert set(states(tmp_path / "b").values()) == {"out of time"}
+    assert "es CartPole-v1" in ended.stdout
+
+
+def test_a_run_that_fails_is_named(tmp_path):
+    words = ("bench", f"{ES} --evaluate-every=1", "es", "--env", "faulty_environments:Raises")
+    ended = drumline(*words, "--seeds=0", "--budget=60", "--out=b", cwd=tmp_path)
+    assert ended.returncode == 3
+    first, second = states(tmp_path / "b")
+    assert "failed" in ended.stdout
+    assert f"failed: {first}, {second}; the same command tries them again" in ended.stderr
+    assert "the cart fell off the table" in (tmp_path / "b" / f"{first}.txt").read_text()
+
+
+@pytest.mark.faults
+def test_a_comparison_that_was_stopped_goes_on_with_the_same_bytes(tmp_path):
+    words = ("bench", f"{ES} --checkpoint-minutes=0.0001", *ON_CARTPOLE, "--seeds=0-1")
+    words = (*words, "--budget=20000")
+    whole = drumline(*words, "--out=w", cwd=tmp_path)
+    assert whole.returncode == 0, whole.stderr
+    with open(tmp_path / "said", "w") as said:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "drumline", *words, "--out=b"],
+            cwd=tmp_path,
+            env=environ(),
+            stdout=said,
+            stderr=said,
+        )
+        while not list(tmp_path.glob("b/*seed0/checkpoints/*/manifest.json")):
+            assert running.poll() is None, (tmp_path / "said").read_text()
+            time.sleep(0.02)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 128 + signal.SIGTERM
+    assert sorted(states(tmp_path / "b").values()) == ["begun", "waiting"]
+    assert drumline(*words, "--out=b", cwd=tmp_path).returncode == 0
+    for seed in (0, 1):
+        one, other = (
+            next(tmp_path.glob(f"{out}/*seed{seed}/fingerprints.csv")) for out in ("w", "b")
+        )
+        assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bench"], "give METHODs before the flags, and --env"),
+        (["bench", "es"], "give METHODs before the flags, and --env"),
+        (["bench", "es", *ON_CARTPOLE, "--seeds=5-1"], "--seeds 5-1 goes backwards: write 1-5"),
+        (["bench", "es", *ON_CARTPOLE, "--seeds=a"], "--seeds a is no range: write 0-4"),
+        (["bench", "es", *ON_CARTPOLE, "--seeds=1,1"], "--seeds 1,1 has a seed twice"),
+        (["bench", "es", *ON_CARTPOLE, "--budget=ten"], "--budget ten: give env steps as 200000"),
+        (["bench", "es", *ON_CARTPOLE, "--budget=3parsec"], "--budget 3parsec: give env steps"),
+        (["bench", "es", "es", *ON_CARTPOLE], "give each METHOD once"),
+        (["bench", "sac", *ON_CARTPOLE], "sac: "),
+        (["bench", "es --nope 3", *ON_CARTPOLE], "es --nope 3: "),
+    ],
+)
+def test_wrong_words_train_nothing(terminal: Terminal, words: list[str], said: str):
+    ended = terminal(*words)
+    assert ended.code == 2
+    assert said in ended.err
+    assert not Path("bench").exists()
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(terminal: Terminal):
+    Path("bench").mkdir()
+    Path("bench/thesis.txt").write_text("all of it")
+    ended = terminal("bench", ES, *ON_CARTPOLE)
+    assert ended.code == 2
+    assert "bench is not empty and has no bench.json" in ended.err
+    Path("bench/bench.json").write_text('{"env": "CartPole-v1", "budget": "", "runs": [{}]}')
+    ended = terminal("bench", ES, *ON_CARTPOLE)
+    assert ended.code == 2
+    assert "bench/bench.json is damaged" in ended.err
