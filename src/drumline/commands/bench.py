@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drumline.commands.command_line import CommandLine, WrongUse
-from drumline.commands.config_file import seeds_of
+from drumline.commands.typed_seeds import seeds_of
 from drumline.runs.atomic_files import replace_file
 from drumline.runs.run_error import RunError
 from drumline.runs.safe_text import visible

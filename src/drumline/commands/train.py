@@ -53,9 +53,9 @@ def command(line: CommandLine) -> int:
         return 0
     objective, file = line.value("--objective"), line.value("--config")
     _refuse_wrong_names(names, objective, file, asks=asks)
-    from drumline.commands.config_file import seeds_of
     from drumline.commands.flag_page import flag_page
     from drumline.commands.foreign_code import importable_cwd, trust_of
+    from drumline.commands.typed_seeds import seeds_of
     from drumline.recipes.foreign_calls import CONFIG, as_sentence
     from drumline.recipes.methods import find_method
     from drumline.runs.safe_text import visible
