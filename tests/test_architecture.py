@@ -65,7 +65,10 @@ TABLE = {
     "runtime": Room(
         names("types errors protocols crew_protocols"),
         names("numpy"),
-        only_in={"ray_pool": names("ray"), "machine_use": names("psutil")},
+        only_in={
+            **dict.fromkeys(names("ray_cluster ray_link ray_places ray_pool"), names("ray")),
+            "machine_use": names("psutil"),
+        },
     ),
     "schedules": Room(names("types tasks errors protocols crew_protocols")),
     "runs": Room(names("types tasks"), names("numpy safetensors msgspec tensorboard google")),

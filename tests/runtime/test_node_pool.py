@@ -11,7 +11,7 @@ from runtime.thread_nodes import ThreadNodes
 
 from drumline.errors import TaskKilledWorkers, WorkersLost
 from drumline.protocols import PublishedLayout
-from drumline.runtime import node_pool
+from drumline.runtime import host_loads, host_roster, host_supply, node_pool
 from drumline.runtime.node_messages import Node, Publish
 from drumline.runtime.node_pool import NodePool
 
@@ -95,7 +95,7 @@ def test_a_lost_node_costs_only_what_it_had_in_hand(make_pool: MakePool, expecte
 
 
 def test_a_node_that_joins_gets_work_at_once(make_pool: MakePool, expected, monkeypatch):
-    monkeypatch.setattr(node_pool, "_WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(host_roster, "WATCH_SECONDS", 0.01)
     nodes = ThreadNodes(1)
     pool = begun(make_pool(doubles.digest_worker, nodes=nodes))
     results = doubles.collect(pool, 3)
@@ -199,7 +199,7 @@ def test_a_cluster_without_nodes_is_given_up_after_a_while(make_pool: MakePool):
 
     def wait_for_nodes() -> None:
         while True:
-            pool._last_watch = -np.inf
+            pool._roster.look_soon()
             pool.completed(0.1)
 
     with pytest.raises(WorkersLost, match=r"no node with cores for 0\.1 s"):
@@ -207,7 +207,7 @@ def test_a_cluster_without_nodes_is_given_up_after_a_while(make_pool: MakePool):
 
 
 def test_large_shared_arrays_arrive_in_pieces(make_pool: MakePool, monkeypatch):
-    monkeypatch.setattr(node_pool, "_CHUNK_BYTES", 1 << 10)
+    monkeypatch.setattr(host_supply, "_CHUNK_BYTES", 1 << 10)
     from drumline.runtime.shared_arrays import SharedArrays
 
     shared = SharedArrays.create(PublishedLayout({"rows": ((5000,), "<i8")}))
@@ -225,7 +225,7 @@ def test_large_shared_arrays_arrive_in_pieces(make_pool: MakePool, monkeypatch):
     [({"a": 4, "b": 2}, 3, [2, 1]), ({"a": 1, "b": 3}, 4, [1, 3]), ({"a": 1}, 3, [3]), ({}, 2, [])],
 )
 def test_workers_are_spread_by_cores(cores: dict[str, int], workers: int, sizes: list[int]):
-    assert list(node_pool.even_sizes(cores, workers).values()) == sizes
+    assert list(host_loads.even_sizes(cores, workers).values()) == sizes
 
 
 def test_a_node_that_is_lost_after_its_host_blames_no_task(make_pool: MakePool, expected: bytes):
@@ -241,5 +241,5 @@ def test_a_node_that_is_lost_after_its_host_blames_no_task(make_pool: MakePool, 
         nodes.links[-1].lose(node_gone=False)
         nodes.nodes[:] = [Node(f"next-{number}", "10.0.1.0", 1)]
         results += pool.completed(0.0)
-    assert not pool._deaths.any_suspects
+    assert not pool._tasks.deaths.any_suspects
     assert finish(pool, results) == expected

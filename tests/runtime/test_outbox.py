@@ -9,7 +9,7 @@ from runtime.contract import NOTHING, digest_of
 from runtime.thread_nodes import ThreadNodes
 
 from drumline.protocols import PublishedLayout
-from drumline.runtime import node_pool, outbox
+from drumline.runtime import host_roster, outbox
 from drumline.runtime.node_messages import Node
 from drumline.runtime.node_pool import NodePool
 from drumline.runtime.outbox import Fate, Outbox
@@ -96,7 +96,7 @@ def test_rows_and_versions_whose_message_failed_arrive_before_the_tasks_that_nee
 
 
 def test_a_node_that_is_lost_with_an_open_message_loses_nothing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(node_pool, "_WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(host_roster, "WATCH_SECONDS", 0.01)
     nodes = ThreadNodes(1)
     pool = NodePool(doubles.digest_worker, size=0, published=NOTHING, nodes=nodes)
     doubles.wait_until(lambda: not pool.completed(0.01) and all(h.speaks for h in pool._hosts))

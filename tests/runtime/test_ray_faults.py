@@ -49,15 +49,15 @@ def test_a_missing_ray_is_named_with_its_extra_and_nothing_is_left(tmp_path: Pat
 
 @pytest.mark.parametrize("address", ["somewhere", "ray://10.0.0.1:10001", "10.0.0.1:port"])
 def test_an_address_that_is_none_is_refused(address: str):
-    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    ray_cluster = pytest.importorskip("drumline.runtime.ray_cluster")
     with pytest.raises(ValueError, match="is not host:port"):
-        ray_pool._refuse_unreachable(address)
+        ray_cluster._refuse_unreachable(address)
 
 
 def test_an_address_where_nothing_listens_is_refused_at_once():
-    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    ray_cluster = pytest.importorskip("drumline.runtime.ray_cluster")
     with pytest.raises(ValueError, match=r"no Ray cluster answers at --ray-address 127\.0\.0\.1:1"):
-        ray_pool._refuse_unreachable("127.0.0.1:1")
+        ray_cluster._refuse_unreachable("127.0.0.1:1")
 
 
 def test_an_address_without_the_pool_is_refused():
@@ -177,8 +177,8 @@ This process on node 10.0.0.1 was started with:
 
 
 def refusal(error: Exception) -> str:
-    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
-    return ray_pool._not_joined("10.0.0.1:6379", error)
+    ray_cluster = pytest.importorskip("drumline.runtime.ray_cluster")
+    return ray_cluster._not_joined("10.0.0.1:6379", error)
 
 
 def test_other_versions_of_ray_or_python_are_named_on_both_sides():
@@ -205,10 +205,10 @@ def test_a_token_that_cannot_be_read_is_named():
 
 
 def test_a_node_with_another_drumline_says_so_before_it_reads_a_record():
-    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
-    host = ray_pool.RayHost("0.0.1", b"no record of this version")
+    ray_link = pytest.importorskip("drumline.runtime.ray_link")
+    host = ray_link.RayHost("0.0.1", b"no record of this version")
     host.tell(0, b"no record of this version")
-    news = ray_pool._read(host.hear(-1, 0.0), 0)
+    news = ray_link._read(host.hear(-1, 0.0), 0)
     assert f"drumline {metadata.version('drumline')} instead of 0.0.1" in news.refused
 
 
@@ -217,10 +217,10 @@ _OF_ANOTHER_COMMIT = b"cdrumline.runtime.node_host\nof_another_commit\n."
 
 
 def test_records_that_the_other_side_does_not_have_are_refused_in_words():
-    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
-    host = ray_pool.RayHost(metadata.version("drumline"), _OF_ANOTHER_COMMIT)
+    ray_link = pytest.importorskip("drumline.runtime.ray_link")
+    host = ray_link.RayHost(metadata.version("drumline"), _OF_ANOTHER_COMMIT)
     for said in (host.hear(-1, 0.0), _OF_ANOTHER_COMMIT):
-        news = ray_pool._read(said, 3)
+        news = ray_link._read(said, 3)
         assert news.number == 3
         assert "of_another_commit" in news.refused
         assert "install the driver's Drumline there" in news.refused
@@ -238,14 +238,14 @@ def test_records_that_the_other_side_does_not_have_are_refused_in_words():
     ],
 )
 def test_rays_memory_monitor_is_named_where_it_was(said: str, monitor: bool):
-    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
-    assert ("Ray's memory monitor" in ray_pool._cause(RuntimeError(said))) == monitor
+    ray_cluster = pytest.importorskip("drumline.runtime.ray_cluster")
+    assert ("Ray's memory monitor" in ray_cluster.cause_of(RuntimeError(said))) == monitor
 
 
 _WITH_A_SHORT_PATIENCE = """
 import sys
-from drumline.runtime import ray_pool
-ray_pool._HEAD_SECONDS = 3.0
+from drumline.runtime import ray_cluster
+ray_cluster._HEAD_SECONDS = 3.0
 from drumline.cli import main
 sys.argv = ["drumline", *sys.argv[1:]]
 sys.exit(main())

@@ -12,7 +12,7 @@ from runtime.thread_nodes import ThreadNodes
 
 from drumline.errors import WorkersLost
 from drumline.protocols import PublishedLayout
-from drumline.runtime import node_pool
+from drumline.runtime import host_roster, node_pool
 from drumline.runtime.node_messages import Advance, Node, Publish, Seed, Write
 from drumline.runtime.node_pool import NodePool
 from drumline.runtime.replica_commands import INLINE_BYTES
@@ -160,7 +160,7 @@ def test_a_replica_that_drifts_is_replaced_before_a_result_of_its_counts(pool_of
 
 
 def test_a_node_that_drifts_again_and_again_is_left_out(pool_of, monkeypatch):
-    monkeypatch.setattr(node_pool, "_WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(host_roster, "WATCH_SECONDS", 0.01)
     made, nodes = driver(Drifting), ThreadNodes(1)
     with pytest.raises(WorkersLost, match="drifted 3 times, the last time at version") as raised:
         made.run(pool_of(made, nodes), VERSIONS)
@@ -169,7 +169,7 @@ def test_a_node_that_drifts_again_and_again_is_left_out(pool_of, monkeypatch):
 
 
 def test_a_node_that_joins_starts_from_the_base_and_the_records(pool_of, expected, monkeypatch):
-    monkeypatch.setattr(node_pool, "_WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(host_roster, "WATCH_SECONDS", 0.01)
     made, nodes = driver(), ThreadNodes(1)
     pool = pool_of(made, nodes)
     made.run(pool, 2)

@@ -8,7 +8,7 @@ import pytest
 from runtime.contract import NOTHING, digest_of
 from runtime.thread_nodes import ThreadNodes
 
-from drumline.runtime import node_pool, stragglers
+from drumline.runtime import issued_tasks, node_pool, stragglers
 from drumline.runtime.node_pool import NodePool
 from drumline.runtime.stragglers import FLOOR_SECONDS, KNOWN, RECENT, Stragglers
 
@@ -82,7 +82,7 @@ def test_doubles_and_overtaken_tasks_are_counted_and_told_once():
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence alone does not issue tasks again here; lateness does, soon."""
     monkeypatch.setattr(node_pool, "_SILENT_SECONDS", 1e6)
-    monkeypatch.setattr(node_pool, "_TICK", 0.02)
+    monkeypatch.setattr(issued_tasks, "_LATE_SECONDS", 0.02)
     monkeypatch.setattr(stragglers, "FLOOR_SECONDS", 0.2)
 
 
@@ -107,7 +107,7 @@ def test_a_sleeping_host_holds_up_nothing_and_changes_no_byte():
     results += doubles.collect(pool, 120 - len(results))
     assert doubles.fold(results) == digest_of(TASKS)
     assert pool.completed() == []
-    assert pool._stragglers.overtaken > 0
+    assert pool._tasks.stragglers.overtaken > 0
     nodes.links[1].muted.clear()
     pool.submit(TASKS)
     assert doubles.fold(doubles.collect(pool, 120)) == digest_of(TASKS)
@@ -121,13 +121,13 @@ def test_a_late_task_has_one_double_and_comes_back_once(tmp_path: Path, cores: t
     pool = over(ThreadNodes(*cores), doubles.late_builder, [])
     pool.submit([tmp_path] * 200)
     doubles.collect(pool, 200)
-    before = pool._stragglers.doubled
+    before = pool._tasks.stragglers.doubled
     pool.submit([tmp_path / "flag"])
-    doubles.wait_until(lambda: not pool.completed(0.05) and pool._stragglers.doubled > before)
+    doubles.wait_until(lambda: not pool.completed(0.05) and pool._tasks.stragglers.doubled > before)
     assert [len(host.held) for host in pool._hosts].count(1) == 2
     for _ in range(5):
         assert pool.completed(0.05) == []
-    assert pool._stragglers.doubled == before + 1
+    assert pool._tasks.stragglers.doubled == before + 1
     (tmp_path / "flag").touch()
     assert len(doubles.collect(pool, 1)) == 1
     assert pool.completed() == []
@@ -141,9 +141,9 @@ def test_a_single_host_has_no_double(tmp_path: Path):
     pool.submit([tmp_path] * 200)
     doubles.collect(pool, 200)
     pool.submit([tmp_path / "flag"])
-    doubles.wait_until(lambda: not pool.completed(0.05) and bool(pool._stragglers.late(1e9)))
+    doubles.wait_until(lambda: not pool.completed(0.05) and bool(pool._tasks.stragglers.late(1e9)))
     assert pool.completed(0.1) == []
-    assert pool._stragglers.doubled == 0
+    assert pool._tasks.stragglers.doubled == 0
     (tmp_path / "flag").touch()
     assert len(doubles.collect(pool, 1)) == 1
     pool.close()

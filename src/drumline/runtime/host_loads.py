@@ -1,0 +1,92 @@
+"""Which host gets the next tasks, and how many."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from drumline.runtime.driven_host import DrivenHost
+from drumline.runtime.host_deaths import HostDeaths
+from drumline.runtime.leases import TaskQueue, lease_size, may_wait
+
+WATCH_SECONDS = 1.0
+"""Time between two looks at which nodes there are."""
+
+
+class HostLoads:
+    """Tasks that each host may be sent, by its workers, its pace and what it holds."""
+
+    def __init__(self, queue: TaskQueue, deaths: HostDeaths, *, one_task_leases: bool):
+        self._queue = queue
+        self._deaths = deaths
+        self._one_task_leases = one_task_leases
+
+    def neediest(self, hosts: Sequence[DrivenHost], workers: int) -> DrivenHost | None:
+        """Return the host with the largest share of its workers idle; None: all have enough.
+
+        `workers` are those of all hosts.
+        """
+        ready = [host for host in hosts if self.room(host, workers) > 0]
+        return max(ready, key=lambda host: -len(host.held) / host.size, default=None)
+
+    def room(self, host: DrivenHost, workers: int) -> int:
+        """Return the number of queued tasks that a host may be sent now.
+
+        Its workers count as one each: a lease to begin, and one in reserve while the queue is long.
+        """
+        if not takes_tasks(host):
+            return 0
+        queued, held = len(self._queue), len(host.held)
+        if self._deaths.any_suspects:
+            if any(map(self._deaths.is_suspect, host.held)):
+                return 0
+            if any(self._deaths.is_suspect(serial) for serial, _ in self._queue):
+                return 1 if held == 0 else 0
+        if self._one_task_leases:
+            return min(queued, host.size - held)
+        lease = lease_size(queued, workers, host.pace)
+        leases = 2 if may_wait(lease, queued, workers) else 1
+        return min(queued, leases * lease * host.size - held)
+
+
+def takes_tasks(host: DrivenHost) -> bool:
+    """Return whether a host may be sent tasks at all."""
+    ready = host.speaks and not host.silent and not host.unwritten
+    return ready and not _leaves_too_soon(host)
+
+
+def send_to_idle(
+    late: Iterable[int], hosts: Sequence[DrivenHost], send: Callable[[DrivenHost, int], None]
+) -> None:
+    """Send late tasks to idle workers of hosts that do not hold them."""
+    idle = {
+        host.first: host.size - len(host.held)
+        for host in hosts
+        if takes_tasks(host) and len(host.held) < host.size
+    }
+    for serial in late:
+        others = [host for host in hosts if idle.get(host.first, 0) and serial not in host.held]
+        if others:
+            host = max(others, key=lambda host: idle[host.first] / host.size)
+            idle[host.first] -= 1
+            send(host, serial)
+
+
+def even_sizes(cores: Mapping[str, int], workers: int) -> dict[str, int]:
+    """Return the number of workers on each node: one a core in turn, then beyond the cores.
+
+    >>> even_sizes({"a": 2, "b": 4}, 5)
+    {'a': 2, 'b': 3}
+    >>> even_sizes({"a": 1, "b": 1}, 4)
+    {'a': 2, 'b': 2}
+    """
+    sizes = dict.fromkeys(cores, 0)
+    for _ in range(workers if cores else 0):
+        least = min(sizes, key=lambda node: (sizes[node] >= cores[node], sizes[node]))
+        sizes[least] += 1
+    return sizes
+
+
+def _leaves_too_soon(host: DrivenHost) -> bool:
+    leaves_in = host.node.leaves_in
+    if leaves_in is None:
+        return False
+    pace = host.pace.seconds_per_task
+    return pace is None or leaves_in < 2 * pace * host.size + WATCH_SECONDS

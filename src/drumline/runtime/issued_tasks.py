@@ -1,0 +1,164 @@
+"""Tasks of a node pool on their way: queued, sent to hosts, late, and issued again."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from drumline.errors import TaskKilledWorkers
+from drumline.runtime.driven_host import DrivenHost
+from drumline.runtime.host_deaths import HostDeaths
+from drumline.runtime.host_loads import HostLoads, send_to_idle
+from drumline.runtime.host_supply import HostSupply
+from drumline.runtime.leases import TaskQueue
+from drumline.runtime.node_messages import Parcel, Submit, WakeAt
+from drumline.runtime.open_tasks import OpenTasks
+from drumline.runtime.portable import quickly
+from drumline.runtime.stragglers import Stragglers
+
+_LATE_SECONDS = 0.25
+"""Time between two looks for late tasks."""
+_LATE_LINE_SECONDS = 30.0
+"""Time between two lines about late tasks."""
+
+
+class IssuedTasks:
+    """Every task from its submission to its first result, and which host gets it."""
+
+    def __init__(
+        self,
+        hosts: Sequence[DrivenHost],
+        supply: HostSupply,
+        *,
+        one_task_leases: bool,
+        log: Callable[[str], None],
+    ):
+        """`hosts` changes as they come and go."""
+        self.open = OpenTasks()
+        self.deaths = HostDeaths()
+        self.stragglers = Stragglers()
+        self._queue = TaskQueue()
+        self._hosts = hosts
+        self._supply = supply
+        self._log = log
+        self._loads = HostLoads(self._queue, self.deaths, one_task_leases=one_task_leases)
+        self._last_late = self._last_told_late = -np.inf
+
+    def push(self, tasks: Sequence[Any]) -> ValueError | None:
+        """Queue tasks; those that cannot be sent are left out, and the first refusal returned."""
+        refusal: ValueError | None = None
+        travelling: list[Any] = []
+        pickles: list[bytes] = []
+        for task in tasks:
+            try:
+                pickles.append(quickly(task))
+                travelling.append(task)
+            except Exception as error:  # noqa: BLE001 - a task's class may run any code
+                refusal = refusal or ValueError(f"{task!r} cannot be sent to a worker: {error}")
+        serials = range(self._queue.next_serial, self._queue.next_serial + len(pickles))
+        self._queue.push(travelling)
+        for serial, task, pickled in zip(serials, travelling, pickles, strict=True):
+            self.open.add(serial, task, pickled)
+        return refusal
+
+    def dispatch(self) -> None:
+        """Send hosts the tasks that they have room for, and late tasks to idle ones."""
+        loads, workers = self._loads, sum(host.size for host in self._hosts)
+        while self._queue and (host := loads.neediest(self._hosts, workers)) is not None:
+            self._send(host, self._queue.take(loads.room(host, workers)).serials)
+        if self.open and not self._queue:
+            self._double_late_tasks()
+
+    def settle(self, host: DrivenHost, serial: int) -> Any:
+        """Take back a task that has a result; None if it is a double, whose first one counted."""
+        task = host.held.pop(serial, None)
+        self.deaths.finished(host.node.id)
+        withdrawn = serial < self.open.withdrawn_below
+        if task is None or (not withdrawn and serial not in self.open):
+            return None
+        self.stragglers.answered(serial, host.first, time.perf_counter())
+        self.close(serial)
+        return task
+
+    def close(self, serial: int) -> Any:
+        """Forget an open task and return it; None if it is not open."""
+        self.deaths.forget(serial)
+        self.stragglers.forget(serial)
+        return self.open.close(serial)
+
+    def withdraw(self) -> int:
+        """Forget every task submitted so far; returns the serial that all of them are below."""
+        self.open.withdraw(self._queue.next_serial)
+        self._queue.clear()
+        self.deaths.clear()
+        self.stragglers.clear()
+        return self.open.withdrawn_below
+
+    def issue_elsewhere(self, host: DrivenHost) -> int:
+        """Queue a silent host's tasks, which it keeps; returns their number."""
+        again = [(k, task) for k, task in host.held.items() if k in self.open]
+        self._queue.push_front(again)
+        return len(again)
+
+    def take_back(self, host: DrivenHost) -> int:
+        """Queue the tasks that only this host held; returns their number."""
+        elsewhere = {k for other in self._hosts if other is not host for k in other.held}
+        known = elsewhere | {serial for serial, _ in self._queue}
+        again = [(k, t) for k, t in host.held.items() if k in self.open and k not in known]
+        self._queue.push_front(again)
+        host.held.clear()
+        return len(again)
+
+    def speaks(self, host: DrivenHost) -> list[TaskKilledWorkers]:
+        """Note that a new host speaks; returns the failures of tasks that ended those before it."""
+        failures: list[TaskKilledWorkers] = []
+        for serial, causes in self.deaths.node_lives(host.node.id, self.open.serials):
+            queued = [(k, task) for k, task in self._queue if k != serial]
+            self._queue.clear()
+            self._queue.push_front(queued)
+            failures.append(TaskKilledWorkers(self.close(serial), causes))
+        return failures
+
+    def tell_late(self) -> None:
+        """Log the number of late tasks, if it has grown."""
+        if line := self.stragglers.news():
+            self._log(line)
+
+    def _double_late_tasks(self) -> None:
+        """Send late tasks to idle workers of other hosts; the first result counts."""
+        now = time.perf_counter()
+        due = now - self._last_late >= _LATE_SECONDS
+        if len(self._hosts) < 2 or not due or self.deaths.any_suspects:
+            return
+        self._last_late = now
+        late = self.stragglers.late(now)
+        send_to_idle(late, self._hosts, lambda host, k: self._send(host, [k], again=True))
+        if now - self._last_told_late > _LATE_LINE_SECONDS:
+            self._last_told_late = now
+            self.tell_late()
+
+    def _send(self, host: DrivenHost, serials: Iterable[int], *, again: bool = False) -> None:
+        # The result of a double may be here by now, or its host speaks again.
+        serials = [k for k in serials if k in self.open and k not in host.held]
+        if not serials:
+            return
+        commands, data = self._supply.for_tasks(host)
+        tasks = {serial: self.open[serial] for serial in serials}
+        commands.append(Submit(tuple(Parcel(k, pickled) for k, (_, pickled) in tasks.items())))
+        marks = ((k, self.open.mark_of(k)) for k in serials)
+        commands += [WakeAt(k, amount) for k, amount in marks if amount is not None]
+        host.tell(commands, data)
+        self._supply.count(host, tasks=sum(len(pickled) for _, pickled in tasks.values()))
+        host.held.update((k, task) for k, (task, _) in tasks.items())
+        now, warm = time.perf_counter(), host.pace.seconds_per_task is not None
+        for serial, (task, _) in tasks.items():
+            if again:
+                self.stragglers.sent_twice(serial, host.first)
+            else:
+                self.stragglers.sent(serial, _kind(task), now, counts=warm)
+
+
+def _kind(task: Any) -> Any:
+    """Return what tasks of about the same length share."""
+    return type(task), getattr(task, "training", None)
