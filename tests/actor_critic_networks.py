@@ -120,3 +120,38 @@ class NoParameters(nn.Module):
 
 def no_module(observation_shape: tuple[int, ...], outputs: int) -> int:
     return outputs
+
+
+class Recurrent(Plain):
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.memory = nn.GRU(16, 16)
+
+
+class KeepsState(Plain):
+    """A network with memory that no layer shows."""
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, values = super().forward(observations)
+        self.last = outputs + 0.5 * getattr(self, "last", torch.zeros_like(outputs))
+        return self.last, values
+
+
+class ReturnsItsState(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        outputs, values = super().forward(observations)
+        return outputs, values, outputs
+
+
+class WithIntegers(Plain):
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.counts = nn.Parameter(torch.zeros(2, dtype=torch.int64), requires_grad=False)
+
+
+class SharesStorage(Plain):
+    """Two parameters in one memory: a flat vector would write one over the other."""
+
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.value.weight = nn.Parameter(self.policy.weight.data[:1])

@@ -60,3 +60,47 @@ class Untraceable(torch.nn.Linear):
     def forward(self, observations):
         outputs = super().forward(observations)
         return outputs if float(observations.sum()) < 1e9 else -outputs
+
+
+class ShapedMLP(torch.nn.Sequential):
+    """The MLP of td3 with one hidden layer of 16, for `--network`; it returns outputs alone."""
+
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        first, last = torch.nn.Linear(*observation_shape, 16), torch.nn.Linear(16, outputs)
+        super().__init__(first, torch.nn.Tanh(), last)
+
+
+class Recurrent(torch.nn.Linear):
+    """Its LSTM would begin at zero in every step."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs, outputs)
+        self.memory = torch.nn.LSTM(inputs, inputs)
+
+    def forward(self, observations):
+        return super().forward(self.memory(observations)[0])
+
+
+class ReturnsMemory(torch.nn.Linear):
+    """A recurrent network with layers of its own: it returns its next state."""
+
+    def forward(self, observations, state=None):
+        outputs = super().forward(observations) + (0.0 if state is None else state)
+        return outputs, torch.tanh(outputs)
+
+
+class KeepsState(torch.nn.Linear):
+    """It remembers its last output itself."""
+
+    last = 0.0
+
+    def forward(self, observations):
+        self.last = super().forward(observations) + 0.5 * self.last
+        return self.last
+
+
+class SharesStorage(torch.nn.Sequential):
+    def __init__(self, inputs: int, outputs: int):
+        first, last = torch.nn.Linear(inputs, outputs), torch.nn.Linear(outputs, outputs)
+        last.weight = torch.nn.Parameter(first.weight.data[:, :outputs])
+        super().__init__(first, last)

@@ -19,22 +19,23 @@ LESS: dict[str, Any] = {"evaluate_every": 0, "evaluate_episodes": 2}
 SEARCH = {**LESS, "total_steps": 40, "population_size": 4, "noise_table_size": 1 << 16}
 ROLLOUTS = {**LESS, "total_steps": 64, "num_envs": 4, "alpha": 16, "engine": "gymnasium"}
 PENDULUM = "InvertedPendulum-v5"
+STREAM: dict[str, Any] = {
+    **LESS,
+    "total_steps": 40,
+    "steps_per_update": 20,
+    "random_steps": 20,
+    "batch_size": 4,
+    "hidden": (8,),
+    "replay_size": 40,
+}
 CONFIGS: dict[str, Any] = {
     "discrete": ES(env="CartPole-v1", hidden=(4,), **SEARCH),
     "continuous": ES(env="Pendulum-v1", hidden=(4,), **SEARCH),
     "bins": ES(env="Swimmer-v5", hidden=(4,), action_bins="uniform:5", **SEARCH),
     "linear": ARS(env=PENDULUM, **SEARCH),
     "module": ES(env=PENDULUM, policy="torch_policies:TanhNetwork", **SEARCH),
-    "squashed": TD3(
-        env="Pendulum-v1",
-        total_steps=40,
-        steps_per_update=20,
-        random_steps=20,
-        batch_size=4,
-        hidden=(8,),
-        replay_size=40,
-        **LESS,
-    ),
+    "squashed": TD3(env="Pendulum-v1", **STREAM),
+    "own actor": TD3(env=PENDULUM, network="actor_critic_networks:Plain", **STREAM),
     "actor-critic": A2C(env="CartPole-v1", normalize_observations=True, **ROLLOUTS),
     "gaussian": A2C(env="Pendulum-v1", **ROLLOUTS),
     "several choices": A2C(env="lane_environments:shifted_choices", **ROLLOUTS),

@@ -1,5 +1,6 @@
 """Virtual costs by rule: the multiply-adds that are counted are those that are made."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from drumline.algorithms import dense_stack
-from drumline.algorithms.td3 import LearnedVectors
+from drumline.algorithms.td3 import vectors_of_actor, vectors_of_critics
 from drumline.algorithms.td3_steps import ActorStep, CriticStep, TD3Settings
 from drumline.functional.virtual_costs import GradientRate, gradient_work
 from drumline.policies.heads import Head
@@ -34,9 +35,8 @@ def multiplied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_the_rule_counts_what_gradient_steps_multiply(multiplied: list[int]):
-    actor = LearnedVectors(1, SETTINGS.actor_sizes, SETTINGS)
-    critics = LearnedVectors(2, SETTINGS.critic_sizes, SETTINGS)
-    first = LearnedVectors(1, SETTINGS.critic_sizes, SETTINGS)
+    actor, critics = vectors_of_actor(SETTINGS), vectors_of_critics(SETTINGS)
+    first = vectors_of_critics(replace(SETTINGS, critics=1))
     rows, size = SETTINGS.batch_size, HEAD.action_size
     work = gradient_work(SETTINGS.actor_sizes, SETTINGS.critic_sizes, 2, rows)
     ActorStep(SETTINGS)(torch.zeros(1, rows, 5), actor.live, first.live, actor.gradient)

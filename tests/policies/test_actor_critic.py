@@ -157,6 +157,9 @@ def test_layers_of_one_shape_start_differently():
         ("ForwardRaises", r"fails on two observations of zeros \[2, 2, 3\]: RuntimeError: mat1"),
         ("NaNOutput", r"1 of 10 outputs are not finite for two observations of zeros \[2, 2, 3\]"),
         ("InfiniteValues", "2 of 2 values are not finite"),
+        ("Recurrent", r"recurrent layer, GRU \('memory'\).*FrameStackObservation"),
+        ("KeepsState", "another result for the same observation after others"),
+        ("SharesStorage", "share storage .*use it twice in forward"),
     ],
 )
 def test_a_module_that_cannot_serve_is_a_clear_error(network: str, message: str):

@@ -75,6 +75,10 @@ def test_the_initial_vector_follows_from_the_generator_and_leaves_torchs_alone()
         ("torch_policies:TakesNothing", r"cannot be made with \(5, 3\): TypeError"),
         ("torch_policies:WrongInputs", r"fails on one observation \[1, 5\]: RuntimeError"),
         ("torch_policies:Absent", "cannot be imported"),
+        ("torch_policies:Recurrent", r"recurrent layer, LSTM \('memory'\).*FrameStackObservation"),
+        ("torch_policies:ReturnsMemory", "returns tuple .*keeps nothing between steps"),
+        ("torch_policies:KeepsState", "another result for the same observation after others"),
+        ("torch_policies:SharesStorage", "share storage .*use it twice in forward"),
         ("no_such_package:Policy", "cannot be imported"),
     ],
 )

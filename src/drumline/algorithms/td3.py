@@ -12,23 +12,27 @@ window and seed.
 
 import math
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from drumline import seeding
+from drumline.algorithms.actor_networks import NetworkVector
 from drumline.algorithms.dense_stack import StackVector, parameter_count
 from drumline.algorithms.learning_state import UnfiniteLoss
 from drumline.algorithms.td3_steps import ActorStep, CriticStep, TD3Settings
 from drumline.algorithms.torch_optimizers import TorchAdam
 from drumline.policies.mlp import uniform_vector
+from drumline.policies.torch_module import initial_vector
 from drumline.tasks import GradientJob
 from drumline.types import Metrics, Minibatch, State
 
 EPSILON = 1e-8
 """Adam's own, as in TD3's reference."""
+
+V = TypeVar("V", bound=NetworkVector)
 
 Progress = Callable[[int], None]
 """Called with the number of gradient steps since the last call."""
@@ -53,7 +57,10 @@ class Draws(Protocol):
 
 def initial_actor(settings: TD3Settings, seed: int) -> np.ndarray:
     """Return an actor's initial parameters `[P]`."""
-    return uniform_vector(settings.actor_sizes, seeding.generator(seed, "initial-actor"))
+    rng = seeding.generator(seed, "initial-actor")
+    if settings.actor is not None:
+        return initial_vector(settings.actor, rng)
+    return uniform_vector(settings.actor_sizes, rng)
 
 
 def initial_critics(settings: TD3Settings, seed: int) -> np.ndarray:
@@ -66,14 +73,13 @@ def initial_critics(settings: TD3Settings, seed: int) -> np.ndarray:
     )
 
 
-class LearnedVectors:
+class LearnedVectors(Generic[V]):
     """Flat parameters of K networks with their gradient and Adam's moments."""
 
-    def __init__(self, count: int, sizes: tuple[int, ...], settings: TD3Settings):
-        shape = (count, parameter_count(sizes))
-        self.live = StackVector(torch.zeros(shape), sizes, settings.precision)
-        self.gradient = StackVector(torch.zeros(shape), sizes, settings.precision)
-        self.adam = TorchAdam(count * shape[1], EPSILON)
+    def __init__(self, live: V, gradient: V):
+        self.live = live
+        self.gradient = gradient
+        self.adam = TorchAdam(live.values.numel(), EPSILON)
 
     def load(self, values: np.ndarray) -> None:
         """Set parameters `[K, P]` or `[P]`, and reset the optimiser."""
@@ -90,15 +96,30 @@ class LearnedVectors:
         self.live.refresh()
 
 
+def vectors_of_actor(settings: TD3Settings) -> LearnedVectors[NetworkVector]:
+    """Return an actor's vectors, all zeros."""
+    shape = (1, settings.actor_count)
+    live, gradient = (settings.actor_vector(torch.zeros(shape)) for _ in range(2))
+    return LearnedVectors(live, gradient)
+
+
+def vectors_of_critics(settings: TD3Settings) -> LearnedVectors[StackVector]:
+    """Return the critics' vectors, all zeros."""
+    sizes = settings.critic_sizes
+    shape = (settings.critics, parameter_count(sizes))
+    live, gradient = (StackVector(torch.zeros(shape), sizes, settings.precision) for _ in range(2))
+    return LearnedVectors(live, gradient)
+
+
 class TD3Jobs:
     """`refine` and `train_critics`, in buffers that are made once and keep nothing between jobs."""
 
     def __init__(self, settings: TD3Settings, draws: Draws):
         self._settings = settings
         self._draws = draws
-        self._actor = LearnedVectors(1, settings.actor_sizes, settings)
-        self._critics = LearnedVectors(settings.critics, settings.critic_sizes, settings)
-        self._targets = _like(self._critics.live, settings.critic_sizes, settings)
+        self._actor = vectors_of_actor(settings)
+        self._critics = vectors_of_critics(settings)
+        self._targets = _targets_of(self._critics.live, settings)
         self._actor_step = ActorStep(settings)
         self._critic_step = CriticStep(settings)
         self._critic = _first(self._critics.live, settings)
@@ -169,7 +190,7 @@ class TD3Jobs:
         return learner.state(), learner.metrics()
 
 
-def critics_state(critics: LearnedVectors, targets: StackVector) -> State:
+def critics_state(critics: LearnedVectors[StackVector], targets: StackVector) -> State:
     """Return copies of the critics, their targets and their optimiser."""
     tensors = {
         "critics": critics.live.values.numpy().copy(),
@@ -186,12 +207,12 @@ class TD3:
         self._settings = settings
         self._draws = draws
         self._seed = seed
-        self._actor = LearnedVectors(1, settings.actor_sizes, settings)
-        self._critics = LearnedVectors(settings.critics, settings.critic_sizes, settings)
+        self._actor = vectors_of_actor(settings)
+        self._critics = vectors_of_critics(settings)
         self._actor.load(initial_actor(settings, seed))
         self._critics.load(initial_critics(settings, seed))
-        self._target_actor = _like(self._actor.live, settings.actor_sizes, settings)
-        self._targets = _like(self._critics.live, settings.critic_sizes, settings)
+        self._target_actor = settings.actor_vector(self._actor.live.values.clone())
+        self._targets = _targets_of(self._critics.live, settings)
         self._critic = _first(self._critics.live, settings)
         self._actor_step = ActorStep(settings)
         self._critic_step = CriticStep(settings)
@@ -284,20 +305,20 @@ def _begin(draws: Draws, seed: int) -> None:
     )
 
 
-def _like(live: StackVector, sizes: tuple[int, ...], settings: TD3Settings) -> StackVector:
-    return StackVector(live.values.clone(), sizes, settings.precision)
+def _targets_of(critics: StackVector, settings: TD3Settings) -> StackVector:
+    return StackVector(critics.values.clone(), settings.critic_sizes, settings.precision)
 
 
 def _first(critics: StackVector, settings: TD3Settings) -> StackVector:
     return StackVector(critics.values[:1], settings.critic_sizes, settings.precision)
 
 
-def _follow(targets: StackVector, live: StackVector, share: float) -> None:
+def _follow(targets: NetworkVector, live: NetworkVector, share: float) -> None:
     targets.values.lerp_(live.values, share)
     targets.refresh()
 
 
-def _copy(into: StackVector, values: np.ndarray) -> None:
+def _copy(into: NetworkVector, values: np.ndarray) -> None:
     shape = tuple(into.values.shape)
     if values.shape not in (shape, shape[1:]):
         raise ValueError(f"parameters of shape {list(shape)} are needed, got {list(values.shape)}")
@@ -305,7 +326,7 @@ def _copy(into: StackVector, values: np.ndarray) -> None:
     into.refresh()
 
 
-def _load_critics(state: State, critics: LearnedVectors, targets: StackVector) -> None:
+def _load_critics(state: State, critics: LearnedVectors[StackVector], targets: StackVector) -> None:
     critics.set(state.tensor("critics"))
     _copy(targets, state.tensor("target_critics"))
     _load_adam(state, critics.adam, "critic")

@@ -14,7 +14,20 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from drumline.algorithms.dense_stack import DenseStack, Hidden, Precision, StackVector
+from drumline.algorithms.actor_networks import (
+    ActorNetwork,
+    NetworkVector,
+    OwnNetwork,
+    OwnVector,
+    own_module,
+)
+from drumline.algorithms.dense_stack import (
+    DenseStack,
+    Hidden,
+    Precision,
+    StackVector,
+    parameter_count,
+)
 from drumline.functional.double_q import (
     expected_values,
     one_step_targets,
@@ -23,6 +36,7 @@ from drumline.functional.double_q import (
     squared_error_gradient,
 )
 from drumline.policies.heads import Head
+from drumline.policies.spec import PolicySpec
 from drumline.types import Minibatch
 
 _aten: Any = torch.ops.aten
@@ -56,6 +70,8 @@ class TD3Settings:
     """Critic steps per actor step if both learn together."""
     precision: Precision = "fp32"
     """bf16: dtype of the layers; parameters and optimisers stay in float32."""
+    actor: PolicySpec | None = None
+    """Actor of the user's own (`PolicySpec.module`), in place of the layers above; None: those."""
 
     def __post_init__(self) -> None:
         if self.head.kind not in ("squashed", "discrete"):
@@ -70,6 +86,27 @@ class TD3Settings:
     def actor_sizes(self) -> tuple[int, ...]:
         """Return the layer sizes of the actor."""
         return (self.observation_size, *self.actor_hidden, self.head.output_size)
+
+    @property
+    def actor_count(self) -> int:
+        """Return the number of the actor's parameters."""
+        if self.actor is None:
+            return parameter_count(self.actor_sizes)
+        return sum(parameter.numel() for parameter in own_module(self.actor).parameters())
+
+    def actor_network(self, *, learns: bool = True) -> ActorNetwork:
+        """Return an actor's forward and, if it `learns`, backward passes."""
+        if self.actor is not None:
+            return OwnNetwork(self.actor, self.precision, learns=learns)
+        return DenseStack(
+            1, self.batch_size, self.actor_sizes, self.actor_activation, self.precision
+        )
+
+    def actor_vector(self, values: Tensor) -> NetworkVector:
+        """Return a vector `[1, P]` in the form of `actor_network`."""
+        if self.actor is not None:
+            return OwnVector(values, self.actor)
+        return StackVector(values, self.actor_sizes, self.precision)
 
     @property
     def critic_sizes(self) -> tuple[int, ...]:
@@ -108,9 +145,7 @@ class CriticStep:
         self._bounds = Bounds.of(settings.head)
         rows, count = settings.batch_size, settings.critics
         sizes, hidden = settings.critic_sizes, settings.critic_activation
-        self._target_policy = DenseStack(
-            1, rows, settings.actor_sizes, settings.actor_activation, settings.precision
-        )
+        self._target_policy = settings.actor_network(learns=False)
         self._targets = DenseStack(count, rows, sizes, hidden, settings.precision)
         self._values = DenseStack(count, rows, sizes, hidden, settings.precision)
         kind = self._values.kind
@@ -124,7 +159,7 @@ class CriticStep:
     def __call__(
         self,
         batch: Minibatch,
-        target_actor: StackVector,
+        target_actor: NetworkVector,
         target_critics: StackVector,
         critics: StackVector,
         gradient: StackVector,
@@ -154,7 +189,7 @@ class CriticStep:
         gradient.collect()
         return loss
 
-    def _next_values(self, batch: Minibatch, actor: StackVector, critics: StackVector) -> Tensor:
+    def _next_values(self, batch: Minibatch, actor: NetworkVector, critics: StackVector) -> Tensor:
         settings, bounds = self._settings, self._bounds
         size = settings.observation_size
         self._next_inputs[..., :size].copy_(batch.next_observations)
@@ -184,9 +219,7 @@ class ActorStep:
         self._settings = settings
         self._bounds = Bounds.of(settings.head)
         rows = settings.batch_size
-        self._policy = DenseStack(
-            1, rows, settings.actor_sizes, settings.actor_activation, settings.precision
-        )
+        self._policy = settings.actor_network()
         self._value = DenseStack(
             1, rows, settings.critic_sizes, settings.critic_activation, settings.precision
         )
@@ -196,7 +229,11 @@ class ActorStep:
         self._of_value = torch.full((1, rows, 1), -1.0 / rows, dtype=kind)
 
     def __call__(
-        self, observations: Tensor, actor: StackVector, critic: StackVector, gradient: StackVector
+        self,
+        observations: Tensor,
+        actor: NetworkVector,
+        critic: StackVector,
+        gradient: NetworkVector,
     ) -> Tensor:
         """Fill `gradient` with that of −J; return J, the mean value of the policy's actions."""
         settings, bounds = self._settings, self._bounds

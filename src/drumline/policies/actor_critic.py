@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from drumline import seeding
 from drumline.policies.network_spec import NetworkSpec
+from drumline.policies.own_modules import refuse_memory, refuse_unusable
 
 Gain = float
 
@@ -186,13 +187,7 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
         ) from error
     if not isinstance(made, nn.Module) or not any(True for _ in made.parameters()):
         raise ValueError(f"{flag} made a {type(made).__name__}, not a Module with parameters")
-    if any(parameter.dtype != torch.float32 for parameter in made.parameters()):
-        raise ValueError(f"{flag}: parameters must be float32")
-    if next(iter(made.buffers()), None) is not None:
-        raise ValueError(
-            f"{flag} has buffers (such as BatchNorm's statistics) that are no parameters: "
-            "nothing here would carry them along; use a layer without them, such as LayerNorm"
-        )
+    refuse_unusable(made, flag)
     made.eval()  # dropout's draws would depend on the layout
     tried = f"two observations of zeros {[2, *spec.observation_shape]}"
     try:
@@ -214,6 +209,7 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
     for what, part in zip(("outputs", "values"), result, strict=True):
         if bad := int((~torch.isfinite(part)).sum()):
             raise ValueError(f"{flag}: {bad} of {part.numel()} {what} are not finite for {tried}")
+    refuse_memory(made, torch.zeros(2, *spec.observation_shape), flag)
     return made
 
 

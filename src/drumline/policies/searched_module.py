@@ -1,7 +1,6 @@
 """A torch module of the user's own whose parameters a search sets from one flat vector."""
 
 import importlib
-from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from drumline import seeding
 from drumline.errors import ObjectiveProblem
 from drumline.functional.torch_threads import limit_torch
+from drumline.policies.own_modules import shared_storage
 
 
 class SearchedModule:
@@ -93,33 +93,12 @@ def _searched(path: str, module: torch.nn.Module) -> dict[str, torch.nn.Paramete
         if parameter.requires_grad and parameter.dtype != torch.float32:
             kind = str(parameter.dtype).removeprefix("torch.")
             _refuse(path, f"has a parameter {name!r} of {kind}: searched parameters are float32")
-    _refuse_shared_storage(path, named)
+    if fault := shared_storage(named):
+        _refuse(path, fault)
     searched = {name: p for name, p in named.items() if p.requires_grad}
     if not sum(parameter.numel() for parameter in searched.values()):
         _refuse(path, "has no parameters that require gradients, so there is nothing to search")
     return searched
-
-
-def _refuse_shared_storage(path: str, named: dict[str, torch.nn.Parameter]) -> None:
-    """Refuse parameters that overlap in memory: the later would overwrite the earlier."""
-    places: list[tuple[int, int, str]] = []
-    for name, parameter in named.items():
-        if not parameter.numel():
-            continue
-        steps = zip(parameter.shape, parameter.stride(), strict=True)
-        extent = 1 + sum((size - 1) * stride for size, stride in steps)
-        if extent < parameter.numel():
-            _refuse(path, f"has a parameter {name!r} whose elements share storage: clone it")
-        start = parameter.data_ptr()
-        places.append((start, start + extent * parameter.element_size(), name))
-    places.sort()
-    for (_, end, one), (start, _, other) in pairwise(places):
-        if start < end:
-            _refuse(
-                path,
-                f"has parameters that share storage ({one!r} and {other!r}), of which one would "
-                "overwrite the other: keep one of them and use it twice in forward",
-            )
 
 
 def _refuse(path: str, reason: str) -> NoReturn:

@@ -21,6 +21,11 @@ class PolicySpec:
     bias: bool = True
     module: str | None = None
     """`package.module:Class` of a user's `torch.nn.Module`, called with (inputs, outputs)."""
+    module_shape: tuple[int, ...] = ()
+    """Shape that `module` is called with in place of the inputs, and takes observations in
+    (`--network`); empty: flat ones (`--policy`)."""
+    module_bytes: bool = False
+    """Whether observations are bytes, which a module of `module_shape` gets divided by 255."""
     normalize: bool = True
     """Whether observations are normalised with the published moments and clipped."""
     zero_init: bool = False

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from drumline import seeding
 from drumline.functional.torch_threads import limit_torch
 from drumline.policies.heads import action_function
 from drumline.policies.mlp import OBSERVATION_CLIP
+from drumline.policies.own_modules import WITHOUT_MEMORY, refuse_memory, refuse_unusable
 from drumline.policies.spec import PolicySpec
 
 
@@ -26,53 +28,88 @@ def load_object(path: str, flag: str = "--policy") -> Callable[..., object]:
 
 
 def build_module(spec: PolicySpec) -> torch.nn.Module:
-    """Call the user's class with (observation size, output size) and check the result."""
+    """Return the user's module, checked, as one that takes flat observations `[N, D]`.
+
+    Its class is called with (observation size, output size), or with `--network` (observation
+    shape, output size).
+    """
     assert spec.module is not None
+    flag = f"--{'network' if spec.module_shape else 'policy'} {spec.module!r}"
+    given = (spec.module_shape or spec.observation_size, spec.head.output_size)
+    make = load_object(spec.module, flag.split(" ")[0])
+    try:
+        made = make(*given)
+    except Exception as error:  # the user's own code may raise anything
+        raise ValueError(f"{flag} cannot be made with {given}: {_one_line(error)}") from error
+    if not isinstance(made, torch.nn.Module):
+        raise ValueError(f"{flag} made a {type(made).__name__}, not a Module")
+    if next(iter(made.parameters()), None) is None:
+        raise ValueError(f"{flag} has no parameters, so there is nothing to train")
+    refuse_unusable(made, flag)
+    made.eval()
+    return _shaped(made, spec, flag) if spec.module_shape else _flat(made, spec, flag)
+
+
+def _flat(module: torch.nn.Module, spec: PolicySpec, flag: str) -> torch.nn.Module:
+    """Return the module; ValueError unless it gives `[1, O]` for one flat observation."""
     inputs, outputs = spec.observation_size, spec.head.output_size
-    make = load_object(spec.module)
-    try:
-        module = make(inputs, outputs)
-    except Exception as error:  # the user's own code may raise anything
-        raise _refusal(
-            spec, f"cannot be made with ({inputs}, {outputs}): {_one_line(error)}"
-        ) from error
-    if not isinstance(module, torch.nn.Module):
-        raise _refusal(spec, f"made a {type(module).__name__}, not a Module")
-    module.eval()
-    _check_parameters(spec, module)
-    try:
-        with torch.inference_mode():
-            output = module(torch.zeros(1, inputs))
-    except Exception as error:  # the user's own code may raise anything
-        raise _refusal(
-            spec, f"fails on one observation [1, {inputs}]: {_one_line(error)}"
-        ) from error
-    if not isinstance(output, torch.Tensor) or tuple(output.shape) != (1, outputs):
-        got = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-        raise _refusal(
-            spec, f"returns {got} for one observation; the action space needs {(1, outputs)}"
+    tried = torch.zeros(1, inputs)
+    result = _tried(module, tried, flag, f"one observation [1, {inputs}]")
+    if not isinstance(result, torch.Tensor) or tuple(result.shape) != (1, outputs):
+        got = tuple(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__
+        memory = f"; {WITHOUT_MEMORY}" if isinstance(result, tuple) else ""
+        raise ValueError(
+            f"{flag} returns {got} for one observation; the action space needs "
+            f"{(1, outputs)}{memory}"
         )
+    refuse_memory(module, tried, flag)
     return module
 
 
-def _check_parameters(spec: PolicySpec, module: torch.nn.Module) -> None:
-    parameters = list(module.parameters())
-    if not parameters:
-        raise _refusal(spec, "has no parameters, so there is nothing to train")
-    for parameter in parameters:
-        parameter.requires_grad_(False)
-        if parameter.dtype != torch.float32:
-            raise _refusal(spec, "parameters must be float32")
-    if names := [name for name, _ in module.named_buffers()]:
-        raise _refusal(
-            spec,
-            f"has buffers ({', '.join(names)}), as BatchNorm does, which a search over parameters "
-            "would neither train nor save: use a layer without them, such as LayerNorm",
+def _shaped(module: torch.nn.Module, spec: PolicySpec, flag: str) -> torch.nn.Module:
+    """Return the module for flat observations; ValueError unless it gives outputs `[N, O]`.
+
+    Values `[N]` beside them, which a module for an actor-critic method has, are left unused.
+    """
+    shape, outputs = list(spec.module_shape), spec.head.output_size
+    tried = torch.zeros(2, *shape)
+    result = _tried(module, tried, flag, f"two observations of zeros {[2, *shape]}")
+    parts = result if isinstance(result, tuple) else (result,)
+    got = [
+        list(part.shape) if isinstance(part, torch.Tensor) else type(part).__name__
+        for part in parts
+    ]
+    if got not in ([[2, outputs]], [[2, outputs], [2]]):
+        raise ValueError(
+            f"{flag} must return outputs [N, {outputs}], alone or with values [N]; for 2 "
+            f"observations it returned {got if isinstance(result, tuple) else got[0]}"
         )
+    refuse_memory(module, tried, flag)
+    return OwnActor(module, spec.module_shape, 1.0 / 255.0 if spec.module_bytes else 1.0)
 
 
-def _refusal(spec: PolicySpec, reason: str) -> ValueError:
-    return ValueError(f"--policy {spec.module!r} {reason}")
+def _tried(module: torch.nn.Module, tried: torch.Tensor, flag: str, words: str) -> Any:
+    try:
+        with torch.no_grad():
+            return module(tried)
+    except Exception as error:  # the user's own code may raise anything
+        raise ValueError(f"{flag} fails on {words}: {_one_line(error)}") from error
+
+
+class OwnActor(torch.nn.Module):
+    """A user's network of `--network` as an actor: flat observations in, outputs out."""
+
+    def __init__(self, network: torch.nn.Module, shape: tuple[int, ...], scale: float):
+        super().__init__()
+        self.network = network
+        self._shape = shape
+        self._scale = scale
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """Return outputs `[N, O]` of observations `[N, D]`."""
+        shaped = observations.reshape(-1, *self._shape)
+        result = self.network(shaped * self._scale if self._scale != 1.0 else shaped)
+        return result[0] if isinstance(result, tuple) else result
 
 
 def _one_line(error: Exception) -> str:
@@ -92,7 +129,7 @@ class TorchPolicy:
 
     def __init__(self, spec: PolicySpec):
         limit_torch(1)
-        self._module = build_module(spec)
+        self._module = build_module(spec).requires_grad_(False)
         self.parameter_count = sum(p.numel() for p in self._module.parameters())
         self.vector = np.zeros(self.parameter_count, dtype=np.float32)
         flat = torch.from_numpy(self.vector)

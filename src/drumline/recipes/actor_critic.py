@@ -9,7 +9,6 @@ import numpy as np
 from drumline import seeding
 from drumline.buffers.rollout import RolloutShape
 from drumline.envs.lanes_spec import LanesSpec
-from drumline.envs.packages import top_package
 from drumline.envs.renewals import intervals_between_renewals, longest_restore
 from drumline.envs.timing import parse_step_time
 from drumline.functional.losses import LossOfInterval
@@ -27,8 +26,7 @@ from drumline.training.actor_critic_parts import ActorCriticParts
 
 def packages_with_network(config: ActorCritic) -> tuple[str, ...]:
     """Return the packages that compute in a run: the learner is always torch's."""
-    module = (top_package(config.network),) if ":" in config.network else ()
-    return (*torch_packages(config, "envpool"), *module)
+    return torch_packages(config, "envpool")
 
 
 def make_learner(

@@ -54,7 +54,7 @@ _ENVIRONMENT_FIELDS = (
     *("target_noise_clip", "gradient_overhead_cost", "multiply_add_cost", "actor_step_cost"),
     *("critic_step_cost", "least_env_steps", "rl_probability", "control_slope", "actor_steps"),
     *("recent_episodes", "actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
-    *("max_episode_steps", "env_kwargs"),
+    *("max_episode_steps", "env_kwargs", "network"),
 )
 
 
@@ -78,6 +78,8 @@ class AES:
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
     """Sizes of the hidden layers of actor (tanh) and critics (leaky ReLU)."""
+    network: str = "mlp"
+    """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
     evaluate_every: int = 20
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20
@@ -259,6 +261,8 @@ class AES:
         check_objective(self, _ENVIRONMENT_FIELDS)
         if self.env and self.policy not in ("mlp", "linear"):
             raise ValueError(f"--policy {self.policy!r} is neither mlp nor linear")
+        if self.policy == "linear" and ":" in self.network:
+            raise ValueError(f"--policy linear contradicts --network {self.network}: give one")
         if self.objective and self.p_desired:
             raise ValueError(
                 f"--p-desired {self.p_desired} asks for gradient steps, which an objective has "
@@ -341,7 +345,7 @@ class AES:
             ),
             concurrency=self.concurrency,
             longest_episode=parts.actor.longest,
-            costs=virtual_costs(self, parts.actor.sizes, parts.critic_sizes),
+            costs=virtual_costs(self, parts.actor.counted_sizes, parts.critic_sizes),
             order=self,
             replayed=strategy if isinstance(strategy, External) else None,
         )

@@ -11,7 +11,7 @@ from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages
 from drumline.recipes.families import CrossEntropy, Fields
 from drumline.recipes.learned_actor import learned_actor
-from drumline.recipes.method import Presets
+from drumline.recipes.method import Presets, torch_packages
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_unusable_distribution, refuse_unusable_training
 from drumline.schedules.generational import GenerationPlan
@@ -25,7 +25,7 @@ _SMALL = {"hidden": (64, 64), "initial_variance": 1e-2, "damp": 1e-2}
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "frame_skip", "hidden", "evaluate_max_steps", "activation"),
-    *("max_episode_steps", "env_kwargs"),
+    *("max_episode_steps", "env_kwargs", "network"),
 )
 
 
@@ -49,6 +49,8 @@ class CEM:
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
     """Sizes of the actor's hidden layers."""
+    network: str = "mlp"
+    """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
     evaluate_every: int = 50
     """Updates between evaluations of the mean; 0: only at the end."""
     evaluate_episodes: int = 10
@@ -111,6 +113,8 @@ class CEM:
         """Return the packages that compute in a run."""
         if self.objective:
             return objective_packages(self)
+        if ":" in self.network:
+            return torch_packages(self)
         return environment_packages(self.env, resolve_engine(self.env, self.engine))
 
     def build(self, layout: Layout) -> GenerationalRecipe:

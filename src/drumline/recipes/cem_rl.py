@@ -50,6 +50,8 @@ class CEMRL:
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
     """Sizes of the hidden layers of actor (tanh) and critics (leaky ReLU)."""
+    network: str = "mlp"
+    """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
     evaluate_every: int = 5
     """Updates (generations) between evaluations of the mean; 0: only at the end."""
     evaluate_episodes: int = 10

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from drumline import seeding
 from drumline.buffers.replay import ReplayShape
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.make import check_spaces, make_environment
+from drumline.policies.build import build_policy, initial_parameters
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
@@ -70,9 +72,27 @@ class LearnedActor(NamedTuple):
         decisions = -(-env_steps // self.environment.frame_skip)
         return min(decisions, self.limit) if self.limit else decisions
 
+    @property
+    def counted_sizes(self) -> tuple[int, ...]:
+        """Return the layer sizes whose weights the virtual clock counts.
+
+        A network of the user's own counts as one layer with as many weights as parameters.
+        """
+        if self.policy.module is None:
+            return self.sizes
+        return (self.first_parameters(0).size, 1)
+
+    @property
+    def module(self) -> PolicySpec | None:
+        """Return the actor's spec if it is a network of the user's own."""
+        return self.policy if self.policy.module is not None else None
+
     def first_parameters(self, seed: int) -> np.ndarray:
         """Return the parameters `[P]` that a search begins with."""
-        return uniform_vector(self.sizes, seeding.generator(seed, "initial-actor"))
+        rng = seeding.generator(seed, "initial-actor")
+        if self.policy.module is not None:
+            return initial_parameters(self.policy, rng)
+        return uniform_vector(self.sizes, rng)
 
     def stream_replay(self, plan: SingleStreamPlan, size: int, batch_size: int) -> ReplayShape:
         """Return the shape of a single stream's replay that draws from `size` transitions."""
@@ -96,16 +116,25 @@ def learned_actor(
 ) -> LearnedActor:
     """Make the environment once, to learn its spaces; `hidden` is the config's if not given.
 
-    `head_of` is called with the action space and the environment's id (`learned_head`).
+    `head_of` is called with the action space and the environment's id (`learned_head`). A config
+    with a field `network` may name a module of the user's own.
     """
+    network = str(getattr(config, "network", "mlp"))
     layers = config.hidden if hidden is None else hidden
     environment = chosen_environment(config)
     with closing(make_environment(environment)) as made:
         check_spaces(made.environment, config.env)
         shape = tuple(made.environment.observation_space.shape)
+        in_bytes = made.environment.observation_space.dtype == np.uint8
         head = (head_of or learned_head)(made.environment.action_space, config.env)
-    warn_of_pictures(config.env, shape, WITH_CONVOLUTIONS)
     policy = PolicySpec(math.prod(shape), head, layers, normalize=False, activation=activation)
+    if ":" in network:
+        policy = replace(
+            policy, hidden=(), module=network, module_shape=shape or (1,), module_bytes=in_bytes
+        )
+        build_policy(policy)  # refuses here what no worker could use
+    else:
+        warn_of_pictures(config.env, shape, WITH_CONVOLUTIONS)
     limit = made.limit or made.wrapped_limit
     return LearnedActor(environment, policy, limit, limit or _LONGEST)
 

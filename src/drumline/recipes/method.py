@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from drumline.envs.environment import Engine
 from drumline.envs.make import resolve_engine
-from drumline.envs.packages import environment_packages
+from drumline.envs.packages import environment_packages, top_package
 from drumline.recipes.families import Config, Fields
 from drumline.recipes.foreign_calls import CONFIG, called
 from drumline.recipes.named_objects import place_of
@@ -170,4 +170,6 @@ class Method:
 def torch_packages(config: Config, prefers: Engine = "gymnasium") -> tuple[str, ...]:
     """Return the packages that compute in a run whose learner is torch's."""
     engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefers)
-    return (*environment_packages(config.env, engine), "torch")
+    network = str(getattr(config, "network", "mlp"))
+    module = (top_package(network),) if ":" in network else ()
+    return (*environment_packages(config.env, engine), "torch", *module)

@@ -61,7 +61,13 @@ _LATE: dict[str, object] = {
     "env_kwargs": "",
 }
 """Fields that older run folders lack, with the values that those runs had."""
-_LATE_OF: dict[str, dict[str, object]] = {"ars": {"policy": "linear"}}
+_LATE_OF: dict[str, dict[str, object]] = {
+    "ars": {"policy": "linear"},
+    **{
+        name: {"network": "mlp"}
+        for name in ("aes", "one-plus-one", "acem-rl", "td3", "cem", "cem-rl", "p-cem-rl")
+    },
+}
 """The same, of one method."""
 
 

@@ -57,6 +57,8 @@ class PCEMRL:
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
     """Sizes of the hidden layers of actor (tanh) and critics (leaky ReLU)."""
+    network: str = "mlp"
+    """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
     evaluate_every: int = 5
     """Updates (generations) between evaluations of the mean; 0: only at the end."""
     evaluate_episodes: int = 10
@@ -205,6 +207,6 @@ class PCEMRL:
             population=population,
             concurrency=self.concurrency,
             longest_episode=parts.actor.longest,
-            costs=virtual_costs(self, parts.actor.sizes, parts.critic_sizes),
+            costs=virtual_costs(self, parts.actor.counted_sizes, parts.critic_sizes),
             order=self,
         )

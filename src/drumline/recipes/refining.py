@@ -74,6 +74,7 @@ def refining_parts(
         "target_noise_clip": config.target_noise_clip,
         "scale_target_noise": False,  # as in the release: in units of actions
         "precision": config.precision,
+        "actor": actor.module,
     }
     inputs = size if discrete else size + head.action_size
     outputs = head.output_size if discrete else 1

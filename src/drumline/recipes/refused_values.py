@@ -42,6 +42,14 @@ def refuse_unusable_training(config: Learned) -> None:
     refuse_nonpositive(config, "total_steps", "frame_skip", "evaluate_episodes")
     refuse_negative(config, "evaluate_every", "evaluate_max_steps", "max_episode_steps")
     refuse_empty_layers(config, "hidden")
+    refuse_unknown_actor(config)
+
+
+def refuse_unknown_actor(config: "Learned | TD3") -> None:
+    """Raise for an actor that is neither Drumline's MLP nor a place of a module."""
+    network: str = getattr(config, "network", "mlp")
+    if network != "mlp" and ":" not in network:
+        raise ValueError(f"--network {network!r} is neither mlp nor package.module:Class")
 
 
 def refuse_unusable_replay(config: Replayed) -> None:

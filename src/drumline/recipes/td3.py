@@ -9,7 +9,13 @@ from drumline.policies.spec import PolicySpec
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
-from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
+from drumline.recipes.refused_values import (
+    refuse_empty_layers,
+    refuse_negative,
+    refuse_nonpositive,
+    refuse_outside_unit,
+    refuse_unknown_actor,
+)
 from drumline.schedules.single_stream import SingleStreamPlan, StreamLearner
 from drumline.training.layout import Layout, StreamLayout
 from drumline.training.stream_run import StreamRecipe
@@ -49,6 +55,8 @@ class TD3:
     """Transitions that are kept."""
     hidden: tuple[int, ...] = (256, 256)
     """Sizes of the hidden layers of actor and critics."""
+    network: str = "mlp"
+    """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
     activation: Literal["tanh", "relu"] = "relu"
     """Activation of the actor's hidden layers."""
     critic_activation: Literal["tanh", "relu", "leaky-relu"] = "relu"
@@ -110,8 +118,8 @@ class TD3:
         refuse_negative(
             self, "random_steps", "evaluate_every", "evaluate_max_steps", "max_episode_steps"
         )
-        if not self.hidden or min(self.hidden) < 1:
-            raise ValueError(f"--hidden needs layers of 1 or more, got {self.hidden}")
+        refuse_empty_layers(self, "hidden")
+        refuse_unknown_actor(self)
         if self.replay_size < self.batch_size:
             raise ValueError(
                 f"--replay-size {self.replay_size} is smaller than --batch-size {self.batch_size}"

@@ -41,4 +41,5 @@ def settings_of(config: "TD3Config", policy: PolicySpec) -> TD3Settings:
         scale_target_noise=config.scale_target_noise,
         policy_delay=config.policy_delay,
         precision=config.precision,
+        actor=policy if policy.module is not None else None,
     )

@@ -1,0 +1,86 @@
+"""Checks of a user's `torch.nn.Module`, the same for every flag that names one."""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from drumline import seeding
+
+WITHOUT_MEMORY = (
+    "a policy here sees one observation and keeps nothing between steps: take layers without "
+    "memory, and let the environment stack its frames (gymnasium.wrappers.FrameStackObservation)"
+)
+
+
+def refuse_unusable(module: nn.Module, flag: str) -> None:
+    """Raise ValueError for a module that no search or gradient could train, with `flag` in it."""
+    for name, part in module.named_modules():
+        if isinstance(part, (nn.RNNBase, nn.RNNCellBase)):
+            where = f" ({name!r})" if name else ""
+            raise ValueError(
+                f"{flag} has a recurrent layer, {type(part).__name__}{where}, and {WITHOUT_MEMORY}"
+            )
+    named = dict(module.named_parameters())
+    for name, parameter in named.items():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise ValueError(
+                f"{flag} has a parameter {name!r} without a shape: give the layer its sizes"
+            )
+        if parameter.dtype != torch.float32:
+            kind = str(parameter.dtype).removeprefix("torch.")
+            raise ValueError(
+                f"{flag}: parameters must be float32, and {name!r} is {kind} (a constant belongs "
+                "into a plain attribute)"
+            )
+    if names := [name for name, _ in module.named_buffers()]:
+        raise ValueError(
+            f"{flag} has buffers ({', '.join(names)}), such as BatchNorm's statistics, which "
+            "Drumline neither trains nor saves: use a layer without them, such as LayerNorm"
+        )
+    if fault := shared_storage(named):
+        raise ValueError(f"{flag} {fault}")
+
+
+def shared_storage(named: Mapping[str, nn.Parameter]) -> str:
+    """Return how parameters overlap in memory, where one would overwrite another; else nothing."""
+    places: list[tuple[int, int, str]] = []
+    for name, parameter in named.items():
+        if not parameter.numel():
+            continue
+        steps = zip(parameter.shape, parameter.stride(), strict=True)
+        extent = 1 + sum((size - 1) * stride for size, stride in steps)
+        if extent < parameter.numel():
+            return f"has a parameter {name!r} whose elements share storage: clone it"
+        start = parameter.data_ptr()
+        places.append((start, start + extent * parameter.element_size(), name))
+    places.sort()
+    for (_, end, one), (start, _, other) in pairwise(places):
+        if start < end:
+            return (
+                f"has parameters that share storage ({one!r} and {other!r}), of which one would "
+                "overwrite the other: keep one of them and use it twice in forward"
+            )
+    return ""
+
+
+def refuse_memory(call: Callable[[Tensor], Any], tried: Tensor, flag: str) -> None:
+    """Raise ValueError if a result for the same observations changes with the calls before it."""
+
+    def outputs(observations: Tensor) -> list[bytes]:
+        seeding.seed_globals(0)  # a layer may draw
+        result = call(observations)
+        parts = result if isinstance(result, tuple) else (result,)
+        return [part.numpy().tobytes() for part in parts if isinstance(part, Tensor)]
+
+    with seeding.kept_globals(), torch.no_grad():
+        before = outputs(tried)
+        outputs(tried + 1.0)
+        after = outputs(tried)
+    if before != after:
+        raise ValueError(
+            f"{flag} gives another result for the same observation after others, so it keeps "
+            f"state between calls, and {WITHOUT_MEMORY}"
+        )

@@ -1,0 +1,132 @@
+"""Actors of a user's own (`--network module:Class`): trained, resumed and saved as MLPs are."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from campaigns import FAULTS, cases
+
+from drumline.commands.foreign_code import TRUSTED
+from drumline.commands.run import Run, resume, train
+from drumline.commands.verify import verify_again
+from drumline.recipes.aes import AES
+from drumline.recipes.cem import CEM
+from drumline.recipes.cem_rl import CEMRL
+from drumline.recipes.learned_actor import learned_actor
+from drumline.recipes.p_cem_rl import PCEMRL
+from drumline.recipes.td3 import TD3
+from drumline.training.layout import Layout, SteadyLayout
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+ENV = "InvertedPendulum-v5"
+OWN = "actor_critic_networks:Plain"
+ALL: dict[str, Any] = {"env": ENV, "network": OWN, "hidden": (8,), "evaluate_episodes": 2}
+REPLAY: dict[str, Any] = {**ALL, "replay_size": 120, "batch_size": 8, "evaluate_every": 0}
+MEMBERS: dict[str, Any] = {"population_size": 4, "elites": 2, "initial_variance": 1e-2}
+REFINED: dict[str, Any] = {**REPLAY, **MEMBERS, "refined_members": 2, "warmup_steps": 20}
+CONFIGS: dict[str, Any] = {
+    "td3": TD3(total_steps=120, steps_per_update=40, random_steps=30, **REPLAY),
+    "aes": AES(
+        total_steps=120,
+        concurrency=2,
+        warmup_steps=20,
+        critic_batches=10,
+        mean_evaluations=1,
+        critic_lag=0,
+        **REPLAY,
+    ),
+    "cem-rl": CEMRL(total_steps=120, **REFINED),
+    "p-cem-rl": PCEMRL(total_steps=120, concurrency=2, **REFINED),
+    "cem": CEM(total_steps=80, evaluate_every=0, **ALL, **MEMBERS),
+}
+INLINE = {
+    name: (SteadyLayout if name in ("aes", "p-cem-rl") else Layout)(
+        pool="inline", tensorboard=False
+    )
+    for name in CONFIGS
+}
+LASTING = ("fingerprints.csv", "episodes.csv", "policy-last.safetensors")
+
+
+def lasting_bytes(run: Run) -> dict[str, bytes]:
+    return {n: (run.path / n).read_bytes() for n in LASTING if (run.path / n).exists()}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    out = tmp_path_factory.mktemp("own")
+    return {
+        name: train(config, layout=INLINE[name], out=out / name) for name, config in CONFIGS.items()
+    }
+
+
+@pytest.mark.parametrize("name", cases(CONFIGS, quick=["td3"]))
+def test_a_resumed_run_equals_an_uninterrupted_one(
+    name: str, tmp_path: Path, trained: dict[str, Run]
+):
+    first = train(CONFIGS[name], layout=INLINE[name], out=tmp_path / "run", last_update=1)
+    again = resume(first.folder, INLINE[name], trust=TRUSTED)
+    assert lasting_bytes(again) == lasting_bytes(trained[name])
+
+
+@FAULTS
+def test_workers_in_processes_change_no_bit(trained: dict[str, Run]):
+    layout = SteadyLayout(workers=2, tensorboard=False)
+    assert verify_again(trained["aes"].folder, 3, layout, TRUSTED)[1] is None
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_is_trained_is_the_module(name: str, trained: dict[str, Run]):
+    policy = trained[name].policy
+    first = learned_actor(CONFIGS[name]).first_parameters(CONFIGS[name].seed)
+    assert policy.spec.module == OWN
+    assert policy.parameter_count == first.size == 16 * 5 + 17 + 17
+    assert not np.array_equal(policy.vector, first)
+
+
+@pytest.mark.parametrize("name", ["td3", "cem"])
+def test_the_saved_policy_acts_as_its_torch_module_does(name: str, trained: dict[str, Run]):
+    policy = trained[name].policy
+    batch = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+    theirs = policy.to_torch()(torch.from_numpy(batch)).numpy()
+    np.testing.assert_allclose(theirs, policy.act(batch), rtol=1e-4, atol=1e-5)
+    result = trained[name].evaluate(episodes=2)
+    assert len(result.returns) == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"network": "resnet"}, "--network 'resnet' is neither mlp nor package.module:Class"),
+        ({"network": OWN, "policy": "linear"}, "--policy linear contradicts --network"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(changed: dict[str, str], message: str):
+    with pytest.raises(ValueError, match=message):
+        AES(env=ENV, **changed)
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ("OneOutputTooMany", r"outputs \[N, 1\], alone or with values \[N\].*\[2, 2\]"),
+        ("Recurrent", r"recurrent layer, GRU \('memory'\).*FrameStackObservation"),
+        ("KeepsState", "gives another result for the same observation after others"),
+        ("ReturnsItsState", r"must return outputs \[N, 1\], alone or with values \[N\]"),
+        ("WithIntegers", "float32, and 'counts' is int64"),
+        ("SharesStorage", "share storage .*use it twice in forward"),
+        ("WithBatchNorm", "buffers .*LayerNorm"),
+        ("NoParameters", "no parameters"),
+        ("ForwardRaises", r"fails on two observations of zeros \[2, 4\]"),
+        ("Absent", "cannot be imported"),
+    ],
+)
+def test_a_module_that_cannot_serve_is_one_sentence(network: str, message: str):
+    config = replace(CONFIGS["td3"], network=f"actor_critic_networks:{network}")
+    with pytest.raises(ValueError, match=f"(?s)--network.*{network}.*{message}") as refused:
+        config.build(INLINE["td3"])
+    assert "\n" not in str(refused.value)
