@@ -31,7 +31,7 @@ NOTES = {
     "Far": ("api", "returned an observation outside the observation_space"),
     "Endless": ("episodes", r"no episode ended in [\d,]+ steps, and there is no time limit"),
     "Choices": ("spaces", "not for es, ars, aes.* train it with hts, a2c, ppo or impala"),
-    "Pictures": ("spaces", "put their 3,072 values into an MLP.*here .3, 32, 32.: wrap"),
+    "Pictures": ("spaces", "put their 3,072 values into an MLP.*36 x 36 pixels or more: wrap"),
     "Sleeps": ("threads", "its steps wait for .* of their time"),
 }
 

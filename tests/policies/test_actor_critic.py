@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_limits
+from torch import nn
 
 from drumline.policies.actions import ActionHead
 from drumline.policies.actor_critic import build_network, initial_parameters
@@ -181,11 +182,32 @@ def test_an_unknown_name_lists_the_known_ones():
 
 
 @pytest.mark.parametrize("network", ["nature-cnn", "football-cnn", "impala-resnet"])
-def test_a_network_for_images_refuses_vectors_and_continuous_actions(network: str):
+def test_a_network_for_images_refuses_vectors(network: str):
     with pytest.raises(ValueError, match=network):
         build_network(NetworkSpec((11,), "<f4", USERS.head, network))
-    with pytest.raises(ValueError, match=f"{network} serves discrete actions; use mlp"):
-        build_network(NetworkSpec((4, 84, 84), "|u1", ActionHead("gaussian", (2,)), network))
+
+
+def test_continuous_actions_have_log_stds_of_their_own_beside_the_trunk():
+    spec = NetworkSpec((1, 36, 36), "|u1", ActionHead("gaussian", (2,)), "nature-cnn")
+    network = build_network(spec)
+    outputs, values = network(torch.rand(3, 1, 36, 36))
+    assert outputs.shape == (3, 4)
+    assert values.shape == (3,)
+    log_std = weights(spec)["log_std"]
+    assert log_std.shape == (2,)
+    assert not log_std.any()
+
+
+def test_images_with_channels_last_are_the_same_images():
+    images = torch.rand(5, 3, 40, 44)
+    made = []
+    for shape in ((3, 40, 44), (40, 44, 3)):
+        spec = NetworkSpec(shape, "|u1", USERS.head, "nature-cnn")
+        network, vector = build_network(spec), initial_parameters(spec, 0)
+        nn.utils.vector_to_parameters(torch.from_numpy(vector), network.parameters())
+        given = images if shape[0] == 3 else images.permute(0, 2, 3, 1).contiguous()
+        made.append(network(given)[0])
+    torch.testing.assert_close(made[0], made[1])
 
 
 @pytest.mark.parametrize("side", [8, 35])

@@ -23,6 +23,7 @@ from drumline.envs.lanes import ActionForm, check_observations
 from drumline.envs.make import check_spaces, make_environment
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.policies.actions import head_for
+from drumline.policies.network_spec import image_of
 from drumline.protocols import PublishedLayout, Whereabouts
 from drumline.recipes.learned_actor import learned_head
 from drumline.recipes.pictures import with_convolutions
@@ -172,13 +173,18 @@ class EnvironmentChecks:
             why = reason.removeprefix(f"{self._spec.id} has ")
             self._add("spaces", "note", f"not for {names}: {why}")
         if len(observations.shape) == 3:
+            seen = tuple(observations.shape), observations.dtype.str
             self._add(
                 "spaces",
                 "note",
                 f"observations look like images: {', '.join(SEARCHED + LEARNED)} put their "
-                f"{int(np.prod(observations.shape)):,} values into an MLP, and so do "
-                f"{', '.join(ROLLED_OUT)} without a network of convolutions: "
-                f"{with_convolutions(tuple(observations.shape))}",
+                f"{int(np.prod(observations.shape)):,} values into an MLP; "
+                + (
+                    f"{', '.join(ROLLED_OUT)} take nature-cnn"
+                    if image_of(*seen)
+                    else f"and so do {', '.join(ROLLED_OUT)} without a network of convolutions: "
+                    f"{with_convolutions(*seen)}"
+                ),
             )
 
     def _check_learned(self, made: MadeEnvironment) -> None:

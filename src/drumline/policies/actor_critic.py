@@ -97,21 +97,29 @@ def _tanh_trunk(sizes: tuple[int, ...]) -> nn.Sequential:
 
 
 class SharedTrunk(nn.Module):
-    """Images through one convolutional trunk; a linear action head and a linear value head."""
+    """Images through one convolutional trunk; linear heads for actions and value."""
 
     def __init__(self, spec: NetworkSpec, trunk: nn.Module, features: int, policy_gain: Gain):
         super().__init__()
-        if spec.head.kind == "gaussian":
-            raise ValueError(f"--network {spec.network} serves discrete actions; use mlp")
+        self._gaussian = spec.head.kind == "gaussian"
+        outputs = spec.head.sizes[0] if self._gaussian else spec.head.output_size
+        if self._gaussian:
+            self.log_std = nn.Parameter(torch.zeros(outputs))
         self.trunk = trunk
-        self.policy = nn.Linear(features, spec.head.output_size)
+        self._channels_last = spec.channels_last
+        self.policy = nn.Linear(features, outputs)
         self.value = nn.Linear(features, 1)
         self.gains = {"policy.weight": policy_gain, "value.weight": 1.0}
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return outputs `[N, O]` and values `[N]` of images `[N, C, H, W]` in 0 … 255."""
+        """Return outputs `[N, O]` and values `[N]` of images, the axes of `observation_shape`."""
+        if self._channels_last:
+            observations = observations.permute(0, 3, 1, 2)
         features = self.trunk(observations)
-        return self.policy(features), self.value(features)[:, 0]
+        outputs = self.policy(features)
+        if self._gaussian:
+            outputs = torch.cat([outputs, self.log_std.expand_as(outputs)], dim=1)
+        return outputs, self.value(features)[:, 0]
 
 
 def _convolutions(spec: NetworkSpec, layers: tuple[tuple[int, int, int], ...]) -> nn.Module:
@@ -134,8 +142,8 @@ def _image(spec: NetworkSpec) -> tuple[int, int, int]:
             f"--network {spec.network} takes images [C, H, W], "
             f"got observations of shape {list(spec.observation_shape)}; use mlp"
         )
-    channels, height, width = spec.observation_shape
-    return channels, height, width
+    first, second, third = spec.observation_shape
+    return (third, first, second) if spec.channels_last else (first, second, third)
 
 
 _NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))

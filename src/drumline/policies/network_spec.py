@@ -4,6 +4,25 @@ from dataclasses import dataclass
 
 from drumline.policies.actions import ActionHead
 
+NATURE_CNN = "nature-cnn"
+_CHANNELS = (1, 3, 4)
+LEAST_SIDE = 36
+"""Least height and width of images, in pixels, that nature-cnn's convolutions can take."""
+
+
+def image_of(shape: tuple[int, ...], dtype: str) -> tuple[int, int, int] | None:
+    """Return (channels, height, width) of an image of bytes, [C, H, W] or [H, W, C]; else None.
+
+    >>> image_of((96, 96, 3), "|u1"), image_of((4, 84, 84), "|u1"), image_of((3, 84, 84), "<f4")
+    ((3, 96, 96), (4, 84, 84), None)
+    """
+    if len(shape) != 3 or dtype != "|u1":
+        return None
+    for channels, height, width in (shape, (shape[2], shape[0], shape[1])):
+        if channels in _CHANNELS and min(height, width) >= LEAST_SIDE:
+            return channels, height, width
+    return None
+
 
 @dataclass(frozen=True)
 class NetworkSpec:
@@ -21,6 +40,13 @@ class NetworkSpec:
 
     Bytes never are: they are divided by 255.
     """
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether nature-cnn gets images [H, W, C], as most cameras give them."""
+        if self.network != NATURE_CNN or self.observation_shape[0] in _CHANNELS:
+            return False
+        return image_of(self.observation_shape, self.observation_dtype) is not None
 
     @property
     def is_mlp(self) -> bool:

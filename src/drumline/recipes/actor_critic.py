@@ -20,7 +20,7 @@ from drumline.protocols import Learner
 from drumline.recipes.chosen_environment import chosen_environment
 from drumline.recipes.families import ActorCritic, Config, Rollouts, Space
 from drumline.recipes.method import torch_packages
-from drumline.recipes.pictures import warn_of_pictures
+from drumline.recipes.pictures import chosen_network, warn_of_pictures
 from drumline.training.actor_critic_parts import ActorCriticParts
 
 
@@ -55,6 +55,7 @@ def with_inference_rows(config: Rollouts, acting_threads: int = 1) -> Rollouts:
     limit_torch(acting_threads)
     parts = parts_of(config)
     network = parts.network
+    config = dataclasses.replace(config, network=network.network)
     if config.renew_intervals < 0:
         config = dataclasses.replace(config, renew_intervals=parts.config.renew_intervals)
     rng = seeding.generator(0, "self-check")
@@ -96,6 +97,11 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
         config = dataclasses.replace(config, renew_intervals=every)
     head = head_for(actions)
     dtype = np.dtype(observations.dtype)
+    seen = tuple(observations.shape), dtype.str
+    chosen = chosen_network(
+        config.env, config.network, *seen, normalize=config.normalize_observations
+    )
+    config = dataclasses.replace(config, network=chosen)
     network = NetworkSpec(
         tuple(observations.shape),
         dtype.str,
@@ -107,7 +113,7 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
     if config.normalize_observations and not network.is_mlp:
         raise ValueError(f"--normalize-observations goes with --network mlp, not {config.network}")
     if network.is_mlp:
-        warn_of_pictures(config.env, network.observation_shape)
+        warn_of_pictures(config.env, *seen)
     item = dtype.itemsize * math.prod(observations.shape)
     shape = RolloutShape(
         alpha=config.alpha,

@@ -116,8 +116,9 @@ class HTS:
     reward: Literal["scoring", "scoring-checkpoints"] = "scoring"
     """Football: reward for goals alone, or also for the way to the goal. No effect on other
     games."""
-    network: str = "mlp"
-    """mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
+    network: str = "auto"
+    """auto: nature-cnn for images of bytes with 1, 3 or 4 channels, 36 x 36 or larger, else mlp;
+    mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the tanh layers of mlp."""
     optimizer: Literal["adam", "rmsprop"] = "adam"

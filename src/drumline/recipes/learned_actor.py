@@ -124,8 +124,8 @@ def learned_actor(
     environment = chosen_environment(config)
     with closing(make_environment(environment)) as made:
         check_spaces(made.environment, config.env)
-        shape = tuple(made.environment.observation_space.shape)
-        in_bytes = made.environment.observation_space.dtype == np.uint8
+        observations = made.environment.observation_space
+        shape, in_bytes = tuple(observations.shape), observations.dtype == np.uint8
         head = (head_of or learned_head)(made.environment.action_space, config.env)
     policy = PolicySpec(math.prod(shape), head, layers, normalize=False, activation=activation)
     if ":" in network:
@@ -134,7 +134,7 @@ def learned_actor(
         )
         build_policy(policy)  # refuses here what no worker could use
     else:
-        warn_of_pictures(config.env, shape, WITH_CONVOLUTIONS)
+        warn_of_pictures(config.env, shape, observations.dtype.str, WITH_CONVOLUTIONS)
     limit = made.limit or made.wrapped_limit
     return LearnedActor(environment, policy, limit, limit or _LONGEST)
 

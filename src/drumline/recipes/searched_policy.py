@@ -31,13 +31,14 @@ def environment_and_policy(
     spec = chosen_environment(config)
     with closing(make_environment(spec)) as made:
         check_spaces(made.environment, config.env)
-        shape = tuple(made.environment.observation_space.shape)
+        observations = made.environment.observation_space
+        shape = tuple(observations.shape)
         head = _head(made.environment.action_space, config.action_bins)
     if policy not in ("mlp", "linear") and ":" not in policy:
         raise ValueError(f"--policy {policy!r} is none of mlp, linear and package.module:Class")
     module = policy if ":" in policy else None
     if module is None:
-        warn_of_pictures(config.env, shape, WITH_CONVOLUTIONS)
+        warn_of_pictures(config.env, shape, observations.dtype.str, WITH_CONVOLUTIONS)
     size = math.prod(shape)
     layers = tuple(hidden) if policy == "mlp" else ()
     return spec, PolicySpec(
