@@ -291,3 +291,34 @@ class EndsItsProcess(Counting):
                 case "native exit, locked":
                     ctypes.PyDLL(None).exit(0)
         return super().step(action)
+
+
+class Parts(Counting):
+    """Counting's observation and the time of day, nested in parts; Discrete ones in the middle."""
+
+    observation_space = gymnasium.spaces.Dict(
+        {
+            "count": Counting.observation_space,
+            "more": gymnasium.spaces.Tuple(
+                (
+                    gymnasium.spaces.Discrete(3),
+                    gymnasium.spaces.Dict({"half": gymnasium.spaces.Box(0, 9, (2,), np.float32)}),
+                )
+            ),
+        }
+    )
+
+    def observe(self):
+        half = np.full(2, self.steps / 2, np.float32)
+        return {"count": super().observe(), "more": (self.steps % 3, {"half": half})}
+
+
+class OtherParts(Parts):
+    """Its steps lack a part that the space has."""
+
+    def observe(self):
+        return {"count": super().observe()["count"]}
+
+
+class Sentences(Counting):
+    observation_space = gymnasium.spaces.Sequence(gymnasium.spaces.Discrete(3))

@@ -131,3 +131,13 @@ def test_a_trace_that_is_shorter_differs_where_it_ends():
     long = Trace([b"a", b"b"], [b"1"], [(False, False)])
     assert Trace([b"a"]).first_difference(long) == "reward at step 1"
     assert long.first_difference(Trace([b"a", b"b"], [b"1"], [(True, False)])) == "end at step 1"
+
+
+def test_observations_in_parts_are_checked_with_the_flag_that_makes_them_one(terminal: Terminal):
+    refused = terminal("check-env", "impure_environment:Parts", "--seconds=0.01")
+    assert refused.code == 2
+    assert "give --flatten-observations" in refused.out
+    flag = "--flatten-observations"
+    passed = terminal("check-env", "impure_environment:Parts", flag, "--seconds=0.01")
+    assert passed.code == 0
+    assert f"next: drumline train es impure_environment:Parts {flag}" in passed.out

@@ -17,6 +17,8 @@ class CheckEnvFlags:
     """Package that makes the environment; auto: Gymnasium if it has the id, else EnvPool."""
     env_kwargs: str = ""
     """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
+    flatten_observations: bool = False
+    """Check it as a method with this flag sees it: observations in parts as one vector."""
     steps: int = 200
     """Env steps of each episode that is repeated and compared."""
     seconds: float = 1.0
@@ -53,7 +55,9 @@ def command(line: CommandLine) -> int:
     importable_cwd()
     env_id = line.names[0]
     engine = resolve_engine(env_id, flags.engine)
-    spec = EnvironmentSpec(env_id, engine, options=arguments_of(flags))
+    spec = EnvironmentSpec(
+        env_id, engine, options=arguments_of(flags), flatten=flags.flatten_observations
+    )
     with Guard(flags.hang_seconds) as guard, kept_prints(lambda text: None) as prints:
         checked = EnvironmentChecks(spec, flags.steps, flags.seconds, guard).run()
     if prints.lines:
@@ -82,11 +86,14 @@ def _document(checked: "Checked") -> dict[str, Any]:
 
 
 def _page(checked: "Checked") -> list[str]:
+    from drumline.envs.environment import FLATTEN
+
     lines = [f"{checked.env_id} ({checked.engine})"]
     lines += [f"{f.verdict:<6}{f.check:<14}{f.sentence}" for f in checked.findings]
     if checked.kept:
         lines.append(f"the promise can be kept by: {', '.join(checked.kept)}")
     if checked.passed:
         bound = "" if checked.ends else " --max-episode-steps 1000"
-        lines.append(f"next: drumline train {checked.kept[0]} {checked.env_id}{bound}")
+        flat = f" {FLATTEN}" if checked.flattened else ""
+        lines.append(f"next: drumline train {checked.kept[0]} {checked.env_id}{flat}{bound}")
     return lines

@@ -19,8 +19,9 @@ import numpy as np
 
 from drumline import seeding
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec, MadeEnvironment
-from drumline.envs.lanes import ActionForm, check_observations
+from drumline.envs.lanes import ActionForm
 from drumline.envs.make import check_spaces, make_environment
+from drumline.envs.observation_spaces import check_observations
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.policies.actions import head_for
 from drumline.policies.network_spec import image_of
@@ -58,6 +59,8 @@ class Checked:
 
     env_id: str
     engine: str
+    flattened: bool = False
+    """Whether observations in parts were made one vector."""
     findings: list[Finding] = field(default_factory=list)
     observations: str = ""
     actions: str = ""
@@ -100,7 +103,7 @@ class EnvironmentChecks:
         self._seconds = seconds
         self._whereabouts = whereabouts
         self._made: list[MadeEnvironment] = []
-        self._checked = Checked(spec.id, spec.engine)
+        self._checked = Checked(spec.id, spec.engine, spec.flatten)
 
     def run(self) -> Checked:
         """Make all checks and return what they found."""

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 _LOGGER = logging.getLogger("drumline")
 
+FLATTEN = "--flatten-observations"
 INSTALL_ENVPOOL = "pip install envpool (it exists for Linux)"
 
 
@@ -23,6 +24,16 @@ class EnvironmentSpec:
     """Repetitions of each action; rewards add up, and `env_steps` counts decisions."""
     options: dict[str, Any] = field(default_factory=dict)
     """Arguments of the constructor; `max_episode_steps` replaces the environment's time limit."""
+    flatten: bool = False
+    """Whether observations in parts become one vector (`--flatten-observations`)."""
+
+
+def refuse_flatten(spec: EnvironmentSpec) -> None:
+    """Raise EnvironmentProblem if observations of an environment of EnvPool's should be flat."""
+    if spec.flatten:
+        raise EnvironmentProblem(
+            f"{FLATTEN} goes with --engine gymnasium: EnvPool's {spec.id} cannot be wrapped"
+        )
 
 
 class Environment(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec, refuse_flatten
 from drumline.envs.envpool_package import envpool_with, known_spec, time_limit
 from drumline.envs.football import Checkpoints, no_checkpoints
 from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
@@ -21,10 +21,10 @@ from drumline.envs.lanes import (
     NotReproducible,
     Replaying,
     Steps,
-    check_observations,
     renewal_seed,
     unheard,
 )
+from drumline.envs.observation_spaces import check_observations
 
 _LIMIT_COUNTED_HERE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
 """Families without a time limit besides the pool's.
@@ -54,6 +54,7 @@ class EnvPoolLanes:
                 f"--frame-skip {spec.frame_skip} is for Gymnasium; EnvPool's {spec.id} has an "
                 "option of its own for it or none: use --engine gymnasium"
             )
+        refuse_flatten(spec)
         self._envpool = envpool_with(spec.id)
         self.count = count
         self.episode = np.zeros(count, np.int64)

@@ -12,11 +12,11 @@ from drumline.envs.lanes import (
     NotReproducible,
     Replaying,
     Steps,
-    check_observations,
     episode_seed,
     unheard,
 )
 from drumline.envs.make import MadeEnvironment, make_environment
+from drumline.envs.observation_spaces import check_observations
 
 
 class GymnasiumLanes:

@@ -131,16 +131,6 @@ class ActionForm:
         return (actions + self._start if self._shifted else actions).astype(self.dtype)
 
 
-def check_observations(space: Any, env_id: str) -> None:
-    """Raise EnvironmentProblem for observations that are not one array."""
-    if type(space).__name__ != "Box":
-        raise EnvironmentProblem(
-            f"{env_id} has {type(space).__name__} observations and lanes take Box: wrap it "
-            "in gymnasium.wrappers.FlattenObservation and name your factory as module:factory "
-            "(EnvPool's cannot be wrapped: take the task from a Gymnasium package)"
-        )
-
-
 def episode_seed(root_seed: int, environment: int, episode: int) -> int:
     """Return the seed of one episode of one environment, the same in every layout."""
     return seeding.seeds(root_seed, 1, "episode", environment, episode)[0]

@@ -16,8 +16,10 @@ from drumline.envs.environment import (
     EnvironmentProblem,
     EnvironmentSpec,
     MadeEnvironment,
+    refuse_flatten,
 )
 from drumline.envs.interface import CheckedEnvironment
+from drumline.envs.observation_spaces import check_observations
 from drumline.envs.step_choice import step_choice
 
 _NAMED = 8
@@ -29,10 +31,15 @@ def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> M
     if spec.engine == "envpool":
         from drumline.envs.engines import EnvPoolEnvironment
 
+        refuse_flatten(spec)
         made = EnvPoolEnvironment(spec.id, spec.options)
         environment, limit = made, made.limit
     else:
         environment, limit = _make_gymnasium(spec, render_mode)
+        if spec.flatten:
+            from drumline.envs.flat_observations import flattened
+
+            environment = flattened(environment, spec.id)
     wrapped, stack = _wrapped_limit(environment), _stack(environment)
     if spec.engine == "gymnasium":
         environment = CheckedEnvironment(environment, spec.id)
@@ -59,13 +66,7 @@ def check_spaces(environment: Environment, env_id: str) -> None:
     import gymnasium
 
     spaces = gymnasium.spaces
-    space = environment.observation_space
-    if not isinstance(space, spaces.Box):
-        raise EnvironmentProblem(
-            f"{env_id} has {type(space).__name__} observations and policies here take Box: wrap it "
-            "in gymnasium.wrappers.FlattenObservation and name your factory as module:factory "
-            "(EnvPool's cannot be wrapped: take the task from a Gymnasium package)"
-        )
+    check_observations(environment.observation_space, env_id)
     action = environment.action_space
     if isinstance(action, spaces.Discrete):
         return

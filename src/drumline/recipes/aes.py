@@ -54,7 +54,7 @@ _ENVIRONMENT_FIELDS = (
     *("target_noise_clip", "gradient_overhead_cost", "multiply_add_cost", "actor_step_cost"),
     *("critic_step_cost", "least_env_steps", "rl_probability", "control_slope", "actor_steps"),
     *("recent_episodes", "actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
-    *("max_episode_steps", "env_kwargs", "network"),
+    *("max_episode_steps", "env_kwargs", "flatten_observations", "network"),
 )
 
 
@@ -74,6 +74,8 @@ class AES:
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     env_kwargs: str = ""
     """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
+    flatten_observations: bool = False
+    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)

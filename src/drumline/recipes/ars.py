@@ -29,7 +29,7 @@ from drumline.workers.objective import Objective, ObjectiveSpec
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "normalize", "reward_shift", "action_bins", "episode_cap", "frame_skip"),
-    *("evaluate_max_steps", "max_episode_steps", "env_kwargs"),
+    *("evaluate_max_steps", "max_episode_steps", "env_kwargs", "flatten_observations"),
 )
 
 
@@ -49,6 +49,8 @@ class ARS:
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     env_kwargs: str = ""
     """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
+    flatten_observations: bool = False
+    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     population_size: int = 16
     """Episodes per generation: twice the directions N."""
     top_directions: int = 0

@@ -25,7 +25,7 @@ _SMALL = {"hidden": (64, 64), "initial_variance": 1e-2, "damp": 1e-2}
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "frame_skip", "hidden", "evaluate_max_steps", "activation"),
-    *("max_episode_steps", "env_kwargs", "network"),
+    *("max_episode_steps", "env_kwargs", "flatten_observations", "network"),
 )
 
 
@@ -45,6 +45,8 @@ class CEM:
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     env_kwargs: str = ""
     """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
+    flatten_observations: bool = False
+    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)

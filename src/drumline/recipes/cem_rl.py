@@ -46,6 +46,8 @@ class CEMRL:
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     env_kwargs: str = ""
     """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
+    flatten_observations: bool = False
+    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)

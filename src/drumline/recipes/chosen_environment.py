@@ -9,8 +9,8 @@ from drumline.recipes.named_objects import arguments_of
 def chosen_environment(config: Config, prefer: Engine = "gymnasium") -> EnvironmentSpec:
     """Return the description of a config's environment; `prefer` is the engine of `auto`.
 
-    `frame_skip`, `max_episode_steps`, counted in env steps, and `env_kwargs` are taken where a
-    config has them.
+    `frame_skip`, `max_episode_steps`, counted in env steps, `env_kwargs` and
+    `flatten_observations` are taken where a config has them.
     """
     skip: int = getattr(config, "frame_skip", 1)
     limit: int = getattr(config, "max_episode_steps", 0)
@@ -18,4 +18,5 @@ def chosen_environment(config: Config, prefer: Engine = "gymnasium") -> Environm
     if limit:
         options["max_episode_steps"] = limit * skip
     engine = resolve_engine(config.env, config.engine, prefer)
-    return EnvironmentSpec(config.env, engine, skip, options)
+    flat: bool = getattr(config, "flatten_observations", False)
+    return EnvironmentSpec(config.env, engine, skip, options, flat)

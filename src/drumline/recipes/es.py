@@ -53,7 +53,7 @@ _SHAPINGS: dict[str, Shaping] = {
 _ENVIRONMENT_FIELDS = (
     *("engine", "generation_env_steps", "hidden", "normalize", "obs_stat_probability"),
     *("action_noise_std", "action_bins", "episode_cap", "frame_skip", "evaluate_max_steps"),
-    *("max_episode_steps", "env_kwargs"),
+    *("max_episode_steps", "env_kwargs", "flatten_observations"),
 )
 
 
@@ -73,6 +73,8 @@ class ES:
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     env_kwargs: str = ""
     """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
+    flatten_observations: bool = False
+    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     population_size: int = 40
     """Episodes per generation (per block, with --generation-env-steps); even."""
     generation_env_steps: int = 0

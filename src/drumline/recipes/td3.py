@@ -45,6 +45,8 @@ class TD3:
     """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
     env_kwargs: str = ""
     """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
+    flatten_observations: bool = False
+    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     steps_per_update: int = 1000

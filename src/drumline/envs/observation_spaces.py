@@ -1,0 +1,20 @@
+"""Observation spaces that methods take, and the flag for others."""
+
+from typing import Any
+
+from drumline.envs.environment import FLATTEN, EnvironmentProblem
+
+
+def check_observations(space: Any, env_id: str) -> None:
+    """Raise EnvironmentProblem for observations that are not one array, with the way to make it."""
+    if type(space).__name__ == "Box":
+        return
+    fix = (
+        f"give {FLATTEN}, which makes one vector of them (gymnasium.wrappers.FlattenObservation; "
+        "EnvPool's cannot be flattened: take the task from a Gymnasium package)"
+        if space.is_np_flattenable
+        else "convert them in a wrapper and name your factory as module:factory"
+    )
+    raise EnvironmentProblem(
+        f"{env_id} has {type(space).__name__} observations, and methods here take Box: {fix}"
+    )
