@@ -40,6 +40,12 @@ def test_a_checkpoint_between_a_block_and_its_evaluation_is_right(tmp_path):
     assert Counter(update for update, _ in states) == {0: 1, 1: 1, 2: 2, 3: 1, 4: 2}
 
 
+def test_a_checkpoint_before_the_evaluation_in_flight_is_recorded_is_right(tmp_path):
+    """A stop in a failing evaluation beside HTS-RL leaves one: universe 112522 did."""
+    states = expected("hts", 0, tmp_path).states
+    assert Counter(update for update, _ in states) == {0: 1, 1: 1, 2: 2, 3: 1, 4: 2, 5: 1}
+
+
 def test_a_number_is_one_universe():
     one, again = (
         [{**told, "processor_seconds": 0} for told in outcomes(10_003, 2, 1)] for _ in range(2)

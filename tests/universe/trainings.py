@@ -19,6 +19,7 @@ from drumline.recipes.methods import method_of
 from drumline.runs import policy_files, recorder, run_files
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import LockstepLayout, RotationLayout
+from drumline.training.rotation_run import RotationRun
 from drumline.training.stream_run import StreamRun
 from universe import tiny
 
@@ -227,7 +228,7 @@ def expected(method: str, seed: int, place: Path) -> Whole:
     shutil.rmtree(out, ignore_errors=True)
     whole = Whole({})
     write_checkpoint, write_policy = run_files.write_checkpoint, recorder.write_policy
-    segment, record = run_files.RunFiles.segment, StreamRun._record
+    segment = run_files.RunFiles.segment
 
     def checkpoint_seen(folder: Any, update: int, state: Any, *rest: Any, **more: Any) -> str:
         fingerprint = write_checkpoint(folder, update, state, *rest, **more)
@@ -242,13 +243,19 @@ def expected(method: str, seed: int, place: Path) -> Whole:
         segment(files, name, data)
         whole.segments[name] = whole.segments.get(name, b"") + data
 
-    def block_seen(training: Any, block: Any) -> None:
-        record(training, block)
-        training._checkpoint()  # where one lies after a stop in the evaluation of this block
+    def record_of(kind: Any) -> Callable[..., None]:
+        record = kind._record
+
+        def update_seen(training: Any, *recorded: Any) -> None:
+            record(training, *recorded)
+            training._checkpoint()  # where one lies after a stop in the wait for an evaluation
+
+        return update_seen
 
     points, tiny.POINTS[:] = list(tiny.POINTS), []
     with (
-        mock.patch.object(StreamRun, "_record", block_seen),
+        mock.patch.object(StreamRun, "_record", record_of(StreamRun)),
+        mock.patch.object(RotationRun, "_record", record_of(RotationRun)),
         mock.patch.object(run_files, "write_checkpoint", checkpoint_seen),
         mock.patch.object(recorder, "write_policy", policy_seen),
         mock.patch.object(run_files.RunFiles, "segment", segment_seen),
