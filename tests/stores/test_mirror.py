@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 from runs.runs_examples import new_folder
@@ -252,17 +253,21 @@ def test_a_folder_that_is_behind_its_store_is_refused(
 def test_a_checkpoint_that_is_removed_during_its_upload_is_uploaded_whole(
     folder: RunFolder, store: WatchedStore, elsewhere: Path
 ):
+    begun = Event()
     with stored_run(folder, store) as run:
         run.update(0)
         run.uploaded(0)
 
         def slow(name: str) -> bool:
             if "checkpoints/1/" in name:
+                begun.set()
                 wait_for(lambda: checkpoint_numbers(folder) == [3, 4, 5])
             return False
 
         store.fails = slow
-        for update in range(1, 6):
+        run.update(1)
+        wait_for(begun.is_set)  # else a mirror that is late uploads only a newer checkpoint
+        for update in range(2, 6):
             run.update(update)
         run.uploaded(5)
         run.close()
