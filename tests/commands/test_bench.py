@@ -22,22 +22,28 @@ def states(out: Path) -> dict[str, str]:
     }
 
 
-def test_methods_are_trained_with_every_seed_and_compared(tmp_path):
+@pytest.fixture(autouse=True)
+def runs_find_the_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs have processes of their own, even where the command has not."""
+    monkeypatch.setenv("PYTHONPATH", environ()["PYTHONPATH"])
+
+
+def test_methods_are_trained_with_every_seed_and_compared(tmp_path: Path, terminal: Terminal):
     words = ("bench", ES, f"ars {SMALL.replace('--hidden 4', '')}", *ON_CARTPOLE, "--seeds=0-1")
-    ended = drumline(*words, "--budget=120", "--out=b", "--json", cwd=tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    answer = json.loads(ended.stdout)
+    ended = terminal(*words, "--budget=120", "--out=b", "--json")
+    assert ended.code == 0, ended.err
+    answer = json.loads(ended.out)
     assert [(group["group"].split()[0], group["runs"]) for group in answer["groups"]] == [
         ("es", 2),
         ("ars", 2),
     ]
     assert Path(tmp_path, "b/compare.png").read_bytes()[:4] == b"\x89PNG"
     assert set(states(tmp_path / "b").values()) == {"ended"}
-    again = drumline(*words, "--budget=120", "--out=b", cwd=tmp_path)
-    assert again.stdout.count("there already (ended)") == 4
-    other = drumline(*words, "--budget=60", "--out=b", cwd=tmp_path)
-    assert other.returncode == 2
-    assert "b has a comparison on CartPole-v1 with the budget 120" in other.stderr
+    again = terminal(*words, "--budget=120", "--out=b")
+    assert again.out.count("there already (ended)") == 4
+    other = terminal(*words, "--budget=60", "--out=b")
+    assert other.code == 2
+    assert "b has a comparison on CartPole-v1 with the budget 120" in other.err
 
 
 @pytest.mark.faults
@@ -49,13 +55,13 @@ def test_a_run_ends_when_its_time_is_over(tmp_path):
     assert "es CartPole-v1" in ended.stdout
 
 
-def test_a_run_that_fails_is_named(tmp_path):
+def test_a_run_that_fails_is_named(tmp_path: Path, terminal: Terminal):
     words = ("bench", f"{ES} --evaluate-every=1", "es", "--env", "faulty_environments:Raises")
-    ended = drumline(*words, "--seeds=0", "--budget=60", "--out=b", cwd=tmp_path)
-    assert ended.returncode == 3
+    ended = terminal(*words, "--seeds=0", "--budget=60", "--out=b")
+    assert ended.code == 3
     first, second = states(tmp_path / "b")
-    assert "failed" in ended.stdout
-    assert f"failed: {first}, {second}; the same command tries them again" in ended.stderr
+    assert "failed" in ended.out
+    assert f"failed: {first}, {second}; the same command tries them again" in ended.err
     assert "the cart fell off the table" in (tmp_path / "b" / f"{first}.txt").read_text()
 
 

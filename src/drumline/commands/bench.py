@@ -72,9 +72,9 @@ def command(line: CommandLine) -> int:
         )
     budget = Budget(flags.budget)
     plan = _plan(line.names, flags)
+    _same_as_before(flags.out, plan)
     _check(plan, budget)
     flags.out.mkdir(parents=True, exist_ok=True)
-    _same_as_before(flags.out, plan)
     say = _silent if flags.json or flags.quiet else _printed
     for number, run in enumerate(plan["runs"], start=1):
         place = f"{number} of {len(plan['runs'])}: {run['name']}"
@@ -119,10 +119,10 @@ def _words(run: dict[str, Any], env: str, budget: Budget) -> list[str]:
 
 
 def _check(plan: dict[str, Any], budget: Budget) -> None:
-    """Resolve every method's config for the environment before the first run begins."""
+    """Resolve the config of every method that is to be trained before the first run begins."""
     seen: set[str] = set()
     for run in plan["runs"]:
-        if run["words"] not in seen:
+        if run["words"] not in seen and run["state"] not in ("ended", "out of time"):
             seen.add(run["words"])
             words = _words(run, plan["env"], budget)
             done = subprocess.run(
@@ -140,7 +140,7 @@ def _same_as_before(out: Path, plan: dict[str, Any]) -> None:
     """Take over the states of a comparison that was stopped; WrongUse if it is another one."""
     path = out / PLAN
     if not path.exists():
-        if any(out.iterdir()):
+        if out.is_dir() and any(out.iterdir()):
             raise WrongUse(f"{out} is not empty and has no {PLAN}: give another --out")
         return
     try:
