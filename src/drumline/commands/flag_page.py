@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 TOPICS: dict[str, tuple[str, ...]] = {
@@ -62,16 +63,24 @@ def words_of(kind: type) -> dict[str, str]:
     """Return the docstring below each field of a dataclass, those of its bases included."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__[:-1]):
-        try:
-            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
-        except (OSError, TypeError, SyntaxError, ValueError):  # its source is not at hand
-            continue
-        assert isinstance(tree, ast.ClassDef)
-        for field, below in zip(tree.body, tree.body[1:], strict=False):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                text = below.value if isinstance(below, ast.Expr) else None
-                if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                    found[field.target.id] = " ".join(text.value.split())
+        found |= _words_in(each)
+    return found
+
+
+@cache  # reading a class's source takes 10 ms, and every field of a page asks for it
+def _words_in(kind: type) -> dict[str, str]:
+    """Return the docstring below each field in the source of one class."""
+    found: dict[str, str] = {}
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError, SyntaxError, ValueError):  # its source is not at hand
+        return found
+    assert isinstance(tree, ast.ClassDef)
+    for field, below in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = below.value if isinstance(below, ast.Expr) else None
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                found[field.target.id] = " ".join(text.value.split())
     return found
 
 
