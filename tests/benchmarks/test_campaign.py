@@ -38,7 +38,8 @@ method = "es"
 env = "CartPole-v1"
 seeds = [3, 4]
 hours = 0.5
-flags = ["--population-size=2", "--total-steps=200", "--hidden", "2", "--evaluate-every=1"]
+flags = ["--population-size=2", "--total-steps=200", "--hidden", "2", "--evaluate-every=1",
+    "--noise-table-size=4096", "--evaluate-episodes=2", "--pool=inline", "--no-tensorboard"]
 """
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from campaigns import SLOW, cases
 from typed_commands import TINY, Terminal
 
 import drumline
@@ -84,8 +85,11 @@ def test_the_torch_module_has_the_policys_actions(name: str, trained: dict[str, 
     np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("flag", ["--onnx=a.onnx", "--torch-export=a.pt2"])
+EXPORTS = [(name, flag) for name in CONFIGS for flag in ("--onnx=a.onnx", "--torch-export=a.pt2")]
+QUICK = [("discrete", "--onnx=a.onnx"), ("gaussian", "--torch-export=a.pt2")]
+
+
+@pytest.mark.parametrize(("name", "flag"), cases(EXPORTS, quick=QUICK, later=SLOW))
 def test_a_policy_is_exported_and_compared(
     name: str, flag: str, trained: dict[str, drumline.Run], terminal: Terminal
 ):

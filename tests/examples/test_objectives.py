@@ -28,6 +28,7 @@ def test_accuracy_is_the_share_of_correct_digits_of_a_batch():
     assert digits.accuracy(always_three, 5) == np.mean(train.digits[rows] == 3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_es_finds_a_classifier_of_digits_without_a_gradient(tmp_path: Path):
     config = drumline.ES(
@@ -65,6 +66,7 @@ def test_no_batch_holds_a_sequence_that_a_copy_would_sort():
     assert sorting.batch(8).tobytes() == drawn.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_es_teaches_a_transformer_to_sort(tmp_path: Path):
     config = drumline.ES(
