@@ -76,6 +76,10 @@ def test_a_notebook_trains_is_interrupted_and_goes_on_with_the_same_bits(tmp_pat
     ]
     assert printed[1].split() == ["Stopped", signal.SIGINT.name]
     assert printed[2].split() == ["500", "True"]
+    shown = [out.data for out in notebook.cells[2].outputs if out.output_type == "display_data"]
+    assert len(shown) == 1  # each drawing replaces the one before
+    assert "update 500  " in shown[0]["text/plain"]
+    assert "<progress" in shown[0]["text/html"]
     assert "__main__:Mine" in printed[3]
     assert 'workers="inline"' in printed[3]
     assert printed[3].splitlines()[-1] == "[]"

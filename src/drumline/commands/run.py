@@ -32,6 +32,7 @@ from drumline.commands.run_document import (
 )
 from drumline.commands.shown_run import curve_of, line_of
 from drumline.display.dashboard import Display, choose_display
+from drumline.display.notebook import notebook_display
 from drumline.display.plain import ReaderGone
 from drumline.recipes.method import Method
 from drumline.recipes.methods import config_from, find_method, method_of
@@ -143,8 +144,9 @@ class Run:
         total_steps: int | None = None,
         callbacks: object = (),
         store: str = "",
+        progress: bool = True,
     ) -> "Run":
-        """Go on, bit for bit as an uninterrupted run; `callbacks` and `store` as in `train`."""
+        """Go on, bit for bit as an uninterrupted run; the other arguments are those of `train`."""
         self._trust.method(self.folder)
         kind = find_method(self.folder.document["method"]).layout
         layout = layout_of(workers, kind)
@@ -155,6 +157,7 @@ class Run:
             total_steps=total_steps,
             callbacks=callbacks,
             store=store,
+            progress=progress,
         )
 
 
@@ -202,6 +205,7 @@ def train(
     callbacks: object = (),
     store: str = "",
     tags: Sequence[str] = (),
+    progress: bool = True,
     **settings: Any,
 ) -> Run:
     """Train a config and return its run; `workers` changes the speed and never a bit.
@@ -211,7 +215,7 @@ def train(
     a list of objects with `on_update`, `on_episode`, `on_evaluation` or `on_checkpoint`; one that
     returns `False` ends the run in order, and none changes a bit (`drumline.Callbacks`). `store` is
     the URL (s3://bucket/prefix) of a copy of the run folder, and `tags` are words for
-    `drumline list`.
+    `drumline list`. In a notebook the cell shows the run's `progress`; scripts print nothing.
     """
     importable_cwd()
     if isinstance(config, str):
@@ -232,6 +236,7 @@ def train(
         callbacks=callbacks,
         store=store,
         tags=tags,
+        progress=progress,
     )
 
 
@@ -247,14 +252,17 @@ def trained(
     callbacks: object = (),
     store: str = "",
     tags: Sequence[str] = (),
+    progress: bool = False,
 ) -> Run:
     """Train a config whose code may be imported; `trust` is that of the run returned.
 
-    With a display, what environments print goes into a file of the run folder.
+    With a display, what environments print goes into a file of the run folder. `progress` is shown
+    in a notebook if there is no display.
     """
     with kept_prints(None if display is None else display.message) as prints:
         told = CallbackQueue(callbacks)
-        request = _Opening(out, display or silent(), last_update, told, checked_tags(tags), store)
+        shown = display or _default_display(progress)
+        request = _Opening(out, shown, last_update, told, checked_tags(tags), store)
         return _trained(config, layout, trust, prints, request)
 
 
@@ -336,11 +344,12 @@ def resume(
     last_update: int | None = None,
     callbacks: object = (),
     store: str = "",
+    progress: bool = False,
 ) -> Run:
     """Go on from the newest (or a named) checkpoint; a new `total_steps` is recorded.
 
     `other_machine` goes on with other versions or on another processor, without the promise.
-    `last_update`, `callbacks` and `store` as in `train`.
+    `last_update`, `callbacks`, `store` and `progress` as in `train`.
     """
     told = CallbackQueue(callbacks)
     trust.run(folder)
@@ -367,7 +376,7 @@ def resume(
     if (path := step_path_of(config)) != folder.document.get("step_path"):
         folder.amend_when_claimed(step_path=path)
     say = None if display is None else display.message
-    display = display or silent()
+    display = display or _default_display(progress)
     if objects is not None:
         refuse_busy(folder)  # the claim would stop the uploads of the driver that is at work
         folder.amend_when_claimed(store=objects.url)
@@ -456,6 +465,10 @@ def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
 
 def _unsaid(text: str) -> None:
     """Say nothing of what an environment prints while its spaces are looked at."""
+
+
+def _default_display(progress: bool) -> Display:
+    return (notebook_display() if progress else None) or silent()
 
 
 def silent() -> Display:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from drumline.display.live import LiveDashboard
+from drumline.display.notebook import NotebookDisplay
 from drumline.display.plain import JsonLines, PlainLines, Silent
 
-Display = LiveDashboard | PlainLines | JsonLines | Silent
+Display = LiveDashboard | NotebookDisplay | PlainLines | JsonLines | Silent
 """Siblings with `start`, `due`, `update`, `note`, `message` and `close`."""
 
 

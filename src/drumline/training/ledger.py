@@ -275,11 +275,13 @@ class Ledger:
         if isinstance(error, (Stopped, ReaderGone, CallbackFailed)):
             self.save_policy("last", None, policy)
 
-    def show_if_due(self, activity: Callable[[], Sequence[ProcessActivity]]) -> None:
-        """Refresh the display, if there is something new and a refresh is due."""
+    def show_if_due(
+        self, activity: Callable[[], Sequence[ProcessActivity]], *, last: bool = False
+    ) -> None:
+        """Refresh the display, if there is something new and a refresh is due, or the `last`."""
         for news in () if self._mirror is None else self._mirror.news():
             self.display.message(news)
-        if not self._metrics or not self.display.due():
+        if not self._metrics or not (last or self.display.due()):
             return
         now = time.perf_counter()
         self._throughput.add(int(self.counters["env_steps"]), now)

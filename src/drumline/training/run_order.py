@@ -60,9 +60,12 @@ def run_in_order(
     """
     workers: list[Workers] = []
 
+    def activity() -> list[ProcessActivity]:
+        return [row for worker in workers for row in worker.activity()]
+
     def close() -> None:
         spans = [span for worker in workers for span in worker.timeline()]
-        close_ledger(spans, [row for worker in workers for row in worker.activity()])
+        close_ledger(spans, activity())
 
     with StopSignals() as signals, ExitStack() as closing:
         closing.callback(ledger.display.close)
@@ -84,6 +87,7 @@ def run_in_order(
             evaluate_last(*workers, signals)
             ledger.save_policy("last", ledger.last_evaluation, policy())
             ledger.call_last()
+            ledger.show_if_due(activity, last=True)
             return ledger.last_evaluation
         except BaseException as error:
             ledger.ended_by(error)
