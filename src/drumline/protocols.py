@@ -158,12 +158,16 @@ class Policy(Protocol):
 
     parameter_count: int
     vector: np.ndarray
-    """The parameters `[P]` in place: writing here sets them without a copy."""
+    """The parameters `[P]` in place: writing here sets them without a copy, with `loaded` after."""
     to_action: Callable[[np.ndarray, np.ndarray | None], Any]
     """(raw output, action noise or None) → action; may overwrite the output."""
 
     def load_vector(self, parameters: np.ndarray) -> None:
         """Set the parameters `[P]`; the caller may overwrite its array afterwards."""
+        ...
+
+    def loaded(self) -> None:
+        """Compute what else follows from the parameters, after writing into `vector`."""
         ...
 
     def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:

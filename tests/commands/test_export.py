@@ -40,6 +40,11 @@ CONFIGS: dict[str, Any] = {
     "actor-critic": A2C(env="CartPole-v1", normalize_observations=True, **ROLLOUTS),
     "gaussian": A2C(env="Pendulum-v1", **ROLLOUTS),
     "several choices": A2C(env="lane_environments:shifted_choices", **ROLLOUTS),
+    "searched images": ES(
+        env="arguments_environment:Pictured",
+        policy="a3c-cnn",
+        **{**SEARCH, "noise_table_size": 1 << 20},
+    ),
     "images": A2C(env="arguments_environment:Pictured", network="nature-cnn", **ROLLOUTS),
 }
 
@@ -56,8 +61,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, drumline.Run]
 def observations(policy: Any, count: int) -> np.ndarray:
     rng = np.random.default_rng(3)
     shape = (count, *policy.observation_shape)
-    network = getattr(policy.spec, "network", None)
-    if getattr(network, "observation_dtype", "") == "|u1":
+    network = getattr(policy.spec, "network", policy.spec)
+    if getattr(network, "observation_dtype", "") == "|u1" or getattr(network, "image", ()):
         return rng.integers(0, 256, shape, dtype=np.uint8)
     return rng.standard_normal(shape).astype(np.float32)
 

@@ -127,7 +127,9 @@ def _observations(policy: LoadedPolicy, count: int) -> np.ndarray:
     """Return observations to compare with, float32 or bytes."""
     rng = seeding.generator(0, "export", count)
     shape = (count, *policy.observation_shape)
-    if isinstance(policy.spec, ActorCriticSpec) and policy.spec.network.observation_dtype == "|u1":
+    spec = policy.spec
+    dense = isinstance(spec, ActorCriticSpec) and spec.network.observation_dtype != "|u1"
+    if not dense and (isinstance(spec, ActorCriticSpec) or spec.image):
         return rng.integers(0, 256, shape, dtype=np.uint8)
     return rng.standard_normal(shape).astype(np.float32)
 

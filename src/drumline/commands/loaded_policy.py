@@ -8,6 +8,7 @@ import numpy as np
 from drumline.commands.foreign_code import CodeTrust
 from drumline.commands.stored_policy import MOMENTS, load_policy, policy_spec
 from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.policies.spec import REFERENCE
 from drumline.protocols import Policy
 from drumline.runs.policy_files import StoredPolicy
 
@@ -25,6 +26,7 @@ class LoadedPolicy:
         self.to_action = self._policy.to_action
         self.load_vector = self._policy.load_vector
         self.load_moments = self._policy.load_moments
+        self.loaded = self._policy.loaded
         self.output = self._policy.output
 
     @property
@@ -32,7 +34,7 @@ class LoadedPolicy:
         """Return the shape of one observation; flat where the file says its size alone."""
         if isinstance(self.spec, ActorCriticSpec):
             return self.spec.network.observation_shape
-        return (self.spec.observation_size,)
+        return self.spec.image or (self.spec.observation_size,)
 
     def act(self, observation: Any) -> Any:
         """Return the action for an observation, or the actions `[N, …]` for a batch `[N, …]`.
@@ -55,11 +57,12 @@ class LoadedPolicy:
         tensors = self._stored.tensors
         mean, inverse_std = (tensors.get(name) for name in MOMENTS)
         moments = None if mean is None or inverse_std is None else (mean, inverse_std)
-        return torch_policy(self.spec, tensors["parameters"], moments)
+        return torch_policy(self.spec, tensors["parameters"], moments, tensors.get(REFERENCE))
 
     def _is_batch(self, given: np.ndarray) -> bool:
         size = prod(self.observation_shape)
-        if isinstance(self.spec, ActorCriticSpec) and given.shape == self.observation_shape:
+        whole = isinstance(self.spec, ActorCriticSpec) or bool(self.spec.image)
+        if whole and given.shape == self.observation_shape:
             return False
         if given.ndim > 1 and given.size == len(given) * size:
             return given.size != size or given.ndim == len(self.observation_shape) + 1

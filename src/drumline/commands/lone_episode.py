@@ -37,7 +37,7 @@ class LoneEpisode:
             "alone; try drumline evaluate",
         )
         saved = read_checkpoint(folder, checkpoint)
-        recipe.strategy.load(learned(saved))
+        recipe.load(learned(saved))
         self._recipe = recipe
         self.task = _task_of(recipe, saved.update, member, evaluation=evaluation)
 

@@ -105,6 +105,7 @@ def rebuild(
     published = dict(recipe.strategy.published())
     compared = _compare(folder, at, published)
     arrays = {name: each for name, each in published.items() if name not in recipe.not_policy}
+    arrays |= recipe.fixed
     description = policy_description(
         folder.document["method"],
         described(recipe.searched, recipe.policy),
@@ -123,7 +124,7 @@ def _begin(folder: "RunFolder", recipe: "GenerationalRecipe", generation: int | 
         if generation is not None and number > generation:
             continue
         try:
-            recipe.strategy.load(learned(read_checkpoint(folder, number)))
+            recipe.load(learned(read_checkpoint(folder, number)))
         except DamagedCheckpoint:
             continue
         return number

@@ -16,8 +16,9 @@ from drumline.commands.foreign_code import CodeTrust
 from drumline.envs.environment import EnvironmentSpec
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
+from drumline.policies.convolutional import NETWORKS, ConvolutionalPolicy, parameter_count
 from drumline.policies.network_spec import NetworkSpec
-from drumline.policies.spec import PolicySpec, spec_from
+from drumline.policies.spec import REFERENCE, PolicySpec, spec_from
 from drumline.protocols import Policy
 from drumline.runs.folder import RunError
 from drumline.runs.policy_files import StoredPolicy
@@ -39,6 +40,8 @@ def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:
     parameters = stored.tensors["parameters"]
     if policy.vector.shape != parameters.shape:
         raise _damaged(stored, f"{parameters.size} parameters for {policy.vector.size}")
+    if isinstance(policy, ConvolutionalPolicy) and REFERENCE in stored.tensors:
+        policy.load_reference(stored.tensors[REFERENCE])
     policy.load_vector(parameters)
     if MOMENTS[0] in stored.tensors:
         policy.load_moments(*(stored.tensors[name] for name in MOMENTS))
@@ -73,6 +76,9 @@ def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
     count = stored.tensors["parameters"].size
     network = spec.network if isinstance(spec, ActorCriticSpec) else spec
     outputs = network.head.output_size
+    if isinstance(network, PolicySpec) and network.convolutions:
+        _check_convolutions(stored, network, count)
+        return spec
     if isinstance(network, NetworkSpec):
         shape, code = network.observation_shape, ":" in network.network
     else:
@@ -91,6 +97,25 @@ def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
             stored, f"a network of {max(announced, least)} parameters or more, not {count}"
         )
     return spec
+
+
+def _check_convolutions(stored: StoredPolicy, spec: PolicySpec, count: int) -> None:
+    """Raise RunError unless parameters and reference batch are those of the network."""
+    known = spec.convolutions in NETWORKS and len(spec.image) == 3
+    if not known or min(*spec.image, spec.head.output_size) < 1 or spec.virtual_batch < 0:
+        raise _damaged(stored, f"no images {list(spec.image)} for {spec.convolutions!r}")
+    try:
+        announced = parameter_count(spec)
+    except ValueError as error:
+        raise _damaged(stored, str(error)) from error
+    if announced != count:
+        raise _damaged(stored, f"a network of {announced} parameters, not {count}")
+    frames = stored.tensors.get(REFERENCE)
+    wanted = ((spec.virtual_batch, *spec.image), np.dtype(np.uint8))
+    if (frames is None) == bool(spec.virtual_batch) or (
+        frames is not None and (frames.shape, frames.dtype) != wanted
+    ):
+        raise _damaged(stored, f"no reference batch {list(wanted[0])} of bytes")
 
 
 def _least_parameters(

@@ -77,7 +77,9 @@ def searched_times(recipe: Any) -> dict[str, float]:
     policy = build_policy(recipe.policy)
     rng = seeding.generator(0, "doctor")
     policy.load_vector(initial_parameters(recipe.policy, rng))
-    observation = np.zeros(recipe.policy.observation_size, np.float32)
+    image = recipe.policy.image
+    blank = np.zeros(recipe.policy.observation_size, np.float32)
+    observation = np.zeros(image, np.uint8) if image else blank
     return {"forward_1_seconds": seconds_each(lambda: policy.act(observation))}
 
 

@@ -49,6 +49,10 @@ class ActorCriticPolicy:
         self.vector[:] = parameters
         self._loaded = False
 
+    def loaded(self) -> None:
+        """Have the next `output` read the parameters anew."""
+        self._loaded = False
+
     def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
         """Set the observation moments `[D]`."""
         self._moments = {

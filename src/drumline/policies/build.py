@@ -15,6 +15,10 @@ def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
         from drumline.policies.torch_module import TorchPolicy
 
         return TorchPolicy(spec)
+    if spec.convolutions:
+        from drumline.policies.convolutional import ConvolutionalPolicy
+
+        return ConvolutionalPolicy(spec)
     from drumline.policies.mlp import MLPPolicy
 
     return MLPPolicy(spec)
@@ -24,6 +28,10 @@ def initial_parameters(spec: PolicySpec, rng: Any) -> Any:
     """Return the initial parameter vector `[P]` drawn from `rng`."""
     if spec.module is not None:
         from drumline.policies.torch_module import initial_vector
+
+        return initial_vector(spec, rng)
+    if spec.convolutions:
+        from drumline.policies.convolutional import initial_vector
 
         return initial_vector(spec, rng)
     from drumline.policies.mlp import initial_vector

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from drumline.policies.actions import ActionHead
 from drumline.policies.actor_critic import build_network
 from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.policies.convolutional import NETWORKS, ConvolutionalPolicy
 from drumline.policies.heads import Head
 from drumline.policies.mlp import OBSERVATION_CLIP as SEARCH_CLIP
 from drumline.policies.mlp import layer_shapes
@@ -22,9 +23,18 @@ Moments = tuple[np.ndarray, np.ndarray] | None
 
 
 def torch_policy(
-    spec: "PolicySpec | ActorCriticSpec", parameters: np.ndarray, moments: Moments
+    spec: "PolicySpec | ActorCriticSpec",
+    parameters: np.ndarray,
+    moments: Moments,
+    reference: np.ndarray | None = None,
 ) -> "PolicyModule":
-    """Return the policy as a module with these parameters `[P]`; it takes no part in training."""
+    """Return the policy as a module with these parameters `[P]`; it takes no part in training.
+
+    `reference`: the frames of virtual batch normalisation, which is folded into the weights.
+    """
+    if isinstance(spec, PolicySpec) and spec.convolutions:
+        network = _convolutional(spec, parameters, reference)
+        return PolicyModule(_Bytes(spec.image), network, _actions(spec.head, None, ())).eval()
     if isinstance(spec, ActorCriticSpec):
         network = spec.network
         images = network.observation_dtype == "|u1"
@@ -93,6 +103,26 @@ class _Prepared(nn.Module):
         return observations.float().reshape(-1, *self._shape) * self._scale
 
 
+class _Bytes(nn.Module):
+    """Images of bytes as float32."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        super().__init__()
+        self._shape = shape
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Return float32 `[N, C, H, W]`, 0 to 255."""
+        return observations.float().reshape(-1, *self._shape)
+
+
+class _RowsFirst(nn.Module):
+    """Features ordered by row, column and channel."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return `[N, H · W · C]`."""
+        return images.permute(0, 2, 3, 1).flatten(1)
+
+
 class _Outputs(nn.Module):
     """An actor-critic network without its value."""
 
@@ -112,6 +142,35 @@ def _mlp(spec: PolicySpec) -> nn.Sequential:
         activation = nn.ReLU() if spec.activation == "relu" else nn.Tanh()
         layers += [nn.Linear(inputs, outputs, bias=spec.bias), activation]
     return nn.Sequential(*layers[:-1])
+
+
+def _convolutional(
+    spec: PolicySpec, parameters: np.ndarray, reference: np.ndarray | None
+) -> nn.Sequential:
+    policy = ConvolutionalPolicy(spec)
+    if reference is not None:
+        policy.load_reference(reference)
+    policy.load_vector(parameters)
+    convolutions = NETWORKS[spec.convolutions].convolutions
+    channels = spec.image[0]
+    parts: list[nn.Module] = []
+    for number, layer in enumerate(policy.layers()):
+        weights, bias = torch.from_numpy(layer.weights), torch.from_numpy(layer.bias)
+        if number < len(convolutions):
+            outputs, kernel, stride = convolutions[number]
+            module: nn.Module = nn.Conv2d(channels, outputs, kernel, stride)
+            weights = weights.reshape(kernel, kernel, channels, outputs).permute(3, 2, 0, 1)
+            channels = outputs
+        else:
+            if number == len(convolutions):
+                parts.append(_RowsFirst())
+            module = nn.Linear(weights.shape[0], weights.shape[1])
+            weights = weights.T
+        with torch.no_grad():
+            module.get_parameter("weight").copy_(weights)
+            module.get_parameter("bias").copy_(bias)
+        parts += [module, nn.ReLU()]
+    return nn.Sequential(*parts[:-1])
 
 
 def _load_mlp(network: nn.Module, spec: PolicySpec, parameters: np.ndarray) -> None:

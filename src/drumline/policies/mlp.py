@@ -83,6 +83,9 @@ class MLPPolicy:
         """Copy the parameters `[P]`."""
         self.vector[:] = parameters
 
+    def loaded(self) -> None:
+        """Do nothing: `output` reads the parameters in place."""
+
     def load_moments(self, mean: np.ndarray, inverse_std: np.ndarray) -> None:
         """Set the observation moments `[D]` of a version."""
         self._mean[:] = mean

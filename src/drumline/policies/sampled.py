@@ -29,6 +29,7 @@ class SampledPolicy:
         self.vector = policy.vector
         self.load_vector = policy.load_vector
         self.load_moments = policy.load_moments
+        self.loaded = policy.loaded
         self.output = policy.output
         self.to_action = self._to_action
         self._rng: np.random.Generator | None = None

@@ -9,10 +9,16 @@ from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
 from drumline.policies.network_spec import NetworkSpec
 
+REFERENCE = "reference_frames"
+"""Name of the reference batch, `[N, C, H, W]` of bytes, in memory, checkpoints and policy files."""
+
+OF_IMAGES = ("convolutions", "image", "virtual_batch")
+"""Fields of a spec that policy files have only where there are convolutions."""
+
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """A policy for flat observations; built alike in the driver and in every worker."""
+    """A policy that is searched; built alike in the driver and in every worker."""
 
     observation_size: int
     head: Head
@@ -31,6 +37,12 @@ class PolicySpec:
     zero_init: bool = False
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the hidden layers."""
+    convolutions: str = ""
+    """a3c-cnn or nature-cnn for images of bytes; empty: an MLP or a module."""
+    image: tuple[int, ...] = ()
+    """Channels, height and width of those images."""
+    virtual_batch: int = 0
+    """Frames of the reference batch of virtual batch normalisation; 0: there is none."""
 
 
 def spec_from(document: Mapping[str, Any]) -> "PolicySpec | ActorCriticSpec":

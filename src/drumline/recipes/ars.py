@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from drumline import seeding
 from drumline.algorithms.ars import ARS as Strategy
 from drumline.algorithms.episode_cap import parse_episode_cap
 from drumline.algorithms.mirrored import MirroredSampler
@@ -14,13 +15,14 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.functional.moments import inverse_std_unless_constant
 from drumline.functional.perturbation import Noise
 from drumline.policies.build import initial_parameters
+from drumline.policies.convolutional import NETWORKS
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
 from drumline.recipes.search_replicas import SearchReplicaSpec
-from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
+from drumline.recipes.searched_policy import environment_and_policy, make_shared, searching_packages
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
@@ -28,8 +30,9 @@ from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.objective import Objective, ObjectiveSpec
 
 _ENVIRONMENT_FIELDS = (
-    *("engine", "normalize", "reward_shift", "action_bins", "episode_cap", "frame_skip"),
-    *("evaluate_max_steps", "max_episode_steps", "env_kwargs", "flatten_observations"),
+    *("engine", "normalize", "normalization", "reward_shift", "action_bins", "episode_cap"),
+    *("frame_skip", "evaluate_max_steps", "max_episode_steps", "env_kwargs"),
+    "flatten_observations",
 )
 
 
@@ -67,6 +70,9 @@ class ARS:
     """Shared table, or counter-based Philox."""
     noise_table_size: int = 1 << 25
     """Floats in the shared noise table (128 MiB)."""
+    normalization: Literal["auto", "virtual-batch", "none"] = "auto"
+    """Of the layers of a network with convolutions: virtual-batch by statistics of 128 frames of
+    random play; auto: virtual-batch where there are convolutions."""
     action_bins: str = "continuous"
     """continuous, uniform:K, or custom:v0,v1,… from -1 to 1."""
     episode_cap: str = "none"
@@ -82,7 +88,8 @@ class ARS:
     promise: bool = True
     """Run the first task again and stop if its bits differ."""
     policy: str = "linear"
-    """linear; with --objective package.module:Class of a torch.nn.Module without arguments."""
+    """linear, a3c-cnn or nature-cnn for images; with --objective package.module:Class of a
+    torch.nn.Module without arguments."""
     objective: str = ""
     """module:function of (parameters, seed) whose value is searched, in place of an environment."""
     dimensions: int = 0
@@ -148,8 +155,9 @@ class ARS:
 
     def __post_init__(self) -> None:
         check_objective(self, _ENVIRONMENT_FIELDS)
-        if self.env and self.policy != "linear":
-            raise ValueError(f"--policy {self.policy!r}: ars trains linear policies")
+        if self.env and self.policy not in ("linear", *NETWORKS):
+            words = " and, on images, ".join(("linear policies", " or ".join(NETWORKS)))
+            raise ValueError(f"--policy {self.policy!r}: ars trains {words}")
         if self.population_size < 2 or self.population_size % 2:
             raise ValueError(
                 f"--population-size must be even and at least 2 (mirrored pairs), "
@@ -173,8 +181,11 @@ class ARS:
         """Put the parts together."""
         if self.objective:
             return self._recipe(layout, None, *searched_objective(self))
-        environment, policy = environment_and_policy(self, "linear", (), bias=False, zero=True)
-        parameters = initial_parameters(policy, np.random.default_rng(0))
+        environment, policy = environment_and_policy(self, self.policy, (), bias=False, zero=True)
+        rng = np.random.default_rng(0)
+        if policy.convolutions:
+            rng = seeding.generator(self.seed, "initial-parameters")
+        parameters = initial_parameters(policy, rng)
         return self._recipe(layout, policy, environment, parameters)
 
     def _recipe(
@@ -184,10 +195,11 @@ class ARS:
         searched: EnvironmentSpec | Objective,
         parameters: np.ndarray,
     ) -> GenerationalRecipe:
-        noise, shared = make_noise(self, parameters.size, layout.update_thread_count)
-        observed = 0 if policy is None else policy.observation_size
-        strategy = self.strategy(parameters, noise, observed, layout.update_thread_count)
-        noise_seed = None if shared is not None else self.seed
+        threads = layout.update_thread_count
+        noise, shared = make_shared(self, parameters.size, threads, policy)
+        observed = 0 if policy is None or policy.convolutions else policy.observation_size
+        strategy = self.strategy(parameters, noise, observed, threads)
+        noise_seed = None if self.noise == "table" else self.seed
         if isinstance(searched, Objective):
             worker = ObjectiveSpec(searched, noise_seed)
         else:
@@ -208,7 +220,7 @@ class ARS:
     def strategy(
         self, parameters: np.ndarray, noise: Noise, observation_size: int, threads: int
     ) -> Strategy:
-        """Return the strategy with its first parameters; `observation_size` 0: an objective."""
+        """Return the strategy with its first parameters; `observation_size` 0: without moments."""
         moments = None
         if observation_size and self.normalize:
             moments = ObservationMoments(observation_size, inverse_std_unless_constant, 0.0)

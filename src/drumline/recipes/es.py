@@ -24,7 +24,7 @@ from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.recipes.search_replicas import SearchReplicaSpec
-from drumline.recipes.searched_policy import environment_and_policy, make_noise, searching_packages
+from drumline.recipes.searched_policy import environment_and_policy, make_shared, searching_packages
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
@@ -52,6 +52,7 @@ _SHAPINGS: dict[str, Shaping] = {
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "generation_env_steps", "hidden", "normalize", "obs_stat_probability"),
+    "normalization",
     *("action_noise_std", "action_bins", "episode_cap", "frame_skip", "evaluate_max_steps"),
     *("max_episode_steps", "env_kwargs", "flatten_observations"),
 )
@@ -104,8 +105,8 @@ class ES:
     noise_table_size: int = 1 << 25
     """Floats in the shared noise table (128 MiB)."""
     policy: str = "mlp"
-    """mlp, linear, or package.module:Class of a torch.nn.Module(inputs, outputs); with --objective
-    of one that is made without arguments."""
+    """mlp, linear, a3c-cnn or nature-cnn for images, or package.module:Class of a
+    torch.nn.Module(inputs, outputs); with --objective of one that is made without arguments."""
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the tanh layers of mlp."""
     normalize: bool = True
@@ -114,6 +115,9 @@ class ES:
     """Probability that a training rollout's observations enter the running moments."""
     action_noise_std: float = 0.01
     """Std of the noise on continuous actions in training rollouts."""
+    normalization: Literal["auto", "virtual-batch", "none"] = "auto"
+    """Of the layers of a network with convolutions: virtual-batch by statistics of 128 frames of
+    random play; auto: virtual-batch where there are convolutions."""
     action_bins: str = "continuous"
     """continuous, uniform:K, or custom:v0,v1,… from -1 to 1."""
     episode_cap: str = "none"
@@ -226,11 +230,12 @@ class ES:
         searched: EnvironmentSpec | Objective,
         parameters: np.ndarray,
     ) -> GenerationalRecipe:
-        noise, shared = make_noise(self, parameters.size, layout.update_thread_count)
-        observed = 0 if policy is None else policy.observation_size
-        strategy = self.strategy(parameters, noise, observed, layout.update_thread_count)
+        threads = layout.update_thread_count
+        noise, shared = make_shared(self, parameters.size, threads, policy)
+        observed = 0 if policy is None or policy.convolutions else policy.observation_size
+        strategy = self.strategy(parameters, noise, observed, threads)
         perturb = self.subset_fraction if self.subset == "perturb" else None
-        noise_seed = None if shared is not None else self.seed
+        noise_seed = None if self.noise == "table" else self.seed
         if isinstance(searched, Objective):
             worker = ObjectiveSpec(searched, noise_seed, perturb)
         else:
@@ -261,7 +266,7 @@ class ES:
     def strategy(
         self, parameters: np.ndarray, noise: Noise, observation_size: int, threads: int
     ) -> OpenAIES:
-        """Return the strategy with its first parameters; `observation_size` 0: an objective."""
+        """Return the strategy with its first parameters; `observation_size` 0: without moments."""
         moments = None
         if observation_size and self.normalize:
             moments = ObservationMoments(observation_size)

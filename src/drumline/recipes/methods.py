@@ -60,6 +60,7 @@ _LATE: dict[str, object] = {
     "seeds_per_call": 1,
     "env_kwargs": "",
     "flatten_observations": False,
+    "normalization": "auto",
 }
 """Fields that older run folders lack, with the values that those runs had."""
 _LATE_OF: dict[str, dict[str, object]] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drumline.recipes.families import Searching
-from drumline.recipes.searched_policy import noise_in
+from drumline.recipes.searched_policy import fill_reference, noise_in
 from drumline.training.replicas import SearchReplica
 
 
@@ -17,10 +17,11 @@ class SearchReplicaSpec:
     config: Searching
     parameter_count: int
     observation_size: int
-    """0 with an objective."""
+    """0 with an objective or images."""
 
     def __call__(self, shared: Mapping[str, np.ndarray], threads: int) -> SearchReplica:
-        """Fill the node's noise table and make the replica."""
+        """Fill the node's noise table and reference batch, and make the replica."""
+        fill_reference(self.config, shared)
         noise = noise_in(self.config, self.parameter_count, shared, threads)
         zeros = np.zeros(self.parameter_count, np.float32)
         return SearchReplica(self.config.strategy(zeros, noise, self.observation_size, threads))

@@ -3,20 +3,26 @@
 import math
 from collections.abc import Mapping
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.make import check_spaces, make_environment, resolve_engine
 from drumline.envs.packages import environment_packages, top_package
+from drumline.envs.reference_frames import fill_with_random_play
 from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
+from drumline.policies.convolutional import NETWORKS, layer_shapes
 from drumline.policies.heads import Head, parse_bins
-from drumline.policies.spec import PolicySpec
+from drumline.policies.spec import REFERENCE, PolicySpec
 from drumline.protocols import PublishedLayout
 from drumline.recipes.chosen_environment import chosen_environment
 from drumline.recipes.families import Searching, Space
 from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.runtime.shared_arrays import SharedArrays
+
+REFERENCE_FRAMES = 128
+"""Size of the reference batch, as in the published implementations."""
 
 
 def environment_and_policy(
@@ -34,8 +40,15 @@ def environment_and_policy(
         observations = made.environment.observation_space
         shape = tuple(observations.shape)
         head = _head(made.environment.action_space, config.action_bins)
-    if policy not in ("mlp", "linear") and ":" not in policy:
-        raise ValueError(f"--policy {policy!r} is none of mlp, linear and package.module:Class")
+    if policy not in ("mlp", "linear", *NETWORKS) and ":" not in policy:
+        words = ", ".join(("mlp", "linear", *NETWORKS))
+        raise ValueError(f"--policy {policy!r} is none of {words} and package.module:Class")
+    if policy in NETWORKS:
+        return spec, _on_images(config, policy, head, shape, observations.dtype)
+    if config.normalization == "virtual-batch":
+        raise ValueError(
+            f"--normalization virtual-batch needs --policy {' or '.join(NETWORKS)}, got {policy}"
+        )
     module = policy if ":" in policy else None
     if module is None:
         warn_of_pictures(config.env, shape, observations.dtype.str, WITH_CONVOLUTIONS)
@@ -46,6 +59,28 @@ def environment_and_policy(
     )
 
 
+def _on_images(
+    config: Searching, policy: str, head: Head, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> PolicySpec:
+    if len(shape) != 3 or dtype != np.uint8:
+        raise ValueError(
+            f"--policy {policy} takes images of bytes [C, H, W], and {config.env} has {dtype} "
+            f"observations of shape {list(shape)}: --policy mlp takes those"
+        )
+    frames = 0 if config.normalization == "none" else REFERENCE_FRAMES
+    spec = PolicySpec(
+        math.prod(shape),
+        head,
+        (),
+        normalize=False,
+        convolutions=policy,
+        image=shape,
+        virtual_batch=frames,
+    )
+    layer_shapes(spec)  # refuses images that are too small
+    return spec
+
+
 def searching_packages(config: Searching, policy: str) -> tuple[str, ...]:
     """Return the packages that compute in a search: of the environment, and of a torch policy."""
     engine = resolve_engine(config.env, config.engine)
@@ -53,20 +88,31 @@ def searching_packages(config: Searching, policy: str) -> tuple[str, ...]:
     return (*environment_packages(config.env, engine), *module)
 
 
-def make_noise(
-    config: Searching, parameter_count: int, threads: int
+def make_shared(
+    config: Searching, parameter_count: int, threads: int, policy: PolicySpec | None
 ) -> tuple[Noise, SharedArrays | None]:
-    """Return the noise source, and the memory of its table if it has one."""
-    if config.noise == "counter":
+    """Return the noise source, and the memory of its table and of the reference batch, if any."""
+    arrays: dict[str, tuple[tuple[int, ...], str]] = {}
+    if config.noise == "table":
+        if config.noise_table_size < parameter_count:
+            raise ValueError(
+                f"--noise-table-size {config.noise_table_size} is smaller than the policy's "
+                f"{parameter_count} parameters: raise it or use --noise counter"
+            )
+        arrays["noise"] = ((config.noise_table_size,), "<f4")
+    if policy is not None and policy.virtual_batch:
+        arrays[REFERENCE] = ((policy.virtual_batch, *policy.image), "|u1")
+    if not arrays:
         return counter_noise(config.seed), None
-    if config.noise_table_size < parameter_count:
-        raise ValueError(
-            f"--noise-table-size {config.noise_table_size} is smaller than the policy's "
-            f"{parameter_count} parameters: raise it or use --noise counter"
-        )
-    layout = PublishedLayout({"noise": ((config.noise_table_size,), "<f4")})
-    shared = SharedArrays.create(layout)
+    shared = SharedArrays.create(PublishedLayout(arrays))
+    fill_reference(config, shared.arrays)
     return noise_in(config, parameter_count, shared.arrays, threads), shared
+
+
+def fill_reference(config: Searching, shared: Mapping[str, np.ndarray]) -> None:
+    """Fill the reference batch in `shared`, if there is one."""
+    if REFERENCE in shared:
+        fill_with_random_play(shared[REFERENCE], chosen_environment(config), config.seed)
 
 
 def noise_in(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drumline.envs.environment import EnvironmentSpec
-from drumline.policies.spec import PolicySpec
+from drumline.policies.spec import REFERENCE, PolicySpec
 from drumline.protocols import GenerationStrategy, PublishedLayout, WorkerPool
 from drumline.runs.folder import RunError
 from drumline.runs.scalar_log import ScalarLog
@@ -26,7 +26,7 @@ from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunConfig, RunRequest
 from drumline.training.stop_signals import StopSignals
 from drumline.training.told_generations import told_of
-from drumline.types import EpisodeRow, EvaluationRow
+from drumline.types import EpisodeRow, EvaluationRow, State
 from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.objective import Objective, ObjectiveSpec
 
@@ -42,11 +42,31 @@ class GenerationalRecipe:
     policy: PolicySpec | None
     """None with an objective."""
     shared: SharedArrays | None = None
-    """Memory that all workers see, such as a noise table."""
+    """Memory that all workers see: a noise table, a reference batch."""
     not_policy: tuple[str, ...] = ()
     """Published arrays that the policy files leave out."""
     replica: ReplicaFactory | None = None
     """Replica of the search on a node of a cluster; None: its update needs more than scalars."""
+
+    @property
+    def fixed(self) -> dict[str, np.ndarray]:
+        """Return the arrays, never changed by an update, that a policy needs beside its own.
+
+        They are in every checkpoint and policy file.
+        """
+        shared = {} if self.shared is None else self.shared.arrays
+        return {name: shared[name] for name in (REFERENCE,) if name in shared}
+
+    def load(self, state: State) -> None:
+        """Take over the state of a checkpoint."""
+        self.strategy.load(state)
+        for name, array in self.fixed.items():
+            array[:] = state.tensor(name, like=array)
+
+    def state(self) -> State:
+        """Return all state for a checkpoint."""
+        state = self.strategy.state()
+        return State({**state.tensors, **self.fixed}, state.counters)
 
     @property
     def searched(self) -> EnvironmentSpec | Objective:
@@ -67,7 +87,7 @@ class GenerationalRun:
         self._config = config = recipe.config
         self._request = request
         if request.resumed_from is not None:
-            recipe.strategy.load(learned(request.resumed_from))
+            recipe.load(learned(request.resumed_from))
         self._scalars = _scalar_log(request)
         words = request.layout.workers_in_words
         self._ledger = request.ledger(config, recipe.searched, recipe.policy, words)
@@ -183,11 +203,12 @@ class GenerationalRun:
         """Return the arrays of a policy file: all but the candidates of the next generation."""
         left_out = self._recipe.not_policy
         published = self._recipe.strategy.published()
-        return {name: array for name, array in published.items() if name not in left_out}
+        policy = {name: array for name, array in published.items() if name not in left_out}
+        return {**policy, **self._recipe.fixed}
 
     def _checkpoint(self) -> None:
         segments = () if self._scalars is None else self._scalars.segments
-        self._ledger.checkpoint(self._recipe.strategy.state(), segments)
+        self._ledger.checkpoint(self._recipe.state(), segments)
 
 
 def _update_log(recipe: GenerationalRecipe, request: RunRequest, version: int) -> UpdateLog | None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from drumline.display.dashboard import Display
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.make import known_limit
+from drumline.policies.spec import OF_IMAGES, PolicySpec
 from drumline.protocols import (
     Probe,
     PublishedLayout,
@@ -45,7 +46,10 @@ def described(searched: EnvironmentSpec | Objective, policy: Any) -> dict[str, d
     """Return the parts of a policy file's description from which a policy is evaluated again."""
     if isinstance(searched, Objective):
         return {"objective": dataclasses.asdict(searched)}
-    return {"environment": dataclasses.asdict(searched), "policy": dataclasses.asdict(policy)}
+    fields = dataclasses.asdict(policy)
+    if isinstance(policy, PolicySpec) and not policy.convolutions:
+        fields = {name: value for name, value in fields.items() if name not in OF_IMAGES}
+    return {"environment": dataclasses.asdict(searched), "policy": fields}
 
 
 class RunConfig(Protocol):

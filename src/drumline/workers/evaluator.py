@@ -14,9 +14,10 @@ from drumline.envs.make import make_environment
 from drumline.functional import moments, perturbation
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
+from drumline.policies.convolutional import ConvolutionalPolicy
 from drumline.policies.sampled import SampledPolicy
-from drumline.policies.spec import PolicySpec
-from drumline.protocols import WorkerContext
+from drumline.policies.spec import REFERENCE, PolicySpec
+from drumline.protocols import Policy, WorkerContext
 from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
 
 
@@ -52,7 +53,7 @@ class Evaluator:
         made = make_environment(spec.environment)
         context.on_leave(made.close)
         self._limit = made.limit
-        self._policy = build_policy(spec.policy)
+        self._policy = _built(spec.policy, context)
         if spec.sample:
             self._policy = SampledPolicy(self._policy, spec.policy, 0.0)
         self._loop = EpisodeLoop(
@@ -122,6 +123,7 @@ class Evaluator:
             perturbation.perturb(
                 parameters, self._read, task.noise_key, task.sign * task.std, policy.vector, within
             )
+            policy.loaded()
         if "observation_mean" in published:
             policy.load_moments(published["observation_mean"], published["observation_inverse_std"])
 
@@ -131,6 +133,13 @@ class Evaluator:
             return None
         rng: Any = seeding.generator(task.seed, "action-noise")
         return partial(_scaled_block, rng, head.action_size, np.float32(std))
+
+
+def _built(spec: PolicySpec | ActorCriticSpec, context: WorkerContext) -> Policy:
+    policy = build_policy(spec)
+    if isinstance(policy, ConvolutionalPolicy) and REFERENCE in context.shared:
+        policy.load_reference(context.shared[REFERENCE])
+    return policy
 
 
 def _scaled_block(rng: np.random.Generator, size: int, std: np.float32) -> np.ndarray:
