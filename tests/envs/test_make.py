@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -275,3 +276,16 @@ def test_atari_without_its_extra_names_the_extra(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(EnvironmentProblem, match=r"ALE/Pong-v5 .*'drumline\[atari\]'.* as Pong-v5"):
         make_environment(EnvironmentSpec("ALE/Pong-v5"))
+
+
+def test_fire_is_pressed_at_a_reset_where_the_game_has_it():
+    pytest.importorskip("ale_py", reason="the extra `atari` is not installed")
+
+    def first(env_id: str, **options: Any) -> np.ndarray:
+        made = make_environment(EnvironmentSpec(env_id, options=options))
+        observation, _ = made.environment.reset(seed=3)
+        made.close()
+        return np.asarray(observation)
+
+    assert (first("ALE/Breakout-v5", fire_reset=True) != first("ALE/Breakout-v5")).any()
+    assert (first("ALE/Freeway-v5", fire_reset=True) == first("ALE/Freeway-v5")).all()

@@ -1,6 +1,7 @@
 """Every preset runs three updates."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from campaigns import cases
 from drumline.commands.run import train
 from drumline.recipes import ars
 from drumline.recipes.aes import AES
-from drumline.recipes.environment_families import ALPHAS
+from drumline.recipes.environment_families import ALPHAS, PUBLISHED_GAMES
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 from drumline.recipes.ppo import PPO
@@ -40,9 +41,36 @@ def three_updates(config, tmp_path):
     assert len(set(norms)) == len(norms)
 
 
-@pytest.mark.parametrize("env", sorted(ES.PRESETS))
+GAMES = [env for name in PUBLISHED_GAMES for env in (f"{name}-v5", f"ALE/{name}-v5")]
+
+
+@pytest.mark.parametrize("env", sorted(set(ES.PRESETS) - set(GAMES)))
 def test_every_es_preset_runs(env: str, tmp_path):
     three_updates(ES(env=env, **ES.PRESETS[env]), tmp_path)
+
+
+def without_ale(env: str) -> bool:
+    return env.startswith("ALE/") and find_spec("ale_py") is None
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param(env, marks=[] if env.endswith("Freeway-v5") else pytest.mark.slow)
+        for env in GAMES
+    ],
+)
+def test_every_game_of_the_paper_is_searched(env: str, tmp_path):
+    if without_ale(env):
+        pytest.skip("the extra `atari` is not installed")
+    preset = {**ES.PRESETS[env], "max_episode_steps": 100 if env.endswith("Freeway-v5") else 500}
+    small: dict[str, Any] = {"total_steps": 100, "population_size": 4, "noise_table_size": 1 << 20}
+    config = ES(env=env, **{**preset, **small, "evaluate_episodes": 1, "promise": False})
+    run = train(config, layout=INLINE, out=tmp_path / "run")
+    rows = run.folder.episodes_csv.read_text().splitlines()[1:]
+    lengths = [int(row.split(",")[-1]) for row in rows]
+    assert len(lengths) == 4
+    assert all(0 < length <= preset["max_episode_steps"] for length in lengths)
 
 
 @pytest.mark.parametrize("env", sorted(ars.ARS.PRESETS))

@@ -1,11 +1,13 @@
 """Atari through Gymnasium, with the same preprocessing as EnvPool.
 
 84 × 84 grey frames, the brighter of the last two of four, up to 30 no-ops at the start, stacks of
-four. Fire is never pressed automatically. Actions are repeated with the probability that the id
-itself names (0.25).
+four. With the option `fire_reset` fire is pressed at the start of an episode, in games that have
+it, as EnvPool does unless told otherwise; never after a lost life. Actions are repeated with the
+probability that the id itself names (0.25).
 """
 
 import importlib
+from functools import cache
 from typing import Any
 
 from drumline.envs.environment import Environment, EnvironmentProblem
@@ -36,7 +38,33 @@ def make(known: Any, options: dict[str, Any]) -> Environment:
     import gymnasium
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
+    options = dict(options)
+    fire = options.pop("fire_reset", False)
     plain: Any = gymnasium.make(
         known, max_episode_steps=-1, disable_env_checker=True, frameskip=1, **options
     )
-    return FrameStackObservation(AtariPreprocessing(plain, frame_skip=_FRAMES), STACK)
+    frames: Any = AtariPreprocessing(plain, frame_skip=_FRAMES)
+    if fire and "FIRE" in plain.unwrapped.get_action_meanings():
+        frames = _fire_reset()(frames)
+    return FrameStackObservation(frames, STACK)
+
+
+@cache
+def _fire_reset() -> Any:
+    import gymnasium
+
+    class FireReset(gymnasium.Wrapper[Any, Any, Any, Any]):
+        """Presses fire once after each reset."""
+
+        def reset(
+            self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        ) -> tuple[Any, dict[str, Any]]:
+            """Start an episode; one that fire ends is started again, without the seed."""
+            self.env.reset(seed=seed, options=options)
+            meanings: list[str] = self.env.unwrapped.get_action_meanings()  # pyright: ignore
+            observation, _, terminated, truncated, info = self.env.step(meanings.index("FIRE"))
+            if terminated or truncated:
+                return self.env.reset(options=options)
+            return observation, info
+
+    return FireReset

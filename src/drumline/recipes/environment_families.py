@@ -35,6 +35,16 @@ ATARI_IDS = tuple(
     for prefix in ("", "ALE/")
     for name in ("Pong", "Breakout", "Qbert", "Krull", "Jamesbond", "SpaceInvaders")
 )
+_PUBLISHED_GAMES = (
+    "Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider Berzerk "
+    "Bowling Boxing Breakout Centipede ChopperCommand CrazyClimber DemonAttack DoubleDunk "
+    "Enduro FishingDerby Freeway Frostbite Gopher Gravitar IceHockey Kangaroo Krull "
+    "MontezumaRevenge NameThisGame Phoenix Pitfall Pong PrivateEye Qbert Riverraid RoadRunner "
+    "Robotank Seaquest Skiing Solaris SpaceInvaders StarGunner Tennis TimePilot Tutankham "
+    "UpNDown Venture VideoPinball WizardOfWor YarsRevenge Zaxxon "
+)
+PUBLISHED_GAMES = tuple(_PUBLISHED_GAMES.split())
+"""The 51 Atari games of Salimans et al. 2017, by the names of their ids."""
 FOOTBALL_IDS = tuple(
     f"gfootball/{name}-v1"
     for name in (

@@ -19,6 +19,7 @@ from drumline.functional.perturbation import Noise
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.policies.build import initial_parameters
 from drumline.policies.spec import PolicySpec
+from drumline.recipes.environment_families import PUBLISHED_GAMES
 from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
@@ -41,6 +42,35 @@ _TINY = {
 }
 
 _CONTROL = {"std": 0.05, "learning_rate": 0.02, "obs_stat_probability": 0.2}
+
+_ATARI = {
+    "policy": "a3c-cnn",
+    "std": 0.005,
+    "population_size": 40,
+    "max_episode_steps": 5000,
+    "evaluate_every": 20,
+    "evaluate_episodes": 10,
+    "total_steps": 3_000_000,
+}
+"""σ, step size, weight decay and network as published for a game (Such et al. 2017's code)."""
+_ATARI_PAPER = {
+    **_ATARI,
+    "population_size": 5000,
+    "generation_env_steps": 10_000,
+    "total_steps": 250_000_000,
+    "noise_table_size": 250_000_000,
+}
+"""With the published size of a generation, and 10⁹ frames."""
+
+
+def _of_games(preset: Fields) -> dict[str, Fields]:
+    """Return a preset for each of the 51 games: EnvPool's, and Gymnasium's with fire at resets."""
+    fire = {"env_kwargs": '{"fire_reset": true}'}
+    return {
+        **{f"{name}-v5": preset for name in PUBLISHED_GAMES},
+        **{f"ALE/{name}-v5": {**preset, **fire} for name in PUBLISHED_GAMES},
+    }
+
 
 _SHAPINGS: dict[str, Shaping] = {
     "centered-rank": centered_ranks,
@@ -164,6 +194,7 @@ class ES:
             "hidden": (256, 256),
             "obs_stat_probability": 0.05,
         },
+        **_of_games(_ATARI),
     }
 
     OBJECTIVE: ClassVar[Fields] = {
@@ -186,6 +217,7 @@ class ES:
                 "noise_table_size": 250_000_000,
                 "evaluate_every": 20,
             },
+            **_of_games(_ATARI_PAPER),
         },
     }
 
