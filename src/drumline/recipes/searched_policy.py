@@ -51,7 +51,8 @@ def environment_and_policy(
         )
     module = policy if ":" in policy else None
     if module is None:
-        warn_of_pictures(config.env, shape, observations.dtype.str, WITH_CONVOLUTIONS)
+        others = f"--policy a3c-cnn sees places, and {WITH_CONVOLUTIONS}"
+        warn_of_pictures(config.env, shape, observations.dtype.str, others)
     size = math.prod(shape)
     layers = tuple(hidden) if policy == "mlp" else ()
     return spec, PolicySpec(
