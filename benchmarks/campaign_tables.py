@@ -20,6 +20,7 @@ from drumline.functional.statistics import (
 Row = Mapping[str, str]
 RESULTS = Path(__file__).resolve().parent / "results"
 PUBLISHED = RESULTS / "published_es_mujoco.csv"
+PUBLISHED_GAMES = RESULTS / "published_es_atari.csv"
 RANDOM = RESULTS / "random_policies.csv"
 RESAMPLES = 9_999
 SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -29,7 +30,11 @@ _PART = re.compile(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL
 def fill(text: str, runs: Sequence[Row], curves: Sequence[Row]) -> str:
     """Return a page with the tables of its parts made anew; parts without rows say so."""
 
-    tables = {"openai-es": published_scores, "hts-goals": shares_of_the_baseline}
+    tables = {
+        "openai-es": published_scores,
+        "es-atari": published_games,
+        "hts-goals": shares_of_the_baseline,
+    }
 
     def table(match: re.Match[str]) -> str:
         part = match[2]
@@ -161,6 +166,32 @@ def published_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
         seeds = f"{len(steps)} ({len(there)})"
         table.append(f"| {task} | {score:g} | {budget:,.0f} | {ours} | {seeds} | {verdict} |")
     return table
+
+
+def published_games(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
+    """Return OpenAI-ES's Atari table: published scores beside ours, with the env steps of ours.
+
+    The published ones are after 250 million env steps (a billion frames); both are the mean of ten
+    episodes with up to 30 no-ops at the start. Blank: the paper has no number.
+    """
+    if not runs:
+        return []
+    with open(PUBLISHED_GAMES, newline="") as lines:
+        published = list(csv.DictReader(lines))
+    table = [
+        "| game | DQN | A3C, 1 day | ES, 1 hour | ours | seeds | env steps of ours |",
+        "|" + "---|" * 7,
+    ]
+    for row in published:
+        mine = [run for run in runs if run["env"] == row["environment"]]
+        if not mine:
+            continue
+        steps = min(int(run["env_steps"]) for run in mine)
+        ours = interval(np.array([float(run["final_mean"]) for run in mine]))
+        seeds = seeds_in_words([int(run["seed"]) for run in mine])
+        cells = [row["game"], row["dqn"], row["a3c_ff_1_day"], row["es_ff_1_hour"], ours, seeds]
+        table.append("| " + " | ".join([*cells, f"{steps:,}"]) + " |")
+    return table if len(table) > 2 else []
 
 
 def _reached(curves: Sequence[Row], run: Row, score: float) -> float:

@@ -223,6 +223,18 @@ def test_published_scores_are_met_by_the_median_of_the_seeds(campaign: Any):
     assert "| Swimmer 100 % | 128.25 | 1,390,000 | not reached | 3 (1) | missed |" in late
 
 
+def test_games_are_shown_beside_the_published_scores(campaign: Any):
+    run = {"group": "g", "part": "es-atari", "seed": "0", "env_steps": "3000000"}
+    rows = [
+        {**run, "env": "Qbert-v5", "final_mean": "150.5"},
+        {**run, "env": "Alien-v5", "final_mean": "9"},
+    ]
+    text = campaign.fill("<!-- begin es-atari -->\n<!-- end es-atari -->", rows, [])
+    assert "| Alien | 570.2 | 182.1 | 994.0 | 9 | 0 | 3,000,000 |" in text
+    assert text.index("| Alien |") < text.index("| Q*Bert |")
+    assert text.count("\n| ") == 3
+
+
 def test_hts_is_a_share_of_ppo_counted_from_random_actions(campaign: Any):
     tables = sys.modules["campaign_tables"]
     with open(tables.RANDOM, newline="") as lines:
@@ -283,6 +295,11 @@ def test_a_home_in_the_work_tree_is_refused(
 
 def test_the_queue_of_the_repository_can_be_read(campaign: Any):
     groups = campaign.read_queue(HERE / "benchmarks" / "campaign.toml")
+    games = campaign.read_queue(HERE / "benchmarks" / "es_atari.toml")
+    shown = {group.env for group in [*groups, *games] if group.part == "es-atari"}
+    tables = sys.modules["campaign_tables"]
+    with open(tables.PUBLISHED_GAMES, newline="") as lines:
+        assert shown == {row["environment"] for row in csv.DictReader(lines)}
     for group in groups:
         tuning = group.part.endswith("tuning")
         assert all((100 <= seed <= 104) == tuning for seed in group.seeds), group.name
