@@ -65,7 +65,9 @@ class CountedNodes:
 
     def wait(self, links: Any, seconds: float) -> Any:
         news = self._nodes.wait(links, seconds)
-        self.messages += sum(isinstance(what, Heard) and bool(what.done) for _, what in news)
+        self.messages += sum(
+            isinstance(what, Heard) and bool(what.done.serials) for _, what in news
+        )
         return news
 
 

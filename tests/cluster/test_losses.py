@@ -27,6 +27,8 @@ EPISODE = {
     "cem-rl": ["individual-begun", "individual-ended", "critic-begun", "critic-ended"],
 }
 MANNERS = ["stop", "raylet", "all", "cut"]
+MOST = 5
+"""Tasks that one core of four holds at most: one that runs, and half of its share of 32 waiting."""
 SHORT = [("es", "host-told:raylet", "half-result:stop", "host-heard:cut")]
 """Tried with the fault campaigns; everything else with the slow tests."""
 
@@ -102,7 +104,7 @@ def test_machines_lost_at_any_point_in_any_manner_change_no_byte(
     assert lasting(tmp_path / "run") == expected[name]
     again = [int(count) for count in re.findall(r"(\d+) tasks issued", said)]
     assert again, said
-    assert max(again) <= 3, f"more than one core's work in flight was repeated: {said}"
+    assert max(again) <= MOST, f"more than a node's share was issued again: {said}"
 
 
 @pytest.mark.slow

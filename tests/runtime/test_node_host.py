@@ -10,7 +10,7 @@ import pytest
 from drumline.protocols import PublishedLayout
 from drumline.runtime import node_host
 from drumline.runtime.node_host import NodeHost
-from drumline.runtime.node_messages import Close, Heard, HostSpec, Parcel, Publish, Submit
+from drumline.runtime.node_messages import Close, Heard, HostSpec, Publish, Submit
 from drumline.runtime.portable import by_reference
 
 LONG = 60.0
@@ -21,7 +21,7 @@ def host_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     hosts: list[NodeHost] = []
 
     def make(**options: Any) -> NodeHost:
-        monkeypatch.setattr(node_host, "_IDLE_SHARE", LONG / 1e-3)
+        monkeypatch.setattr(node_host, "_GATHER_SECONDS", LONG)
         spec = HostSpec(
             size=2,
             factory=by_reference(doubles.digest_worker, "the factory"),
@@ -45,10 +45,10 @@ def host_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         host._thread.join()
 
 
-def begin(host: NodeHost, tasks: list[doubles.Digest]) -> None:
-    parcels = [Parcel(number, pickle.dumps(task)) for number, task in enumerate(tasks)]
+def begin(host: NodeHost, tasks: list[doubles.Digest], *, more: bool = False) -> None:
+    serials, pickles = tuple(range(len(tasks))), tuple(map(pickle.dumps, tasks))
     for number in range(9):
-        commands = [Publish(0, ()), Submit(tuple(parcels))] if number == 0 else []
+        commands = [Publish(0, ()), Submit(serials, pickles, more)] if number == 0 else []
         host.tell(number, commands, *([{}] if number == 0 else []))
 
 
@@ -56,10 +56,10 @@ def messages(host: NodeHost, count: int) -> list[Heard]:
     """Return the messages with results until `count` results are there."""
     heard: list[Heard] = []
     seen = -1
-    while sum(len(news.done) for news in heard) < count:
+    while sum(len(news.done.serials) for news in heard) < count:
         news = host.hear(seen, 1.0)
         seen = news.number
-        if news.done:
+        if news.done.serials:
             heard.append(news)
     return heard
 
@@ -68,10 +68,23 @@ def test_results_of_a_node_travel_in_one_message(host_of):
     host = host_of()
     begin(host, [doubles.Digest(number, 0, 0.02) for number in range(12)])
     (news,) = messages(host, 12)
-    assert sorted(done.serial for done in news.done) == list(range(12))
+    assert sorted(news.done.serials) == list(range(12))
 
 
 def test_results_for_a_virtual_clock_wait_for_no_other(host_of):
     host = host_of(one_task_leases=True, size=1)
     begin(host, [doubles.Digest(number, 0, 0.2) for number in range(5)])
     assert len(messages(host, 5)) > 1
+
+
+def test_results_wait_for_no_other_once_workers_may_be_idle_though_the_driver_has_tasks(host_of):
+    host = host_of(size=1)
+    begin(host, [doubles.Digest(number, 0, 0.05) for number in range(4)], more=True)
+    assert len(messages(host, 4)) > 1
+
+
+def test_a_full_message_waits_for_no_other(host_of, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(node_host, "_MESSAGE_RESULTS", 5)
+    host = host_of(size=1)
+    begin(host, [doubles.Digest(number, 0, 0.03) for number in range(12)])
+    assert 5 <= len(messages(host, 12)[0].done.serials) < 12

@@ -1,5 +1,6 @@
 """Sentences that a user of `--pool ray` reads when something is wrong."""
 
+import pickle
 import subprocess
 import sys
 from importlib import metadata
@@ -208,7 +209,7 @@ def test_a_node_with_another_drumline_says_so_before_it_reads_a_record():
     ray_link = pytest.importorskip("drumline.runtime.ray_link")
     host = ray_link.RayHost("0.0.1", b"no record of this version")
     host.tell(0, b"no record of this version")
-    news = ray_link._read(host.hear(-1, 0.0), 0)
+    news = ray_link._read(host.hear(pickle.dumps((-1, 0, ()))), 0)
     assert f"drumline {metadata.version('drumline')} instead of 0.0.1" in news.refused
 
 
@@ -219,7 +220,7 @@ _OF_ANOTHER_COMMIT = b"cdrumline.runtime.node_host\nof_another_commit\n."
 def test_records_that_the_other_side_does_not_have_are_refused_in_words():
     ray_link = pytest.importorskip("drumline.runtime.ray_link")
     host = ray_link.RayHost(metadata.version("drumline"), _OF_ANOTHER_COMMIT)
-    for said in (host.hear(-1, 0.0), _OF_ANOTHER_COMMIT):
+    for said in (host.hear(pickle.dumps((-1, 0, ()))), _OF_ANOTHER_COMMIT):
         news = ray_link._read(said, 3)
         assert news.number == 3
         assert "of_another_commit" in news.refused

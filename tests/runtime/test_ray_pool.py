@@ -144,7 +144,8 @@ def test_a_lost_node_costs_only_what_it_had_in_hand(
     doubles.wait_until(lambda: not pool.completed(0.1) and len(pool._hosts) == 1)
     (lost,) = [line for line in lines if "host lost by" in line]
     told = lost if "0 tasks" not in lost else lines[0]
-    assert int(told.split(" tasks issued")[0].split()[-1]) <= 3  # those that its worker had
+    again = int(told.split(" tasks issued")[0].split()[-1])
+    assert again <= 11  # one that ran, and half of its share of 40
 
 
 @FAULTS

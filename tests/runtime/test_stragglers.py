@@ -16,8 +16,8 @@ from drumline.runtime.stragglers import FLOOR_SECONDS, KNOWN, RECENT, Stragglers
 def known(seconds: list[float], kind: str = "episode") -> Stragglers:
     found = Stragglers()
     for serial, length in enumerate(seconds):
-        found.sent(serial, kind, 0.0)
-        found.answered(serial, 0, length)
+        found.sent([serial], [kind], 0.0)
+        found.answered([serial], 0, length)
     return found
 
 
@@ -30,25 +30,25 @@ def test_the_bound_is_that_of_99_in_100():
 
 def test_short_tasks_are_late_after_the_floor_only():
     found = known([0.01] * KNOWN)
-    found.sent(1000, "episode", 5.0)
+    found.sent([1000], ["episode"], 5.0)
     assert found.late(5.0 + 0.9 * FLOOR_SECONDS) == []
     assert found.late(5.0 + 1.1 * FLOOR_SECONDS) == [1000]
 
 
 def test_no_task_is_late_before_enough_of_its_kind_are_known():
     found = known([0.01] * (KNOWN - 1))
-    found.sent(1000, "episode", 0.0)
-    found.sent(1001, "critic", 0.0)
+    found.sent([1000], ["episode"], 0.0)
+    found.sent([1001], ["critic"], 0.0)
     assert found.late(1e6) == []
-    found.sent(1002, "episode", 0.0)
-    found.answered(1002, 0, 0.01)
+    found.sent([1002], ["episode"], 0.0)
+    found.answered([1002], 0, 0.01)
     assert found.late(1e6) == [1000]
 
 
 def test_times_that_include_the_start_of_a_host_do_not_count():
     found = known([2.0] * KNOWN)
-    found.sent(500, "episode", 0.0, counts=False)
-    found.answered(500, 0, 40.0)
+    found.sent([500], ["episode"], 0.0, counts=False)
+    found.answered([500], 0, 40.0)
     assert found.bound("episode") == 2.0
 
 
@@ -59,10 +59,10 @@ def test_only_recent_times_count():
 
 def test_a_late_task_has_one_double_and_begins_anew_when_it_is_issued_again():
     found = known([2.0] * KNOWN)
-    found.sent(7, "episode", 0.0)
+    found.sent([7], ["episode"], 0.0)
     found.sent_twice(7, 3)
     assert found.late(100.0) == []
-    found.sent(7, "episode", 100.0)
+    found.sent([7], ["episode"], 100.0)
     assert found.late(101.0) == []
     assert found.late(103.0) == [7]
 
@@ -70,10 +70,10 @@ def test_a_late_task_has_one_double_and_begins_anew_when_it_is_issued_again():
 def test_doubles_and_overtaken_tasks_are_counted_and_told_once():
     found = known([2.0] * KNOWN)
     for serial in (7, 8):
-        found.sent(serial, "episode", 0.0)
+        found.sent([serial], ["episode"], 0.0)
         found.sent_twice(serial, 3)
-    found.answered(7, 3, 5.0)
-    found.answered(8, 0, 5.0)
+    found.answered([7], 3, 5.0)
+    found.answered([8], 0, 5.0)
     assert "2 issued on a second node too, whose result came first for 1" in found.news()
     assert found.news() == ""
 

@@ -22,6 +22,8 @@ class DrivenHost:
         self.held: dict[int, Any] = {}
         """Tasks by serial that it has and has not answered."""
         self.pace = Pace()
+        self.answered = 0
+        """Tasks that it has answered."""
         self.has: frozenset[int] = frozenset()
         """Versions that it was sent."""
         self.replica: int | None = None
@@ -34,25 +36,43 @@ class DrivenHost:
         self.silent = False
         self.offset: float | None = None
         """Driver's clock minus host's clock, in seconds."""
-        self.activity: Sequence[ProcessActivity] = ()
+        self._activity: Sequence[ProcessActivity] = ()
+        self._commands: list[Command] = []
+        self._data: list[Any] = []
         self.speaks = False
         """Whether it has said anything yet."""
         self.closed = False
 
+    @property
+    def activity(self) -> list[ProcessActivity]:
+        """Return the rows of its processes, with indices that no other host of the pool has."""
+        return [row._replace(index=self.first + row.index) for row in self._activity]
+
     def tell(self, commands: Sequence[Command], data: Sequence[Any] = ()) -> None:
-        """Send commands under the next number."""
-        self.link.tell(self.tells, commands, data)
+        """Add commands to the next message."""
+        self._commands += commands
+        self._data += data
+
+    def flush(self) -> None:
+        """Send what was added as one message, under the next number."""
+        if not self._commands:
+            return
+        commands, data = self._commands, self._data
+        self._commands, self._data = [], []
         self.tells += 1
+        self.link.tell(self.tells - 1, commands, data)
 
     def account(self, news: Heard) -> list[Span]:
         """Take over its rows; return its stretches of work, on the driver's clock."""
         ahead = time.perf_counter() - news.clock
         self.offset = ahead if self.offset is None else min(self.offset, ahead)
-        self.activity = [row._replace(index=self.first + row.index) for row in news.activity]
+        if news.activity is not None:
+            self._activity = news.activity
         spans: list[Span] = []
         for span in news.spans:
             start, end = span.start + self.offset, span.end + self.offset
             if span.tasks:
                 self.pace.observe(span.tasks, end - start)
+                self.answered += span.tasks
             spans.append(span._replace(index=self.first + span.index, start=start, end=end))
         return spans

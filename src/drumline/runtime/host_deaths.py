@@ -77,7 +77,8 @@ class HostDeaths:
 
     def forget(self, serial: int) -> None:
         """Forget a task that has come back."""
-        self._strikes.pop(serial, None)
+        if self._strikes:
+            self._strikes.pop(serial, None)
 
     def clear(self) -> None:
         """Forget every task."""

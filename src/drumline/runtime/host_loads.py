@@ -1,11 +1,22 @@
 """Which host gets the next tasks, and how many."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from drumline.runtime.driven_host import DrivenHost
 from drumline.runtime.host_deaths import HostDeaths
-from drumline.runtime.leases import TaskQueue, lease_size, may_wait
+from drumline.runtime.leases import TaskQueue
 
+_RESERVE_SECONDS = 0.75
+"""Work in reserve for each worker of a node: more than passes between two messages of its host."""
+_LEAST_SECONDS = 0.04
+"""Reserve, in seconds, that a node is given to the end of the queue: a message costs more than
+an imbalance of this length."""
+_GROWTH = 16
+"""Tasks in reserve for each task that the host has answered: one fast task proves little."""
+_SHARES = 2
+"""A node's reserve is at most this part of its share of the queue, so that no node has tasks
+waiting at the end of the queue while another one is idle."""
 WATCH_SECONDS = 1.0
 """Time between two looks at which nodes there are."""
 
@@ -18,18 +29,11 @@ class HostLoads:
         self._deaths = deaths
         self._one_task_leases = one_task_leases
 
-    def neediest(self, hosts: Sequence[DrivenHost], workers: int) -> DrivenHost | None:
-        """Return the host with the largest share of its workers idle; None: all have enough.
-
-        `workers` are those of all hosts.
-        """
-        ready = [host for host in hosts if self.room(host, workers) > 0]
-        return max(ready, key=lambda host: -len(host.held) / host.size, default=None)
-
     def room(self, host: DrivenHost, workers: int) -> int:
         """Return the number of queued tasks that a host may be sent now.
 
-        Its workers count as one each: a lease to begin, and one in reserve while the queue is long.
+        Each of its workers, of `workers` in all, has one to begin and some in reserve while the
+        queue is long.
         """
         if not takes_tasks(host):
             return 0
@@ -41,9 +45,8 @@ class HostLoads:
                 return 1 if held == 0 else 0
         if self._one_task_leases:
             return min(queued, host.size - held)
-        lease = lease_size(queued, workers, host.pace)
-        leases = 2 if may_wait(lease, queued, workers) else 1
-        return min(queued, leases * lease * host.size - held)
+        share = math.ceil(queued * host.size / workers)
+        return min(share, host.size * (1 + _reserve(host, queued, workers)) - held)
 
 
 def takes_tasks(host: DrivenHost) -> bool:
@@ -82,6 +85,15 @@ def even_sizes(cores: Mapping[str, int], workers: int) -> dict[str, int]:
         least = min(sizes, key=lambda node: (sizes[node] >= cores[node], sizes[node]))
         sizes[least] += 1
     return sizes
+
+
+def _reserve(host: DrivenHost, queued: int, workers: int) -> int:
+    """Return the tasks that wait on a host behind each one that runs."""
+    pace = host.pace.seconds_per_task
+    if pace is None:
+        return int(queued >= _SHARES * workers)
+    shrinking = max(queued / (_SHARES * workers), _LEAST_SECONDS / pace)
+    return int(min(max(1.0, _RESERVE_SECONDS / pace), shrinking, _GROWTH * host.answered))
 
 
 def _leaves_too_soon(host: DrivenHost) -> bool:

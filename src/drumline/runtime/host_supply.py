@@ -116,6 +116,8 @@ class HostSupply:
                 rows.append(arrays[name][first:end].copy())
                 room -= rows[-1].nbytes
             host.tell(commands, rows)
+            if room <= 0:
+                host.flush()
             self.count(host, shared=_CHUNK_BYTES - room)
 
     def drifted(self, replicas: Sequence[tuple[int, bytes]]) -> int | None:
@@ -144,6 +146,7 @@ class HostSupply:
         for host in self._hosts:
             if host.replica == self._replicas.version - 1 and not host.silent:
                 host.tell(*self._missing_updates(host, self._replicas))
+                host.flush()
 
     def _wrote(self, name: str, first: int, last: int) -> None:
         for host in self._hosts:

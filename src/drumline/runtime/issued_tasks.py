@@ -12,7 +12,7 @@ from drumline.runtime.host_deaths import HostDeaths
 from drumline.runtime.host_loads import HostLoads, send_to_idle
 from drumline.runtime.host_supply import HostSupply
 from drumline.runtime.leases import TaskQueue
-from drumline.runtime.node_messages import Parcel, Submit, WakeAt
+from drumline.runtime.node_messages import Submit, WakeAt
 from drumline.runtime.open_tasks import OpenTasks
 from drumline.runtime.portable import quickly
 from drumline.runtime.stragglers import Stragglers
@@ -58,28 +58,36 @@ class IssuedTasks:
                 refusal = refusal or ValueError(f"{task!r} cannot be sent to a worker: {error}")
         serials = range(self._queue.next_serial, self._queue.next_serial + len(pickles))
         self._queue.push(travelling)
-        for serial, task, pickled in zip(serials, travelling, pickles, strict=True):
-            self.open.add(serial, task, pickled)
+        self.open.add(serials, travelling, pickles)
         return refusal
 
     def dispatch(self) -> None:
         """Send hosts the tasks that they have room for, and late tasks to idle ones."""
-        loads, workers = self._loads, sum(host.size for host in self._hosts)
-        while self._queue and (host := loads.neediest(self._hosts, workers)) is not None:
-            self._send(host, self._queue.take(loads.room(host, workers)).serials)
-        if self.open and not self._queue:
+        if self._queue:
+            workers = sum(host.size for host in self._hosts)
+            needy = sorted(self._hosts, key=lambda host: len(host.held) / host.size)
+            rooms = ((host, self._loads.room(host, workers)) for host in needy)
+            taken = [(host, self._queue.take(room).serials) for host, room in rooms if room > 0]
+            for host, serials in taken:
+                self._send(host, serials)
+        if self.open.tasks and not self._queue:
             self._double_late_tasks()
 
-    def settle(self, host: DrivenHost, serial: int) -> Any:
-        """Take back a task that has a result; None if it is a double, whose first one counted."""
-        task = host.held.pop(serial, None)
-        self.deaths.finished(host.node.id)
-        withdrawn = serial < self.open.withdrawn_below
-        if task is None or (not withdrawn and serial not in self.open):
-            return None
-        self.stragglers.answered(serial, host.first, time.perf_counter())
-        self.close(serial)
-        return task
+    def settle(self, host: DrivenHost, serials: Sequence[int]) -> list[Any]:
+        """Take back tasks that have a result; None for a double, whose first one counted."""
+        if serials:
+            self.deaths.finished(host.node.id)
+        held, opened, below = host.held, self.open.tasks, self.open.withdrawn_below
+        tasks = [held.pop(serial, None) for serial in serials]
+        pairs = zip(serials, tasks, strict=True)
+        tasks = [t if k in opened or k < below else None for k, t in pairs]
+        first = [k for k, t in zip(serials, tasks, strict=True) if t is not None]
+        self.stragglers.answered(first, host.first, time.perf_counter())
+        self.open.close_all(first)
+        if self.deaths.any_suspects:
+            for serial in first:
+                self.deaths.forget(serial)
+        return tasks
 
     def close(self, serial: int) -> Any:
         """Forget an open task and return it; None if it is not open."""
@@ -97,7 +105,7 @@ class IssuedTasks:
 
     def issue_elsewhere(self, host: DrivenHost) -> int:
         """Queue a silent host's tasks, which it keeps; returns their number."""
-        again = [(k, task) for k, task in host.held.items() if k in self.open]
+        again = [(k, task) for k, task in host.held.items() if k in self.open.tasks]
         self._queue.push_front(again)
         return len(again)
 
@@ -105,7 +113,7 @@ class IssuedTasks:
         """Queue the tasks that only this host held; returns their number."""
         elsewhere = {k for other in self._hosts if other is not host for k in other.held}
         known = elsewhere | {serial for serial, _ in self._queue}
-        again = [(k, t) for k, t in host.held.items() if k in self.open and k not in known]
+        again = [(k, t) for k, t in host.held.items() if k in self.open.tasks and k not in known]
         self._queue.push_front(again)
         host.held.clear()
         return len(again)
@@ -113,7 +121,7 @@ class IssuedTasks:
     def speaks(self, host: DrivenHost) -> list[TaskKilledWorkers]:
         """Note that a new host speaks; returns the failures of tasks that ended those before it."""
         failures: list[TaskKilledWorkers] = []
-        for serial, causes in self.deaths.node_lives(host.node.id, self.open.serials):
+        for serial, causes in self.deaths.node_lives(host.node.id, self.open.tasks.keys()):
             queued = [(k, task) for k, task in self._queue if k != serial]
             self._queue.clear()
             self._queue.push_front(queued)
@@ -140,25 +148,23 @@ class IssuedTasks:
 
     def _send(self, host: DrivenHost, serials: Iterable[int], *, again: bool = False) -> None:
         # The result of a double may be here by now, or its host speaks again.
-        serials = [k for k in serials if k in self.open and k not in host.held]
+        opened, held = self.open.tasks, host.held
+        serials = [k for k in serials if k in opened and k not in held]
         if not serials:
             return
         commands, data = self._supply.for_tasks(host)
-        tasks = {serial: self.open[serial] for serial in serials}
-        commands.append(Submit(tuple(Parcel(k, pickled) for k, (_, pickled) in tasks.items())))
-        marks = ((k, self.open.mark_of(k)) for k in serials)
-        commands += [WakeAt(k, amount) for k, amount in marks if amount is not None]
+        pickles = self.open.pickles(serials)
+        commands.append(Submit(tuple(serials), pickles, more=bool(self._queue)))
+        marks = self.open.marks
+        commands += [WakeAt(k, marks[k]) for k in serials if k in marks] if marks else []
         host.tell(commands, data)
-        self._supply.count(host, tasks=sum(len(pickled) for _, pickled in tasks.values()))
-        host.held.update((k, task) for k, (task, _) in tasks.items())
-        now, warm = time.perf_counter(), host.pace.seconds_per_task is not None
-        for serial, (task, _) in tasks.items():
-            if again:
+        self._supply.count(host, tasks=sum(map(len, pickles)))
+        tasks = [opened[k] for k in serials]
+        held.update(zip(serials, tasks, strict=True))
+        if again:
+            for serial in serials:
                 self.stragglers.sent_twice(serial, host.first)
-            else:
-                self.stragglers.sent(serial, _kind(task), now, counts=warm)
-
-
-def _kind(task: Any) -> Any:
-    """Return what tasks of about the same length share."""
-    return type(task), getattr(task, "training", None)
+        else:
+            warm = host.pace.seconds_per_task is not None
+            kinds: list[Any] = [(type(task), getattr(task, "training", None)) for task in tasks]
+            self.stragglers.sent(serials, kinds, time.perf_counter(), counts=warm)

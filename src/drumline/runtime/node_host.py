@@ -20,9 +20,10 @@ from importlib import metadata
 from typing import Any
 
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
-from drumline.protocols import Probe, PublishedLayout, Worker, WorkerContext
+from drumline.protocols import Completed, Probe, PublishedLayout, Worker, WorkerContext
 from drumline.runtime.board import NEVER
 from drumline.runtime.failures import packed
+from drumline.runtime.leases import Pace
 from drumline.runtime.messages import Failure
 from drumline.runtime.node_messages import (
     Advance,
@@ -45,12 +46,16 @@ from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
 
 _IDLE_SECONDS = 0.25
-_RESERVED_SHARE, _IDLE_SHARE = 0.5, 0.1
-"""Shares of a lease's time for which finished tasks wait for others, so that one message has all.
-
-The first while every worker has a task in reserve, the second once one may be idle so long.
-"""
-_GATHER_SECONDS = 0.5
+_MESSAGE_RESULTS, _MESSAGE_BYTES = 512, 1 << 20
+"""Finished tasks, and bytes of their results, with which a message waits for no other."""
+_GATHER_SECONDS = 0.25
+"""Longest time for which finished tasks wait for others, so that one message has all."""
+_SCARCE_SECONDS = 0.01
+"""Longest time for which they wait once a worker may soon be idle."""
+_RESERVE_SECONDS = 0.03
+"""Work in reserve for each worker, below which a worker may soon be idle."""
+_ACTIVITY_SECONDS = 0.25
+"""Time between two messages with the rows of processes."""
 _SMALLER = "noise: --noise-table-size, or --noise counter without a table; replay: --replay-size"
 _WAIT_SECONDS = 1.0
 
@@ -67,6 +72,43 @@ class Unpacking:
         return lambda parcel: pickle.dumps(worker(pickle.loads(parcel.task)), protocol=5)
 
 
+class _NewlyDone:
+    """Finished tasks since the latest news."""
+
+    def __init__(self) -> None:
+        self.serials: list[int] = []
+        self.bytes = 0
+        """Size of the results."""
+        self._results: list[Any] = []
+        self._began: list[float] = []
+        self._ended: list[float] = []
+        self._failures: dict[int, Failure] = {}
+
+    def add(
+        self,
+        serials: Sequence[int],
+        finished: Sequence[Completed],
+        failed: tuple[int, Failure] | None,
+    ) -> None:
+        """Add finished tasks, and one that has failed."""
+        self.serials += serials
+        results: list[bytes | None] = [done.result for done in finished]
+        self._results += results
+        self.bytes += sum(len(result or b"") for result in results)
+        self._began += [done.began for done in finished]
+        self._ended += [done.ended for done in finished]
+        if failed is not None:
+            self.serials.append(failed[0])
+            self._results.append(None)
+            self._began.append(0.0)
+            self._ended.append(0.0)
+            self._failures[failed[0]] = failed[1]
+
+    def columns(self) -> Done:
+        """Return all of them."""
+        return Done(self.serials, self._results, self._began, self._ended, self._failures)
+
+
 class NodeHost:
     """Worker processes of one node."""
 
@@ -81,12 +123,14 @@ class NodeHost:
         """Whether there is news that the driver waits for."""
         self._urgent = False
         """Whether that news must not wait for results of other workers."""
+        self._more = True
+        """Whether the driver had other tasks when it sent the latest ones."""
         self._scarce = True
-        """Whether a worker may have no task in reserve."""
-        self._lease_seconds = 0.0
-        """Time of the latest lease."""
+        """Whether workers may soon be idle though the driver has tasks."""
+        self._pace = Pace()
+        self._told_activity = -1.0
         self._awake = threading.Event()
-        self._done: list[Done] = []
+        self._done = _NewlyDone()
         self._condemned: list[tuple[int, tuple[str, ...]]] = []
         self._lines: list[str] = []
         self._spans: list[Span] = []
@@ -125,28 +169,50 @@ class NodeHost:
             if self._last.number > seen:
                 return self._last
             if self._news.wait_for(lambda: self._fresh, seconds):
-                lease = self._lease_seconds
-                self._news.wait_for(lambda: self._urgent or self._scarce, _RESERVED_SHARE * lease)
-                self._news.wait_for(lambda: self._urgent, _IDLE_SHARE * lease)
+                self._gather()
             self._fresh = self._urgent = False
+            now = time.perf_counter()
+            telling = bool(self._ending) or now - self._told_activity > _ACTIVITY_SECONDS
+            if telling or not self._parcels:
+                self._told_activity, activity = now, self._activity
+            else:
+                activity = None
             self._last = Heard(
                 number=seen + 1,
                 told=self._told,
-                clock=time.perf_counter(),
-                done=self._done,
+                clock=now,
+                done=self._done.columns(),
                 condemned=self._condemned,
                 lines=self._lines,
                 spans=self._spans,
-                activity=self._activity,
+                activity=activity,
                 progress=self._progress,
                 withdrawn_below=self._settled_below,
                 replicas=self._digests,
                 **self._ending,
             )
-            self._done, self._condemned, self._lines, self._spans = [], [], [], []
+            self._done = _NewlyDone()
+            self._condemned, self._lines, self._spans = [], [], []
             self._digests = []
         self._probe("host-heard")
         return self._last
+
+    def _gather(self) -> None:
+        """Let finished tasks wait for others, less long once workers may soon be idle."""
+        deadline = time.perf_counter() + _GATHER_SECONDS
+        while not self._full and (seconds := deadline - time.perf_counter()) > 0:
+            if not self._scarce:
+                self._news.wait_for(lambda: self._full or self._scarce, seconds)
+            elif not self._news.wait_for(
+                lambda: self._full or not self._scarce, min(seconds, _SCARCE_SECONDS)
+            ):
+                return
+
+    @property
+    def _full(self) -> bool:
+        """Whether the next message waits for no other result."""
+        done = self._done
+        return self._urgent or len(done.serials) >= _MESSAGE_RESULTS or done.bytes >= _MESSAGE_BYTES
 
     def _wake(self) -> None:
         self._awake.set()
@@ -240,8 +306,13 @@ class NodeHost:
 
     def _obey(self, pool: ProcessPool, command: Command, values: Any) -> None:
         if isinstance(command, Submit):
-            self._parcels.update((parcel.serial, parcel) for parcel in command.parcels)
-            pool.submit(command.parcels)
+            parcels = list(map(Parcel, command.serials, command.tasks))
+            self._parcels.update(zip(command.serials, parcels, strict=True))
+            self._more = command.more
+            with self._news:
+                self._judge_reserve()
+                self._news.notify_all()
+            pool.submit(parcels)
             self._probe("host-submitted")
         elif isinstance(command, Publish):
             pool.retain(command.kept)
@@ -281,22 +352,25 @@ class NodeHost:
 
     def _advance(self, pool: ProcessPool) -> None:
         """Wait for finished tasks, for a mark or for a command, and report."""
-        finished: list[Done] = []
+        finished: list[Completed] = []
+        failed: tuple[int, Failure] | None = None
         condemned: list[tuple[int, tuple[str, ...]]] = []
         try:
             if not self._parcels and not self._withdrawing() and not self._orders:
                 self._awake.wait(_IDLE_SECONDS)
             self._awake.clear()
-            finished = [_done(done) for done in pool.completed(_WAIT_SECONDS)]
+            finished = pool.completed(_WAIT_SECONDS)
         except TaskKilledWorkers as error:
             condemned = [(error.task.serial, error.causes)]
         except WorkerError as error:
             if not isinstance(error.task, Parcel):
                 raise
-            finished = [Done(error.task.serial, None, _again(error), 0.0, 0.0)]
-        if finished:
+            failed = error.task.serial, _again(error)
+        if finished or failed:
             self._probe("host-finished")
-        for serial in (*(done.serial for done in finished), *(serial for serial, _ in condemned)):
+        serials: list[int] = [done.task.serial for done in finished]
+        ended = [*serials, *(serial for serial, _ in condemned), *([failed[0]] if failed else [])]
+        for serial in ended:
             self._parcels.pop(serial, None)
             self._marks.pop(serial, None)
         settled = self._withdrawing() and not any(
@@ -304,23 +378,28 @@ class NodeHost:
         )
         progress = [(parcel.serial, amount) for parcel, amount in pool.progressed()]
         with self._news:
-            self._done += finished
+            self._done.add(serials, finished, failed)
             self._condemned += condemned
             self._progress = progress
             self._activity = pool.activity()
             spans = pool.take_spans()
-            if spans:
-                last = spans[-1].end - spans[-1].start
-                self._lease_seconds = min(_GATHER_SECONDS, last)
+            for span in spans:
+                if span.tasks:
+                    self._pace.observe(span.tasks, span.end - span.start)
             self._spans += spans
             if settled:
                 self._settled_below = self._withdrawn_below
             urgent = bool(condemned or settled or self._lines or self._mark_reached(progress))
-            if urgent or finished:
+            if urgent or finished or failed:
                 # The last result of a host, or one for a virtual clock, holds up the driver.
                 alone = self._spec.one_task_leases or not self._parcels
-                self._scarce = len(self._parcels) <= self._spec.size
+                self._judge_reserve()
                 self._tell_driver(urgent=urgent or alone)
+
+    def _judge_reserve(self) -> None:
+        waiting = len(self._parcels) / self._spec.size - 1
+        reserve = waiting * (self._pace.seconds_per_task or 0.0)
+        self._scarce = self._more and reserve < _RESERVE_SECONDS
 
     def _withdrawing(self) -> bool:
         return self._settled_below < self._withdrawn_below
@@ -335,10 +414,6 @@ class NodeHost:
         for serial in reached:
             del marks[serial]
         return bool(reached)
-
-
-def _done(done: Any) -> Done:
-    return Done(done.task.serial, done.result, None, done.began, done.ended)
 
 
 def _again(error: WorkerError) -> Failure:

@@ -59,9 +59,12 @@ class Parcel(NamedTuple):
 
 
 class Submit(NamedTuple):
-    """Command: queue these tasks."""
+    """Command: queue these tasks; columns pickle faster than records."""
 
-    parcels: tuple[Parcel, ...]
+    serials: tuple[int, ...]
+    tasks: tuple[bytes, ...]
+    more: bool
+    """Whether others wait in the driver's queue, for which this host should not run dry."""
 
 
 class Publish(NamedTuple):
@@ -109,14 +112,15 @@ Command = Submit | Publish | Seed | Advance | Write | Withdraw | WakeAt | Close
 
 
 class Done(NamedTuple):
-    """One finished task; times in seconds of the host's clock."""
+    """Finished tasks in columns; times in seconds of the host's clock."""
 
-    serial: int
-    result: bytes | None
+    serials: Sequence[int] = ()
+    results: Sequence[bytes | None] = ()
     """Pickled; None if the task was withdrawn while it ran, or has failed."""
-    failure: Failure | None
-    began: float
-    ended: float
+    began: Sequence[float] = ()
+    ended: Sequence[float] = ()
+    failures: Mapping[int, Failure] = {}
+    """Serial → failure."""
 
 
 class Heard(NamedTuple):
@@ -127,12 +131,13 @@ class Heard(NamedTuple):
     """Number of the latest message of commands that was carried out."""
     clock: float
     """The host's clock at the time of sending."""
-    done: Sequence[Done] = ()
+    done: Done = Done()
     condemned: Sequence[tuple[int, tuple[str, ...]]] = ()
     """Tasks that ended their worker too often, and the causes."""
     lines: Sequence[str] = ()
     spans: Sequence[Span] = ()
-    activity: Sequence[ProcessActivity] = ()
+    activity: Sequence[ProcessActivity] | None = None
+    """Rows of the processes; None: those of an earlier news are recent enough."""
     progress: Sequence[tuple[int, int]] = ()
     withdrawn_below: int = 0
     """Every task below this serial that was withdrawn has come back or never will."""

@@ -144,7 +144,7 @@ class NodePool:
     @property
     def outstanding(self) -> int:
         """Tasks submitted, neither withdrawn nor returned."""
-        return len(self._tasks.open)
+        return len(self._tasks.open.tasks)
 
     def submit(self, tasks: Sequence[Any]) -> None:
         """Queue tasks, and send them at once to hosts with idle workers."""
@@ -158,7 +158,9 @@ class NodePool:
         """Return finished tasks, waiting for at least one; [] if no task can finish any more."""
         self._refuse_if_closed()
         deadline = None if timeout is None else time.perf_counter() + timeout
-        seconds = 0.0
+        remaining = _TICK if deadline is None else deadline - time.perf_counter()
+        idle = self._finished or self._errors or not self._expecting()
+        seconds = 0.0 if idle else max(0.0, min(remaining, _TICK))
         while True:
             self._take_in(seconds)
             self._dispatch()
@@ -192,6 +194,7 @@ class NodePool:
             for host in self._hosts:
                 if serial in host.held:
                     host.tell([WakeAt(serial, amount)])
+                    host.flush()
 
     def withdraw(self) -> None:
         """Withdraw every task submitted so far; running ones are returned later, and marked."""
@@ -202,6 +205,7 @@ class NodePool:
         for host in self._hosts:
             if host.held:
                 host.tell([Withdraw(below)])
+                host.flush()
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Publish `version` to every task submitted from now on; stored once for all nodes."""
@@ -231,8 +235,9 @@ class NodePool:
         self._supply.close()
         for host in self._hosts:
             host.tell([Close()])
+            host.flush()
         deadline = time.perf_counter() + _CLOSE_SECONDS
-        left = [host for host in self._hosts if host.speaks and not host.silent]
+        left = [h for h in self._hosts if h.speaks and not h.silent and not h.closed]
         while left and (seconds := deadline - time.perf_counter()) > 0:
             for link, news in self._nodes.wait([host.link for host in left], seconds):
                 host = next(host for host in left if host.link is link)
@@ -249,7 +254,7 @@ class NodePool:
 
     def _expecting(self) -> bool:
         below = self._tasks.open.withdrawn_below
-        return bool(self._tasks.open) or any(
+        return bool(self._tasks.open.tasks) or any(
             serial < below for host in self._hosts if not host.silent for serial in host.held
         )
 
@@ -258,6 +263,8 @@ class NodePool:
             if host.unwritten:
                 self._supply.write(host)
         self._tasks.dispatch()
+        for host in self._hosts:
+            host.flush()
 
     def _take_in(self, seconds: float) -> None:
         links = {id(host.link): host for host in self._hosts}
@@ -290,15 +297,15 @@ class NodePool:
             self._errors += self._tasks.speaks(host)
         host.speaks, host.silent, host.silent_seconds = True, False, 0.0
         host.told = max(host.told, news.told)
+        host.closed = _ended(news)
         self._spans += host.account(news)
         for line in news.lines:
             self._log(f"node {host.node.name}: {line}")
-        self._supply.count(host, answers=sum(len(done.result or b"") for done in news.done))
+        self._supply.count(host, answers=sum(map(len, filter(None, news.done.results))))
         if (version := self._supply.drifted(news.replicas)) is not None:
             self._replace(host, version)
             return
-        for done in news.done:
-            self._settle(host, done)
+        self._settle(host, news.done)
         for serial, causes in news.condemned:
             host.held.pop(serial, None)
             if (opened := self._tasks.close(serial)) is not None:
@@ -315,20 +322,24 @@ class NodePool:
             self._refuse(host, news.refused)
 
     def _settle(self, host: DrivenHost, done: Done) -> None:
-        if (task := self._tasks.settle(host, done.serial)) is None:
-            return
-        withdrawn = done.serial < self._tasks.open.withdrawn_below
-        if done.failure is not None and not withdrawn:
-            self._errors.append(unpacked(task, done.failure))
-            return
-        offset = host.offset or 0.0
-        try:
-            result = None if done.result is None else pickle.loads(done.result)
-        except Exception as error:  # noqa: BLE001 - a result's class may run any code
-            self._errors.append(unreadable(task, error))
-            return
-        began, ended = done.began + offset, done.ended + offset
-        self._finished.append(Completed(task, result, withdrawn, began, ended))
+        """Take the results of tasks that wait for one; those of doubles are dropped."""
+        tasks = self._tasks.settle(host, done.serials)
+        below, offset = self._tasks.open.withdrawn_below, host.offset or 0.0
+        columns = zip(tasks, done.serials, done.results, done.began, done.ended, strict=True)
+        finished, loads = self._finished.append, pickle.loads
+        for task, serial, pickled, began, ended in columns:
+            if task is None:
+                continue
+            withdrawn = serial < below
+            if serial in done.failures and not withdrawn:
+                self._errors.append(unpacked(task, done.failures[serial]))
+                continue
+            try:
+                result = None if pickled is None else loads(pickled)
+            except Exception as error:  # noqa: BLE001 - a result's class may run any code
+                self._errors.append(unreadable(task, error))
+                continue
+            finished(Completed(task, result, withdrawn, began + offset, ended + offset))
 
     def _watch(self) -> None:
         """Start hosts on nodes without one, as far as workers are missing."""
@@ -373,7 +384,7 @@ class NodePool:
 
     def _bury(self, host: DrivenHost, lost: Lost) -> None:
         self._roster.remove(host)
-        held = [serial for serial in host.held if serial in self._tasks.open]
+        held = [serial for serial in host.held if serial in self._tasks.open.tasks]
         count = self._tasks.take_back(host)
         self._log(f"node {host.node.name}: host lost by {lost.cause}; {count} tasks issued again")
         self._roster.look_soon()  # look at once for a node to take its place

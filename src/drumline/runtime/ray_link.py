@@ -5,9 +5,11 @@
 # (Ray's annotations are partial)
 
 import pickle
+import threading
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -23,7 +25,7 @@ _UNREADABLE = (
     "it and the driver cannot read each other's messages ({}): install the driver's Drumline there"
 )
 _HEAR_SECONDS = 1.0
-AGAIN_SECONDS = 0.5
+_AGAIN_SECONDS = 0.5
 """Pause before a host that cannot be reached is asked again."""
 
 
@@ -45,19 +47,30 @@ class RayHost:
         if not self._refusal:
             self._host.tell(number, pickle.loads(commands), *data)
 
-    def hear(self, seen: int, seconds: float) -> bytes | str:
-        """Return the host's news, or in words why this node cannot take part."""
-        return self._refusal or pickle.dumps(self._host.hear(seen, seconds), protocol=5)
+    def hear(self, question: bytes) -> bytes | str:
+        """Take the commands of a question; return the host's news.
+
+        In words, why this node cannot take part.
+        """
+        if self._refusal:
+            return self._refusal
+        seen, number, commands = pickle.loads(question)
+        if commands:
+            self._host.tell(number, commands)
+        return pickle.dumps(self._host.hear(seen, _HEAR_SECONDS), protocol=5)
 
 
 class RayLink:
     """Connection to the actor of one host."""
 
-    def __init__(self, cluster: RayCluster, node: Node, actor: Any):
+    def __init__(self, cluster: RayCluster, node: Node, actor: Any, bell: threading.Event):
+        """`bell` is rung whenever there may be news."""
         self._cluster = cluster
         self._node = node
+        self._tell, self._hear = actor.tell, actor.hear
         self._actor = actor
-        self._hearing: Any = None
+        self._bell = bell
+        self._hearing: Future[bytes | str] | None = None
         self._again_at = 0.0
         self._seen = -1
         self._outbox = Outbox(self._send, _fate)
@@ -67,7 +80,25 @@ class RayLink:
         self._outbox.tell(number, list(commands), data)
 
     def _send(self, number: int, commands: Sequence[Command], data: Sequence[Any]) -> Any:
-        return self._actor.tell.remote(number, pickle.dumps(commands, protocol=5), *data)
+        """Send commands with the next question for news, which then costs no call of its own.
+
+        Not with data, which may take long to arrive while there is news.
+        """
+        if data or not self._may_ask:
+            return self._tell.remote(number, pickle.dumps(commands, protocol=5), *data)
+        return self._ask(number, commands)
+
+    def _ask(self, number: int, commands: Sequence[Command]) -> Any:
+        """Ask for news; a future costs less than a call of Ray for each look at what is there."""
+        ref = self._hear.remote(pickle.dumps((self._seen, number, commands), protocol=5))
+        hearing: Future[bytes | str] = ref.future()
+        hearing.add_done_callback(lambda _: self._bell.set())
+        self._hearing = hearing
+        return ref
+
+    @property
+    def _may_ask(self) -> bool:
+        return self._hearing is None and time.perf_counter() >= self._again_at
 
     def end(self) -> None:
         """Kill the actor; without a head it ends once its node has lost the driver."""
@@ -76,26 +107,25 @@ class RayLink:
         with suppress(exceptions.RayError):
             ray.kill(self._actor)
 
-    def listen(self) -> Any:
-        """Return the reference of the next news; None shortly after the host was out of reach."""
+    def listen(self) -> bool:
+        """Ask for news, but not shortly after the host was out of reach; whether there is some."""
         self._outbox.repeat_failed()
-        if self._hearing is None and time.perf_counter() >= self._again_at:
-            self._hearing = self._actor.hear.remote(self._seen, _HEAR_SECONDS)
-        return self._hearing
+        if self._may_ask:
+            self._ask(-1, ())
+        return self._hearing is not None and self._hearing.done()
 
-    def take(self, ref: Any) -> Heard | Lost | None:
+    def take(self) -> Heard | Lost | None:
         """Return the news that has arrived; None if it was lost on the way and is asked again."""
-        self._hearing = None
+        assert self._hearing is not None, "there is news only for one that has asked"
+        hearing, self._hearing = self._hearing, None
         try:
-            with handlers_raise():
-                said: Any = ray.get(ref)
-            news = _read(said, self._seen + 1)
+            news = _read(hearing.result(), self._seen + 1)
         except exceptions.ActorDiedError as error:
             return Lost(cause_of(error), node_gone=self._cluster.is_gone(self._node))
         except exceptions.RayTaskError:
             raise
         except exceptions.RayError:  # the host may live: it is asked again
-            self._again_at = time.perf_counter() + AGAIN_SECONDS
+            self._again_at = time.perf_counter() + _AGAIN_SECONDS
             return None
         if news.number <= self._seen:
             return None
@@ -127,14 +157,3 @@ def _fate(receipt: Any) -> Fate:
     except exceptions.RayError:
         return Fate.FAILED
     return Fate.UNKNOWN
-
-
-@contextmanager
-def handlers_raise() -> Generator[None]:
-    """Raise what a signal handler raised inside a call of Ray, which may hide it as the cause."""
-    try:
-        yield
-    except SystemError as error:
-        if error.__cause__ is None:
-            raise
-        raise error.__cause__ from None

@@ -9,6 +9,7 @@ itself. Ray would keep the order of an actor's calls, and one failure would hold
 # (Ray's annotations are partial)
 
 import pickle
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +26,7 @@ except ImportError as error:
 from drumline.runtime.node_host import versions_of
 from drumline.runtime.node_messages import Heard, HostSpec, Link, Lost, Node
 from drumline.runtime.ray_cluster import STORE_BYTES, RayCluster
-from drumline.runtime.ray_link import AGAIN_SECONDS, RayHost, RayLink, handlers_raise
+from drumline.runtime.ray_link import RayHost, RayLink
 from drumline.runtime.ray_places import RayPlaces
 
 
@@ -35,6 +36,7 @@ class RayNodes:
     def __init__(self, address: str = "", cores: int = 0, store_bytes: int = STORE_BYTES):
         """Join the cluster at `address` (host:port, or auto); empty: start one of `cores` here."""
         self._cluster = RayCluster(address, cores, store_bytes)
+        self._bell = threading.Event()
 
     def present(self) -> list[Node]:
         """Return the nodes that are alive and have cores, the driver's own first."""
@@ -53,7 +55,7 @@ class RayNodes:
             )
             .remote(versions_of(["drumline"])["drumline"], pickle.dumps(spec, protocol=5))
         )
-        return RayLink(self._cluster, node, actor)
+        return RayLink(self._cluster, node, actor, self._bell)
 
     def places(self) -> "RayPlaces":
         """Return the nodes as places for the groups of a run."""
@@ -71,21 +73,16 @@ class RayNodes:
 
     def wait(self, links: Sequence[Link], seconds: float) -> list[tuple[Link, Heard | Lost]]:
         """Wait for news of any host; at most `seconds`."""
-        hearing = {ref: link for link in links if (ref := _ray(link).listen()) is not None}
-        if not hearing:
-            time.sleep(min(seconds, AGAIN_SECONDS))
-            return []
-        with handlers_raise():
-            ready, rest = ray.wait(list(hearing), num_returns=1, timeout=seconds)
-            if ready and rest:
-                ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
-        news: list[tuple[Link, Heard | Lost]] = []
-        for ref in ready:
-            link = hearing[ref]
-            what = _ray(link).take(ref)
-            if what is not None:
-                news.append((link, what))
-        return news
+        deadline = time.perf_counter() + seconds
+        while True:
+            self._bell.clear()
+            spoken = [link for link in links if _ray(link).listen()]
+            taken = [(link, _ray(link).take()) for link in spoken]
+            news = [(link, what) for link, what in taken if what is not None]
+            remaining = deadline - time.perf_counter()
+            if news or remaining <= 0:
+                return news
+            self._bell.wait(remaining)
 
     def close(self) -> None:
         """Leave the cluster; one that was started here ends."""

@@ -5,8 +5,7 @@ it holds whatever may be slow: the worker, the host, or the network between.
 """
 
 from collections import deque
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
 
 FLOOR_SECONDS = 1.0
 """Shortest time after which a task is late: a busy machine may keep a process from its core for
@@ -18,12 +17,6 @@ RECENT = 512
 _QUANTILE = 0.99
 
 
-class _Sent(NamedTuple):
-    kind: Hashable
-    since: float
-    counts: bool
-
-
 class Stragglers:
     """Tasks on their way, by serial, and the recent times of each kind."""
 
@@ -32,40 +25,50 @@ class Stragglers:
         """Tasks that were issued a second time because they were late."""
         self.overtaken = 0
         """Of these, tasks whose second result came first."""
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, tuple[Hashable, float, bool]] = {}
+        """Serial → (kind, time of sending, whether its time counts)."""
         self._doubles: dict[int, int] = {}
         """Serial → index of the host that the double was sent to."""
         self._seconds: dict[Hashable, deque[float]] = {}
         self._bounds: dict[Hashable, float] = {}
         self._told = (0, 0)
 
-    def sent(self, serial: int, kind: Hashable, now: float, *, counts: bool = True) -> None:
-        """Note a task that a host was sent; one that is issued again begins anew.
+    def sent(
+        self, serials: Sequence[int], kinds: Sequence[Hashable], now: float, *, counts: bool = True
+    ) -> None:
+        """Note tasks that a host was sent; one that is issued again begins anew.
 
-        `counts`: its time says something about its kind, as that of a host's start does not.
+        `counts`: their times say something about their kinds, as those of a host's start do not.
         """
-        self._sent[serial] = _Sent(kind, now, counts)
-        self._doubles.pop(serial, None)
+        pairs = zip(serials, kinds, strict=True)
+        self._sent.update({serial: (kind, now, counts) for serial, kind in pairs})
+        self._forget_doubles(serials)
 
     def sent_twice(self, serial: int, host: int) -> None:
         """Note that a late task was sent to one more host."""
         self._doubles[serial] = host
         self.doubled += 1
 
-    def answered(self, serial: int, host: int, now: float) -> None:
-        """Note the first result of a task, and take its time into account."""
-        if serial not in self._sent:
-            return
-        kind, since, counts = self._sent.pop(serial)
-        if counts:
-            self._seconds.setdefault(kind, deque(maxlen=RECENT)).append(now - since)
-            self._bounds.pop(kind, None)
-        self.overtaken += self._doubles.pop(serial, None) == host
+    def answered(self, serials: Sequence[int], host: int, now: float) -> None:
+        """Note the first results of tasks, and take their times into account."""
+        take, times = self._sent.pop, self._seconds
+        for serial in serials:
+            sent = take(serial, None)
+            if sent is not None and sent[2]:
+                kind = sent[0]
+                if kind not in times:
+                    times[kind] = deque(maxlen=RECENT)
+                times[kind].append(now - sent[1])
+        if serials:
+            self._bounds.clear()
+        if self._doubles:
+            self.overtaken += sum(self._doubles.get(serial) == host for serial in serials)
+        self._forget_doubles(serials)
 
     def forget(self, serial: int) -> None:
         """Forget a task that waits for no result any more."""
         self._sent.pop(serial, None)
-        self._doubles.pop(serial, None)
+        self._forget_doubles([serial])
 
     def clear(self) -> None:
         """Forget every task; the times of their kinds stay."""
@@ -101,3 +104,8 @@ class Stragglers:
             known = len(seconds) >= KNOWN
             self._bounds[kind] = max(FLOOR_SECONDS, seconds[place]) if known else float("inf")
         return self._bounds[kind]
+
+    def _forget_doubles(self, serials: Sequence[int]) -> None:
+        if self._doubles:
+            for serial in serials:
+                self._doubles.pop(serial, None)
