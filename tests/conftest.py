@@ -23,11 +23,24 @@ threadpool_limits(1, "blas")
 # tests send: a terminal does not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+HANDLED = (signal.SIGINT, signal.SIGHUP)  # not SIGTERM: a cluster of Ray sets one of its own
+
 # A red suite must be red again when it is run again, on any machine and under any load.
 hypothesis.settings.register_profile(
     "repeatable", derandomize=True, database=None, deadline=None, max_examples=50
 )
 hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_signals_stay() -> Iterator[None]:
+    """Name the test that leaves a handler of Ctrl-C or of a closed terminal behind."""
+    before = [signal.getsignal(number) for number in HANDLED]
+    yield
+    after = [signal.getsignal(number) for number in HANDLED]
+    for number, handler in zip(HANDLED, before, strict=True):
+        signal.signal(number, handler)
+    assert after == before, "this test leaves another handler of a signal behind"
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import cases
 from universe.campaign import add_row, campaign, next_of, outcomes
 from universe.memory import ORDERS, SharedArray, laid_over
 from universe.planted import PLANTED
@@ -13,22 +14,25 @@ from universe.trainings import METHODS, expected
 from universe.world import Plan, World
 
 
-@pytest.mark.parametrize("method", ["es", "hts", "aes"])
-def test_a_few_universes_end_as_without_faults(method: str):
-    rows = campaign(10_015, 6, 1, [f"--method={method}", "--mode=bounded"])
+@pytest.mark.parametrize(("method", "count"), [("es", 6), ("hts", 4), ("aes", 3)])
+def test_a_few_universes_end_as_without_faults(method: str, count: int):
+    rows = campaign(10_015, count, 1, [f"--method={method}", "--mode=bounded"])
     assert rows["findings"] == 0, rows["what"]
     assert rows["sessions"] > rows["universes"], "no driver was killed: this proves little"
     assert rows["kill"] + rows["exit"] + rows["hang"] > 0
 
 
 def test_a_few_universes_with_faults_without_a_bound_leave_only_what_is_right():
-    rows = campaign(10_015, 8, 1, ["--mode=unbounded"])
+    rows = campaign(10_015, 4, 1, ["--mode=unbounded"])
     assert rows["findings"] == 0, rows["what"]
-    assert rows["driver_kill"] + rows["power_loss"] > 4
-    assert rows["unbounded"] == 8
+    assert rows["driver_kill"] + rows["power_loss"] > 2
+    assert rows["unbounded"] == 4
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - {"es", "hts", "aes"}))
+OTHERS = sorted(set(METHODS) - {"es", "hts", "aes"})
+
+
+@pytest.mark.parametrize("method", cases(OTHERS, quick={*OTHERS} - {"cem-rl", "ppo", "td3"}))
 def test_a_universe_of_each_other_method_ends_as_without_faults(method: str):
     rows = campaign(10_000, 1, 1, [f"--method={method}"])
     assert rows["findings"] == 0, rows["what"]
@@ -48,7 +52,8 @@ def test_a_checkpoint_before_the_evaluation_in_flight_is_recorded_is_right(tmp_p
 
 def test_a_number_is_one_universe():
     one, again = (
-        [{**told, "processor_seconds": 0} for told in outcomes(10_003, 2, 1)] for _ in range(2)
+        [{**told, "processor_seconds": 0} for told in outcomes(10_003, 2, 1, ["--method=es"])]
+        for _ in range(2)
     )
     assert one == again
     assert one[0]["points"] != one[1]["points"]

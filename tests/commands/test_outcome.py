@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from campaigns import FAULTS
+from campaigns import FAULTS, cases
 from doubles import wait_until
 from typed_commands import TINY, Terminal, drumline, environ, said_command
 
@@ -181,7 +181,9 @@ def test_a_training_run_whose_terminal_closes_is_saved_and_goes_on(
     assert again.code == 0, again.err
 
 
-@pytest.mark.parametrize(("method", "files"), [("es", 12), ("es", 40), ("hts", 12)])
+@pytest.mark.parametrize(
+    ("method", "files"), cases([("es", 12), ("es", 40), ("hts", 12)], quick=[("es", 40)])
+)
 def test_too_few_open_files_are_one_sentence_with_the_limit(
     tmp_path: Path, method: str, files: int
 ):

@@ -41,7 +41,13 @@ SEARCHES = {
         shaping="sign-rank",
         learning_rate_decay=0.9,
     ),
-    "ars": ARS(env="InvertedPendulum-v5", total_steps=400, population_size=4, evaluate_episodes=1),
+    "ars": ARS(
+        env="InvertedPendulum-v5",
+        total_steps=400,
+        population_size=4,
+        noise_table_size=1 << 16,
+        evaluate_episodes=1,
+    ),
 }
 
 

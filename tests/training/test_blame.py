@@ -34,7 +34,7 @@ def config_of(method: str, name: str) -> Any:
     if method == "erl":
         return ERL(env=env, **ERL_SMALL)
     if method == "es":
-        return ES(env=env, total_steps=60, population_size=4, **SMALL)
+        return ES(env=env, total_steps=60, population_size=4, noise_table_size=1 << 12, **SMALL)
     return AES(env=env, warmup_steps=20, **REPLAY)
 
 

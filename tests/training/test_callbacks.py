@@ -28,7 +28,7 @@ REPLAY = {**SMALL, "replay_size": 200, "batch_size": 4}
 PENDULUM = "InvertedPendulum-v5"
 ROTATION = {**SMALL, "env": "CartPole-v1", "engine": "gymnasium", "num_envs": 4, "alpha": 12}
 CONFIGS: dict[str, Any] = {
-    "es": ES(env=PENDULUM, total_steps=300, population_size=8, **SMALL),
+    "es": ES(env=PENDULUM, total_steps=300, population_size=8, noise_table_size=1 << 12, **SMALL),
     "aes": AES(env=PENDULUM, total_steps=200, warmup_steps=40, **REPLAY),
     "erl": SMALL_ERL,
     "td3": TD3(env=PENDULUM, total_steps=160, steps_per_update=20, random_steps=40, **REPLAY),

@@ -23,7 +23,7 @@ MARKED = "impure_environment:Marked"
 SMALL = {"hidden": (4,), "evaluate_every": 2, "evaluate_episodes": 2}
 REPLAY = {**SMALL, "replay_size": 60, "batch_size": 4}
 CONFIGS: dict[str, Any] = {
-    "es": ES(env=MARKED, total_steps=60, population_size=4, **SMALL),
+    "es": ES(env=MARKED, total_steps=60, population_size=4, noise_table_size=1 << 12, **SMALL),
     "aes": AES(env=MARKED, total_steps=60, warmup_steps=20, **REPLAY),
     "td3": TD3(env=MARKED, total_steps=60, steps_per_update=20, random_steps=20, **REPLAY),
     "hts": HTS(env=MARKED, total_steps=64, num_envs=4, alpha=4, minibatches=1, **SMALL),

@@ -18,7 +18,7 @@ from drumline.training.run_request import RunRequest
 
 SMALL = {"env": "CartPole-v1", "hidden": (4,), "evaluate_every": 2, "evaluate_episodes": 2}
 CONFIGS: dict[str, Any] = {
-    "es": ES(**SMALL, total_steps=600, population_size=4),
+    "es": ES(**SMALL, total_steps=600, population_size=4, noise_table_size=1 << 12),
     "hts": HTS(
         **SMALL, total_steps=640, engine="gymnasium", num_envs=4, alpha=16, minibatches=1, epochs=1
     ),

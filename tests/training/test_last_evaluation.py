@@ -21,7 +21,9 @@ from drumline.training.ledger import Ledger
 SMALL = {"env": "impure_environment:Collapsing", "hidden": (4,), "evaluate_every": 0}
 REPLAY = {**SMALL, "total_steps": 60, "replay_size": 60, "batch_size": 4, "evaluate_episodes": 2}
 CONFIGS: dict[str, Any] = {
-    "es": ES(**SMALL, total_steps=60, population_size=4, evaluate_episodes=2),
+    "es": ES(
+        **SMALL, total_steps=60, population_size=4, noise_table_size=1 << 12, evaluate_episodes=2
+    ),
     "aes": AES(**REPLAY, warmup_steps=20),
     "td3": TD3(**REPLAY, steps_per_update=20, random_steps=20),
     "hts": HTS(**SMALL, total_steps=64, num_envs=4, alpha=4, minibatches=1, evaluate_episodes=2),
