@@ -127,6 +127,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return lasting_bytes(train(SMALL, layout=INLINE, out=out).folder)
 
 
+@pytest.mark.faults
 def test_a_killed_executor_of_two_changes_no_byte(tmp_path: Path, expected: dict[str, bytes]):
     probe = KillAt("half-row", tmp_path / "flag")
     folder = run_on(tmp_path / "run", SMALL, RotationLayout(executors=2), probe)

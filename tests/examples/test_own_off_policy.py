@@ -83,6 +83,7 @@ def test_worker_processes_change_no_byte(tmp_path: Path, expected: dict[str, byt
     assert lasting_bytes(run.folder) == expected
 
 
+@pytest.mark.faults
 def test_a_killed_evaluator_changes_no_byte(tmp_path: Path, expected: dict[str, bytes]):
     probe = KillAt("episode-begun", tmp_path / "flag")
     folder = run_on(tmp_path / "run", SMALL, StreamLayout(workers=1, tensorboard=False), probe)

@@ -104,6 +104,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return lasting_bytes(train(SMALL, workers="inline", out=out).folder)
 
 
+@pytest.mark.faults
 def test_a_killed_worker_of_two_changes_no_byte(tmp_path: Path, expected: dict[str, bytes]):
     probe = KillAt("episode-begun", tmp_path / "flag")
     folder = run_on(tmp_path / "run", SMALL, Layout(workers=2), probe)

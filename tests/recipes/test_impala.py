@@ -213,7 +213,7 @@ def test_nothing_is_promised_and_that_is_said_first(tmp_path: Path):
     [
         pytest.param(SMALL, "before-step", 0, marks=FAULTS),
         pytest.param(RENEWED, "half-row", 0, marks=FAULTS),
-        (SMALL, "half-answer", 1),
+        pytest.param(SMALL, "half-answer", 1, marks=FAULTS),
     ],
 )
 def test_a_killed_role_is_replaced_where_it_stood(

@@ -131,6 +131,7 @@ def test_thinning_keeps_its_share_of_every_second_row():
     assert abs(kinds.mean() - 0.5) < 0.01
 
 
+@pytest.mark.slow
 def test_a_report_of_a_million_rows_runs_in_limited_memory(tmp_path: Path):
     """A child with a limit on its address space, in which a list of the rows would not fit."""
     folder = write_metrics(tmp_path / "run", 1_000_000)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import doubles
 import pytest
-from typed_commands import TINY, drumline
+from typed_commands import TINY, Terminal, drumline
 
 from drumline.runtime.child_process import ChildProcess
 
@@ -18,7 +18,14 @@ for name in ("waitid", "waitid_result", "eventfd", "eventfd_read", "eventfd_writ
     if hasattr(os, name):
         delattr(os, name)
 """
-SMALL = ["--total-steps=600", "--evaluate-episodes=2", "--hidden", "4", "--no-tensorboard"]
+SMALL = [
+    "--engine=gymnasium",
+    "--total-steps=600",
+    "--evaluate-episodes=2",
+    "--hidden",
+    "4",
+    "--no-tensorboard",
+]
 WORDS = {
     "es": ["train", "es", "CartPole-v1", *TINY, "--total-steps=300"],
     "hts": ["train", "hts", "CartPole-v1", *SMALL, "--num-envs=4", "--alpha=16"],
@@ -45,10 +52,16 @@ def taken_away(place: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("method", ["es", "hts"])
-def test_a_run_has_the_same_bits_without_the_calls_that_macos_lacks(method: str, tmp_path: Path):
+def test_a_run_has_the_same_bits_without_the_calls_that_macos_lacks(
+    method: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+):
     changes = taken_away(tmp_path)
-    here = drumline(*WORDS[method], "--pool=inline", "--out=here", cwd=tmp_path)
-    assert here.returncode == 0, here.stderr
+    monkeypatch.chdir(tmp_path)
+    here = Terminal(capfd)(*WORDS[method], "--pool=inline", "--out=here")
+    assert here.code == 0, here.err
     away = drumline(*WORDS[method], *PROCESSES[method], "--out=away", cwd=tmp_path, changes=changes)
     assert away.returncode == 0, away.stderr
     assert "replaced by" not in away.stdout + away.stderr

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from campaigns import cases
 from whole_runs import LASTING, SMALL_ERL
 
 import drumline
@@ -35,6 +36,7 @@ CONFIGS: dict[str, Any] = {
     "hts": HTS(**ROTATION, total_steps=480, minibatches=2, learners=2),
     "a2c": A2C(**ROTATION, total_steps=480),
 }
+QUICK = ["es", "aes", "hts"]
 
 
 class Meddler:
@@ -133,7 +135,7 @@ def test_a_callback_that_changes_all_that_it_gets_changes_no_byte(
     assert heard["on_checkpoint"][-1].update == checkpoint_numbers(run.folder)[-1]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", cases(CONFIGS, quick=QUICK))
 def test_a_run_that_a_callback_ends_goes_on_to_the_same_bytes(
     name: str, plain: dict[str, drumline.Run], tmp_path: Path
 ):
@@ -149,7 +151,7 @@ def test_a_run_that_a_callback_ends_goes_on_to_the_same_bytes(
     assert lasting(again) == lasting(plain[name])
 
 
-@pytest.mark.parametrize("name", ["es", "aes", "hts"])
+@pytest.mark.parametrize("name", cases(QUICK, quick=["hts"]))
 def test_a_run_in_processes_ends_where_a_callback_says(
     name: str, plain: dict[str, drumline.Run], tmp_path: Path
 ):
@@ -175,7 +177,7 @@ def test_a_free_running_method_ends_where_a_callback_says(tmp_path: Path):
     assert run.metrics[-1]["update"] == 3
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", cases(CONFIGS, quick=QUICK))
 def test_a_callback_that_raises_is_named_and_leaves_a_run_that_goes_on(
     name: str, plain: dict[str, drumline.Run], tmp_path: Path
 ):

@@ -1,10 +1,12 @@
 """An error between an update and its record never puts a state under another update's number."""
 
 import dataclasses
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import cases
 from whole_runs import SMALL_P_CEM_RL, folder_for, lasting_bytes, run_on
 
 from drumline.commands.run import resume, silent
@@ -30,8 +32,13 @@ CONFIGS: dict[str, Any] = {
 LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv")
 
 
-@pytest.mark.parametrize("before_the_row", [True, False])
-@pytest.mark.parametrize("method", CONFIGS)
+@pytest.mark.parametrize(
+    ("method", "before_the_row"),
+    cases(
+        product(CONFIGS, (True, False)),
+        quick=[("es", True), ("es", False), ("hts", True), ("td3", False)],
+    ),
+)
 def test_a_run_out_of_memory_at_its_record_goes_on_to_the_same_bits(
     method: str, before_the_row: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

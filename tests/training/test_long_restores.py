@@ -5,6 +5,7 @@ import io
 from pathlib import Path
 
 import pytest
+from campaigns import FAULTS
 from whole_runs import lasting_bytes, run_on
 
 from drumline.commands.foreign_code import CodeTrust
@@ -31,6 +32,7 @@ def no_last_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(run, "_evaluate_last", lambda *_: None)
 
 
+@FAULTS
 def test_a_restore_that_makes_progress_outlasts_the_limit_of_creations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -57,9 +59,9 @@ def test_a_restore_in_the_driver_shows_how_far_it_has_come(
     layout = RotationLayout(pool="inline", tensorboard=False)
     whole = run_on(tmp_path / "whole", HTS_RUN, layout)
     folder = run_on(tmp_path / "run", HTS_RUN, layout, last_update=7)
-    monkeypatch.setenv("STEP_SECONDS", "0.02")
+    monkeypatch.setenv("STEP_SECONDS", "0.005")
     lines = io.StringIO()
-    resume(folder, layout, trust=TRUSTED, display=PlainLines(lines, interval_seconds=1.0))
+    resume(folder, layout, trust=TRUSTED, display=PlainLines(lines, interval_seconds=0.2))
     assert " of 168 env steps replayed" in lines.getvalue()
     assert lasting_bytes(folder, FINGERPRINTS) == lasting_bytes(whole, FINGERPRINTS)
 
@@ -78,7 +80,7 @@ def test_the_running_episode_of_a_single_stream_shows_how_far_it_has_come(
         **SMALL,
     )
     folder = run_on(tmp_path / "run", config, layout, last_update=5)
-    monkeypatch.setenv("STEP_SECONDS", "0.03")
+    monkeypatch.setenv("STEP_SECONDS", "0.01")
     lines = io.StringIO()
-    resume(folder, layout, trust=TRUSTED, display=PlainLines(lines, interval_seconds=1.0))
+    resume(folder, layout, trust=TRUSTED, display=PlainLines(lines, interval_seconds=0.2))
     assert " of 100 env steps replayed" in lines.getvalue()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import FAULTS, cases
 from runtime.thread_nodes import ThreadNodes
 from whole_runs import folder_for, lasting_bytes
 
@@ -100,7 +101,7 @@ def kinds(nodes: ThreadNodes) -> set[type]:
     return {type(command) for link in nodes.links for command in link.told}
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", cases(RUNS, quick=["es", "es over an objective"]))
 def test_replicas_have_the_bytes_of_one_process(tmp_path: Path, expected: Expected, name: str):
     nodes = ThreadNodes(1, 1)
     folder = run_over(nodes, tmp_path / "run", RUNS[name])
@@ -128,7 +129,7 @@ def lose(nodes: ThreadNodes) -> None:
     nodes.lose(nodes.nodes[1])
 
 
-@pytest.mark.parametrize("event", [flip, lose])
+@pytest.mark.parametrize("event", cases([flip, lose], quick=[flip]))
 def test_a_replica_that_drifts_or_is_lost_changes_no_byte(
     tmp_path: Path, expected: Expected, event: Callable[[ThreadNodes], None]
 ):
@@ -172,6 +173,7 @@ def test_a_run_goes_on_with_replicas_from_a_checkpoint(tmp_path: Path, expected:
     assert lasting_bytes(folder) == expected["es"]
 
 
+@FAULTS
 def test_a_run_with_replicas_goes_on_without_them(tmp_path: Path, expected: Expected):
     inline = SearchLayout(pool="inline", tensorboard=False)
     folder = run_over(ThreadNodes(1, 1), tmp_path / "run", replace(SMALL, total_steps=400))
