@@ -139,6 +139,7 @@ def test_a_node_that_leaves_soon_gets_no_task_beyond_its_time(make_pool: MakePoo
     assert {row.index for row in pool.activity() if row.tasks} == {0}
 
 
+@pytest.mark.faults
 def test_finished_tasks_and_neighbours_are_not_blamed_for_hosts_that_end(
     make_pool: MakePool, expected
 ):
@@ -154,6 +155,7 @@ def test_finished_tasks_and_neighbours_are_not_blamed_for_hosts_that_end(
     assert finish(pool, results) == expected
 
 
+@pytest.mark.faults
 def test_a_task_that_ends_three_hosts_is_named(make_pool: MakePool):
     nodes = ThreadNodes(2)
     pool = make_pool(doubles.digest_worker, nodes=nodes, log=lambda line: None)

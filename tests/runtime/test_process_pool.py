@@ -10,7 +10,7 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
-from campaigns import cases
+from campaigns import FAULTS, cases
 from runtime.contract import NOTHING, MakePool, OneMachineContract
 
 from drumline.errors import TaskKilledWorkers, WorkerError
@@ -242,6 +242,7 @@ def test_closing_leaves_no_process_and_no_descriptor(make_pool: MakePool):
     assert [row.pid for row in pool.activity()] == pids
 
 
+@FAULTS
 def test_an_abandoned_pool_leaves_no_process():
     pool = ProcessPool(doubles.echo_worker, size=2, published=NOTHING)
     pids = doubles.living(pool)

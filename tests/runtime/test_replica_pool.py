@@ -190,6 +190,7 @@ def test_a_lost_node_changes_no_result(pool_of, expected):
     assert made.results == expected
 
 
+@pytest.mark.faults
 def test_a_silent_node_gets_the_updates_that_it_missed_when_it_is_back(
     pool_of, expected, monkeypatch
 ):

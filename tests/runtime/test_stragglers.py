@@ -97,6 +97,7 @@ def over(nodes: ThreadNodes, factory: Any, lines: list[str]) -> NodePool:
     return pool
 
 
+@pytest.mark.faults
 @pytest.mark.usefixtures("patient")
 def test_a_sleeping_host_holds_up_nothing_and_changes_no_byte():
     nodes, lines = ThreadNodes(1, 1), []

@@ -14,7 +14,7 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
-from campaigns import FAULTS, cases
+from campaigns import FAULTS, SLOW, cases
 from doubles import HangAt, KillAt, KillAtNth, KillEver, RaiseAt, SleepAt
 from own_methods import Alone, Deaf, Rotation
 from whole_runs import run_on
@@ -118,22 +118,30 @@ def rows_of(folder: RunFolder) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     ("name", "nodes", "layout"),
-    cases(
-        [
-            ("hts", 2, {}),
-            ("hts", 2, {"executors": 2, "actors": 1, "barrier": "hard"}),
-            ("hts, a2c", 2, {}),
-            ("hts, envpool", 2, {}),
-            ("hts, 4 shards", 2, {}),
-            ("hts, 4 shards", 4, {}),
-            ("hts, frames", 2, {}),
-            ("ppo", 2, {}),
-            ("ppo", 2, {"executors": 2, "halves": 2}),
-            ("a2c", 2, {}),
-            ("from outside", 2, {}),
-        ],
-        quick=[("hts", 2, {})],
-    ),
+    [
+        ("hts", 2, {}),
+        *cases(
+            [
+                ("hts", 2, {"executors": 2, "actors": 1, "barrier": "hard"}),
+                ("hts, envpool", 2, {}),
+                ("hts, 4 shards", 4, {}),
+                ("ppo", 2, {"executors": 2, "halves": 2}),
+                ("from outside", 2, {}),
+            ],
+            quick=[],
+        ),
+        *cases(
+            [
+                ("hts, a2c", 2, {}),
+                ("hts, 4 shards", 2, {}),
+                ("hts, frames", 2, {}),
+                ("ppo", 2, {}),
+                ("a2c", 2, {}),
+            ],
+            quick=[],
+            later=SLOW,
+        ),
+    ],
 )
 def test_any_number_of_groups_gives_the_same_bytes(
     tmp_path: Path, expected: Expected, name: str, nodes: int, layout: dict[str, Any]
@@ -155,10 +163,17 @@ POINTS = ("group-joined", "before-swap", "part-sent", "swapped")
 
 @pytest.mark.parametrize(
     ("name", "point"),
-    cases(
-        [(name, point) for name in ("hts", "ppo", "hts, a2c") for point in POINTS],
-        quick=[],
-    ),
+    [
+        *cases([*(("hts", point) for point in POINTS), ("ppo", "part-sent")], quick=[]),
+        *cases(
+            [
+                *(("ppo", point) for point in POINTS if point != "part-sent"),
+                *(("hts, a2c", point) for point in POINTS),
+            ],
+            quick=[],
+            later=SLOW,
+        ),
+    ],
 )
 def test_a_group_killed_in_a_whole_run_changes_no_byte(
     tmp_path: Path, expected: Expected, name: str, point: str

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from campaigns import cases
+from campaigns import SLOW, cases
 from doubles import KillAt
 from whole_runs import lasting_bytes, run_on
 
@@ -101,7 +101,17 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[s
     return bytes_of
 
 
-@pytest.mark.parametrize("name", cases(SEARCHES, quick=["es"]))
+KILLED = ["es, a torch module", "cem", "aes", CMA]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "es",
+        *cases(KILLED, quick=[]),
+        *cases(sorted(SEARCHES.keys() - {"es", *KILLED}), quick=[], later=SLOW),
+    ],
+)
 def test_workers_one_of_them_killed_change_no_byte(tmp_path: Path, expected: Any, name: str):
     probe = KillAt("episode-ended", tmp_path / "flag")
     folder = run_on(tmp_path / "run", SEARCHES[name], layout_of(name, 3), probe)
