@@ -32,6 +32,7 @@ from drumline.display.glyphs import duration
 from drumline.display.glyphs import score as written
 from drumline.display.plots import curves_figure
 from drumline.display.run_data import RunCurve, last_returns, read_columns, read_run
+from drumline.display.speed import Speed, speed_of
 from drumline.display.timeline import bottleneck, drawn, read_tracks, shares
 from drumline.functional.stability import stability
 from drumline.functional.statistics import mean_interval
@@ -82,6 +83,7 @@ def report_page(runs: Sequence[ReportedRun], command: str) -> str:
         _section("Groups", _groups(groups) if len(runs) > 1 else ""),
         _section("Contribution of either kind of individual", _contributions(runs)),
         _section("Where the time went", "".join(_timeline(run) for run in runs)),
+        _section("Speed, lag and batches", _speed(runs)),
         _section("Settings", _settings([d["config"] for d in documents], runs)),
         _section("Machine", _folded("all facts", _machine(documents, runs))),
         _section("The promise", "".join(_promise(run) for run in runs)),
@@ -255,6 +257,43 @@ def _timeline(run: ReportedRun) -> str:
         f'aria-label="timeline of {name}"></canvas><output></output>'
         f'<script type="application/json">{data}</script></div>'
     )
+
+
+def _speed(runs: Sequence[ReportedRun]) -> str:
+    """Return the table of runs whose updates have a lag, measured speed beside the bound."""
+    heads = ("run", "env steps/s", "if the bound never waited", "share", "bound", "policy lag")
+    more = ("most", "lag in gradient steps", "env steps of an update", "of a minibatch")
+    rows: list[list[str]] = []
+    for run in runs:
+        try:
+            one = speed_of(run.folder, run.document)
+        except ValueError:  # files of an older or a damaged run
+            continue
+        if one is not None:
+            rows.append([run.folder.path.name, *_speed_cells(one)])
+    words = (
+        "Predicted from the run's own pieces: env steps per second if the role that bounds it had "
+        "worked all the time. Where processes share cores, the seconds of a piece include waiting "
+        "for a core."
+    )
+    table = _table((*heads, *more, "rows of a forward pass"), rows)
+    return f'<p class="sub">{words}</p>{table}' if rows else ""
+
+
+def _speed_cells(one: Speed) -> list[str]:
+    known = np.isfinite(one.predicted)
+    return [
+        f"{one.measured:,.0f}",
+        f"{one.predicted:,.0f}" if known else "-",
+        f"{one.measured / one.predicted:.0%}" if known else "-",
+        one.bound,
+        f"{one.policy_lag:.2f}",
+        f"{one.policy_lag_max:.0f}",
+        f"{one.gradient_step_lag:.1f}",
+        f"{one.update_rows:,}" if one.update_rows else "-",
+        f"{one.minibatch_rows:,}" if one.minibatch_rows else "-",
+        f"{one.forward_rows:.1f}" if np.isfinite(one.forward_rows) else "-",
+    ]
 
 
 def _waits(role: str, waits: Mapping[str, float]) -> str:
