@@ -5,12 +5,15 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typed_commands import Ended, Terminal
 
 import drumline
+from drumline.recipes import outside_methods
 from drumline.recipes.cem import CEM
 from drumline.recipes.methods import find_method
 from drumline.runs.folder import RunFolder
@@ -315,3 +318,22 @@ def test_a_method_inside_a_function_is_refused():
 
     with pytest.raises(ValueError, match=r"<locals>\.Mine"):
         drumline.train(Mine(env="CartPole-v1"), workers="inline")
+
+
+def test_installed_packages_are_looked_through_again_once_one_has_come(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    looked: list[Any] = []
+
+    def looking(**group: Any) -> Any:
+        looked.append(group)
+        return entry_points(**group)
+
+    monkeypatch.setattr(outside_methods, "entry_points", looking)
+    outside_methods.registered()
+    before = len(looked)
+    assert "come-later" not in outside_methods.registered()
+    assert len(looked) == before
+    installed("come-later", "come-later = own:Mine")
+    assert [point.value for point in outside_methods.registered()["come-later"]] == ["own:Mine"]
+    assert len(looked) == before + 1

@@ -6,8 +6,11 @@ lines of config.json.
 
 import dataclasses
 import importlib
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Container, Mapping
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
 from typing import Any, get_type_hints
@@ -25,10 +28,30 @@ _PLAIN = (str, int, float, bool, type(None))
 def registered() -> dict[str, list[EntryPoint]]:
     """Return the entry points of installed packages, by name; several places if names clash."""
     found: dict[str, list[EntryPoint]] = defaultdict(list)
-    for point in entry_points(group=GROUP):
+    for point in _points_in(_places()):
         if point.value not in [other.value for other in found[point.name]]:
             found[point.name].append(point)
     return dict(found)
+
+
+def _places() -> tuple[tuple[str, int, int], ...]:
+    """Return the folders of packages, each with the time at which a package came or went."""
+    return tuple((path, *_changed(path or os.curdir)) for path in sys.path)
+
+
+def _changed(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:  # a folder of sys.path need not exist
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
+
+
+@lru_cache(maxsize=1)  # it opens a file of every installed package, and a command asks three times
+def _points_in(places: tuple[tuple[str, int, int], ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of the group while `places` stay as they are."""
+    del places
+    return tuple(entry_points(group=GROUP))
 
 
 def only(points: list[EntryPoint]) -> EntryPoint:
