@@ -74,7 +74,8 @@ def test_a_public_call_leaves_the_callers_generators_and_threads(tmp_path: Path,
 LATE = """
 import sys, drumline
 config = drumline.HTS(env="CartPole-v1", total_steps=32, num_envs=2, alpha=8, minibatches=2,
-                      hidden=(4,), epochs=1, evaluate_every=0, evaluate_episodes=2)
+                      engine="gymnasium", hidden=(4,), epochs=1, evaluate_every=0,
+                      evaluate_episodes=2)
 assert "torch" not in sys.modules
 drumline.train(config, workers="inline", out=sys.argv[1])
 import torch

@@ -37,6 +37,7 @@ def test_the_output_of_a_training_has_no_line_of_an_environment(terminal: Termin
         assert file.read().splitlines()[: len(lines)] == lines
 
 
+@pytest.mark.faults
 def test_the_environments_of_every_group_print_to_the_file(terminal: Terminal):
     flags = ["--total-steps=60", "--num-envs=2", "--alpha=10", "--hidden", "4", "--epochs=1"]
     flags += ["--minibatches=2", "--evaluate-episodes=2", "--learners=2", "--nodes=2"]

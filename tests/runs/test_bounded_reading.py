@@ -95,7 +95,7 @@ def test_readings_take_the_same_memory_for_twice_the_rows(
     monkeypatch.setattr(thinned_rows, "MOST", 1024)
     told = Told({})
     peaks = []
-    for rows in (8192, 16384):
+    for rows in (4096, 8192):
         folder = write_metrics(tmp_path / str(rows), rows)
         write_evaluations(folder, rows)
         write_chain(folder / "fingerprints.csv", rows)

@@ -70,7 +70,7 @@ def typed(words: list[str], tmp_path: Path, **more: str) -> "subprocess.Complete
             ("pool", "exit"),
             ("crew", "crash"),
         ],
-        quick=[("td3", "exit"), ("td3", "native exit"), ("crew", "crash")],
+        quick=[("td3", "exit"), ("crew", "crash")],
     ),
 )
 def test_an_environment_that_ends_the_driver_is_named_with_seed_and_step(
