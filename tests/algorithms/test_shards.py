@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import SLOW, cases
 from learner_examples import (
     A2C_SETTINGS,
     ENVIRONMENTS,
@@ -107,8 +108,14 @@ def content(state: State, metrics: list[Metrics]) -> tuple[Any, ...]:
     return tensors, state.counters, [repr(row) for row in metrics]
 
 
-@pytest.mark.parametrize("written_out", [False, True], ids=["autograd", "written-out"])
-@pytest.mark.parametrize("name", CASES)
+WITH_AUTOGRAD = cases(
+    [(name, False) for name in CASES], quick=[("a2c", False), ("ppo", False)], later=SLOW
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "written_out"), [*((name, True) for name in CASES), *WITH_AUTOGRAD]
+)
 def test_any_number_of_groups_learns_the_same_bits(name: str, written_out: bool):
     alone = learned(CASES[name], 1, written_out)[0]
     for groups in (2, 4):

@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from campaigns import SLOW, cases
 from whole_runs import lasting_bytes
 
 from drumline.commands.run import resume, train
@@ -191,7 +192,7 @@ RUNS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", cases(RUNS, quick=["es", "hts"], later=SLOW))
 def test_runs_with_lean_steps_and_without_have_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ):

@@ -53,7 +53,7 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers
     assert lasting_bytes(run.path) == expected
 
 
-@pytest.mark.parametrize("point", cases(["episode-begun", "half-result"], quick=["half-result"]))
+@pytest.mark.parametrize("point", cases(["episode-begun", "half-result"], quick=[]))
 def test_a_killed_worker_changes_no_byte(tmp_path: Path, expected, point: str):
     layout = Layout(workers=2)
     folder = RunFolder.create(

@@ -225,7 +225,7 @@ def test_random_sleeps_of_groups_change_no_byte(tmp_path: Path, expected: Expect
     ("name", "counts"),
     cases(
         [("hts", (2, 1)), ("hts", (1, 2)), ("hts, 4 shards", (4, 2, 1, 4)), ("ppo", (2, 1, 2))],
-        quick=[("hts", (2, 1))],
+        quick=[],
     ),
 )
 def test_a_resumed_run_may_have_another_number_of_groups(
