@@ -40,6 +40,7 @@ class Recorded:
             save_policy=self.part("save policy"),
             call_last=self.part("call last"),
             last_evaluation="the last evaluation",
+            show_if_due=lambda activity, last: None,
         )
 
     def part(self, name: str, result: Any = None) -> Callable[..., Any]:
