@@ -18,6 +18,8 @@ class ThreadNodes:
         self.links: list[ThreadLink] = []
         self.puts = 0
         self._news: queue.Queue[tuple[Link, Heard | Lost]] = queue.Queue()
+        self._others: list[tuple[Link, Heard | Lost]] = []
+        """News of another pool's hosts."""
 
     def present(self) -> list[Node]:
         return list(self.nodes)
@@ -31,15 +33,23 @@ class ThreadNodes:
         return value
 
     def wait(self, links: Sequence[Link], seconds: float) -> list[tuple[Link, Heard | Lost]]:
-        found: list[tuple[Link, Heard | Lost]] = []
         for link in self.links:
             link.outbox.repeat_failed()
+        self._others += self._arrived(0.0)
+        if not any(link in links for link, _ in self._others):
+            self._others += self._arrived(seconds)
+        found = [(link, news) for link, news in self._others if link in links]
+        self._others = [(link, news) for link, news in self._others if link not in links]
+        return found
+
+    def _arrived(self, seconds: float) -> list[tuple[Link, Heard | Lost]]:
+        found: list[tuple[Link, Heard | Lost]] = []
         try:
             found.append(self._news.get(timeout=seconds) if seconds else self._news.get_nowait())
             while True:
                 found.append(self._news.get_nowait())
         except queue.Empty:
-            return [(link, news) for link, news in found if any(link is one for one in links)]
+            return found
 
     def lose(self, node: Node) -> None:
         """Take a node away, with all that runs there."""

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from drumline.runtime.kept_results import KeptResults
 from drumline.runtime.leases import Pace
 from drumline.runtime.node_messages import Command, Heard, Link, Node
 from drumline.types import ProcessActivity, Span
@@ -30,6 +31,8 @@ class DrivenHost:
         """Version to which its replica was brought; None: it has none yet."""
         self.unwritten: deque[tuple[str, int, int]] = deque()
         """(name, first, last): rows of the shared arrays that it has not been sent."""
+        self.kept = KeptResults()
+        """Results that it can copy rows from."""
         self.tells = 0
         self.told = -1
         self.silent_seconds = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from drumline.protocols import PublishedLayout
 from drumline.runtime.driven_host import DrivenHost
-from drumline.runtime.node_messages import Command, Publish, Write
+from drumline.runtime.node_messages import Command, Copy, Done, Drop, Publish, Write
 from drumline.runtime.published import PublishedSlots, slots_layout
 from drumline.runtime.replica_commands import ReplicaCommands
 from drumline.runtime.replicas import UpdateLog
@@ -112,13 +112,25 @@ class HostSupply:
                 end = min(last, first + max(1, room // width))
                 if end < last:
                     host.unwritten.appendleft((name, end, last))
+                chunk = arrays[name][first:end]
+                place = host.kept.find(chunk)
+                if place is not None:
+                    commands.append(Copy(name, first, end, *place))
+                    continue
                 commands.append(Write(name, first))
-                rows.append(arrays[name][first:end].copy())
-                room -= rows[-1].nbytes
+                rows.append(chunk.copy())
+                room -= chunk.nbytes
+            if dropped := host.kept.dropped():
+                commands.append(Drop(dropped))
             host.tell(commands, rows)
             if room <= 0:
                 host.flush()
             self.count(host, shared=_CHUNK_BYTES - room)
+
+    def heard(self, host: DrivenHost, done: Done) -> None:
+        """Note results that a host keeps, because rows of the shared arrays may be in them."""
+        if self._shared is not None and self._updates is None:
+            host.kept.add(done.serials, done.results)
 
     def drifted(self, replicas: Sequence[tuple[int, bytes]]) -> int | None:
         """Return the first version whose digest is not the driver's; None if there is none."""

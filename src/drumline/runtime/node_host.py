@@ -19,17 +19,22 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+import numpy as np
+
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.protocols import Completed, Probe, PublishedLayout, Worker, WorkerContext
 from drumline.runtime.board import NEVER
 from drumline.runtime.failures import packed
+from drumline.runtime.kept_results import kept
 from drumline.runtime.leases import Pace
 from drumline.runtime.messages import Failure
 from drumline.runtime.node_messages import (
     Advance,
     Close,
     Command,
+    Copy,
     Done,
+    Drop,
     Heard,
     HostSpec,
     Parcel,
@@ -131,6 +136,8 @@ class NodeHost:
         self._told_activity = -1.0
         self._awake = threading.Event()
         self._done = _NewlyDone()
+        self._kept: dict[int, bytes] = {}
+        """Large results by serial, from which the driver may have rows copied."""
         self._condemned: list[tuple[int, tuple[str, ...]]] = []
         self._lines: list[str] = []
         self._spans: list[Span] = []
@@ -191,6 +198,8 @@ class NodeHost:
                 replicas=self._digests,
                 **self._ending,
             )
+            if self._shared is not None and self._replica is None:
+                self._kept.update(kept(self._last.done.serials, self._last.done.results))
             self._done = _NewlyDone()
             self._condemned, self._lines, self._spans = [], [], []
             self._digests = []
@@ -326,6 +335,11 @@ class NodeHost:
             assert self._shared is not None, "only a pool with shared arrays writes into them"
             rows = next(values)
             self._shared.arrays[command.name][command.first : command.first + len(rows)] = rows
+        elif isinstance(command, Copy):
+            self._copy(command)
+        elif isinstance(command, Drop):
+            for serial in command.serials:
+                self._kept.pop(serial, None)
         elif isinstance(command, Withdraw):
             self._withdrawn_below = command.below
             self._parcels = {k: p for k, p in self._parcels.items() if k >= command.below}
@@ -333,6 +347,14 @@ class NodeHost:
         elif isinstance(command, WakeAt) and command.serial in self._parcels:
             self._marks[command.serial] = command.amount
             pool.wake_at(self._parcels[command.serial], command.amount)
+
+    def _copy(self, command: Copy) -> None:
+        assert self._shared is not None, "only a pool with shared arrays copies rows into them"
+        rows = self._shared.arrays[command.name][command.first : command.last]
+        made = np.frombuffer(
+            self._kept[command.serial], rows.dtype, count=rows.size, offset=command.offset
+        )
+        rows[...] = made.reshape(rows.shape)
 
     def _advance_replica(self, pool: ProcessPool, version: int, records: Sequence[bytes]) -> None:
         """Make updates while the workers are idle; results of the version follow its digest."""

@@ -91,6 +91,23 @@ class Write(NamedTuple):
     first: int
 
 
+class Copy(NamedTuple):
+    """Command: copy rows to a shared array [first, last) out of a result that this host keeps."""
+
+    name: str
+    first: int
+    last: int
+    serial: int
+    offset: int
+    """Bytes of the result before the rows."""
+
+
+class Drop(NamedTuple):
+    """Command: keep these results no longer."""
+
+    serials: tuple[int, ...]
+
+
 class Withdraw(NamedTuple):
     """Command: withdraw every task whose serial is below the mark."""
 
@@ -108,7 +125,7 @@ class Close(NamedTuple):
     """Command: end every process."""
 
 
-Command = Submit | Publish | Seed | Advance | Write | Withdraw | WakeAt | Close
+Command = Submit | Publish | Seed | Advance | Write | Copy | Drop | Withdraw | WakeAt | Close
 
 
 class Done(NamedTuple):
@@ -132,6 +149,7 @@ class Heard(NamedTuple):
     clock: float
     """The host's clock at the time of sending."""
     done: Done = Done()
+    """With shared arrays, the host keeps the large ones of these results."""
     condemned: Sequence[tuple[int, tuple[str, ...]]] = ()
     """Tasks that ended their worker too often, and the causes."""
     lines: Sequence[str] = ()

@@ -305,6 +305,7 @@ class NodePool:
         if (version := self._supply.drifted(news.replicas)) is not None:
             self._replace(host, version)
             return
+        self._supply.heard(host, news.done)
         self._settle(host, news.done)
         for serial, causes in news.condemned:
             host.held.pop(serial, None)

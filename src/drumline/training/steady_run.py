@@ -21,6 +21,7 @@ from drumline.policies.spec import PolicySpec
 from drumline.protocols import Population, PublishedLayout, WorkerPool
 from drumline.runs.event_log import event_line, logged_workers
 from drumline.runtime.shared_arrays import SharedArrays
+from drumline.runtime.traffic import Traffic
 from drumline.schedules.event_order import (
     ArrivalOrder,
     EventOrder,
@@ -139,6 +140,7 @@ class SteadyRun:
         """(segment, bytes) that the replay has gained since the latest settled event."""
         self._counted = [0, 0]
         """Env steps of training and of evaluations, at the latest record."""
+        self._traffic = Traffic()
         self._idle = IdleTimes(recipe.concurrency + 1)
         self._waited = np.zeros(recipe.concurrency + 1)
         """Seconds that each logical worker's finished jobs waited, since its last update."""
@@ -315,6 +317,8 @@ class SteadyRun:
             env_steps=steps,
             update_share=0.0,
         )
+        if rows := self._traffic.take_all(update):
+            ledger.recorder.nodes(rows)
 
     def _metrics(self, event: Event) -> Metrics:
         return {
@@ -370,6 +374,7 @@ class SteadyRun:
             versions=recipe.concurrency + 1,
             shared=self._memory,
             one_task_leases=True,
+            traffic=self._traffic,
         )
 
     def _individuals_worker(self) -> RefinerSpec | ObjectiveSpec:
