@@ -18,7 +18,7 @@ from runtime.thread_nodes import ThreadNodes
 from drumline.errors import WorkersLost
 from drumline.protocols import PublishedLayout
 from drumline.runtime import node_host
-from drumline.runtime.node_host import answer_of, processor
+from drumline.runtime.node_checks import answer_of, processor
 from drumline.runtime.node_messages import Proof
 from drumline.runtime.node_pool import NodePool
 from drumline.runtime.portable import by_reference

@@ -7,7 +7,7 @@ from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout
 from drumline.runtime.inline_pool import InlinePool
-from drumline.runtime.node_host import answer_of
+from drumline.runtime.node_checks import answer_of
 from drumline.workers.proof import ProofSpec
 
 SPEC = ProofSpec(

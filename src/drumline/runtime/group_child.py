@@ -28,7 +28,7 @@ from drumline.runtime.group_messages import (
     Line,
     Peers,
 )
-from drumline.runtime.node_host import processor, versions_of
+from drumline.runtime.node_checks import processor, versions_of
 from drumline.runtime.printed import PRINTED
 from drumline.types import ProcessActivity, Span
 

@@ -8,32 +8,31 @@ actor, or a test, calls `tell` and `hear` from other threads.
 """
 
 import pickle
-import platform
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
-from drumline.protocols import Completed, Probe, PublishedLayout, Worker, WorkerContext
+from drumline.protocols import Completed, Probe, Worker, WorkerContext
 from drumline.runtime.board import NEVER
 from drumline.runtime.failures import packed
 from drumline.runtime.kept_results import kept
 from drumline.runtime.leases import Pace
 from drumline.runtime.messages import Failure
+from drumline.runtime.newly_done import NewlyDone
+from drumline.runtime.node_checks import other_bits, other_packages
 from drumline.runtime.node_messages import (
     Advance,
     Close,
     Command,
     Copy,
-    Done,
     Drop,
     Heard,
     HostSpec,
@@ -77,43 +76,6 @@ class Unpacking:
         return lambda parcel: pickle.dumps(worker(pickle.loads(parcel.task)), protocol=5)
 
 
-class _NewlyDone:
-    """Finished tasks since the latest news."""
-
-    def __init__(self) -> None:
-        self.serials: list[int] = []
-        self.bytes = 0
-        """Size of the results."""
-        self._results: list[Any] = []
-        self._began: list[float] = []
-        self._ended: list[float] = []
-        self._failures: dict[int, Failure] = {}
-
-    def add(
-        self,
-        serials: Sequence[int],
-        finished: Sequence[Completed],
-        failed: tuple[int, Failure] | None,
-    ) -> None:
-        """Add finished tasks, and one that has failed."""
-        self.serials += serials
-        results: list[bytes | None] = [done.result for done in finished]
-        self._results += results
-        self.bytes += sum(len(result or b"") for result in results)
-        self._began += [done.began for done in finished]
-        self._ended += [done.ended for done in finished]
-        if failed is not None:
-            self.serials.append(failed[0])
-            self._results.append(None)
-            self._began.append(0.0)
-            self._ended.append(0.0)
-            self._failures[failed[0]] = failed[1]
-
-    def columns(self) -> Done:
-        """Return all of them."""
-        return Done(self.serials, self._results, self._began, self._ended, self._failures)
-
-
 class NodeHost:
     """Worker processes of one node."""
 
@@ -135,7 +97,7 @@ class NodeHost:
         self._pace = Pace()
         self._told_activity = -1.0
         self._awake = threading.Event()
-        self._done = _NewlyDone()
+        self._done = NewlyDone()
         self._kept: dict[int, bytes] = {}
         """Large results by serial, from which the driver may have rows copied."""
         self._condemned: list[tuple[int, tuple[str, ...]]] = []
@@ -200,7 +162,7 @@ class NodeHost:
             )
             if self._shared is not None and self._replica is None:
                 self._kept.update(kept(self._last.done.serials, self._last.done.results))
-            self._done = _NewlyDone()
+            self._done = NewlyDone()
             self._condemned, self._lines, self._spans = [], [], []
             self._digests = []
         self._probe("host-heard")
@@ -246,7 +208,7 @@ class NodeHost:
 
     def _serve(self) -> dict[str, Any]:
         spec = self._spec
-        if other := _other_packages(spec):
+        if other := other_packages(spec):
             return {"refused": other}
         sys.path += [path for path in spec.search_path if path not in sys.path]
         try:
@@ -257,7 +219,7 @@ class NodeHost:
         except ImportError as error:
             return {"refused": f"{error}: install it there, in the version of the driver"}
         try:
-            if other := _other_bits(spec):
+            if other := other_bits(spec):
                 return {"refused": other}
             if spec.shared is not None:
                 self._shared = SharedArrays.create(spec.shared)
@@ -444,80 +406,6 @@ def _again(error: WorkerError) -> Failure:
     with suppress(Exception):  # an exception may hold anything; its text is enough
         exception = pickle.dumps(error.cause, protocol=5) if error.cause is not None else None
     return Failure(error.error, error.traceback, exception)
-
-
-def _other_packages(spec: HostSpec) -> str:
-    """Return in words the packages whose versions differ from the driver's; empty if none."""
-    here = versions_of(spec.packages)
-    differing = [
-        f"{name} {here[name]} instead of {wanted}"
-        for name, wanted in spec.packages.items()
-        if here[name] != wanted
-    ]
-    if not differing:
-        return ""
-    return f"it has {', '.join(differing)}: install the driver's versions there"
-
-
-def answer_of(factory: bytes, creation_seconds: float, hang_seconds: float) -> bytes:
-    """Return a known answer, computed by a worker process on this machine."""
-    pool = ProcessPool(
-        _loads(factory),
-        size=1,
-        published=PublishedLayout({}),
-        creation_seconds=creation_seconds,
-        hang_seconds=hang_seconds,
-    )
-    try:
-        pool.submit([0])
-        return pool.completed()[0].result
-    finally:
-        pool.close()
-
-
-def _other_bits(spec: HostSpec) -> str:
-    """Return in words that this node computes other bits than the driver; empty if it does not."""
-    proof = spec.proof
-    if proof is None:
-        return ""
-    try:
-        answer = answer_of(proof.factory, spec.creation_seconds, spec.hang_seconds)
-    except (WorkerError, TaskKilledWorkers, WorkersLost) as error:
-        return f"its proof failed: {str(error).splitlines()[0]}"
-    if answer == proof.answer:
-        return ""
-    if processor() == proof.processor:
-        return (
-            f"it computes other bits than the driver's machine, though both are {processor()}: "
-            "the environment may have hidden state that reset(seed=…) does not reset; mend it, or "
-            "train with --no-promise"
-        )
-    return (
-        f"it computes other bits ({processor()}) than the driver's machine ({proof.processor}): "
-        "use machines of one kind, or --no-promise"
-    )
-
-
-def processor() -> str:
-    """Return this machine's processor in words."""
-    with suppress(OSError), open("/proc/cpuinfo") as lines:
-        for line in lines:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def versions_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the installed version of each package, Python's without its last number."""
-    found: dict[str, str] = {}
-    for name in names:
-        if name == "python":
-            found[name] = ".".join(map(str, sys.version_info[:2]))
-            continue
-        found[name] = "not installed"
-        with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
 
 
 _loads = pickle.loads

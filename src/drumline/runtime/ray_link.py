@@ -15,7 +15,8 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from drumline.runtime.node_host import NodeHost, versions_of
+from drumline.runtime.node_checks import versions_of
+from drumline.runtime.node_host import NodeHost
 from drumline.runtime.node_messages import Command, Heard, Lost, Node
 from drumline.runtime.outbox import Fate, Outbox
 from drumline.runtime.ray_cluster import RayCluster, cause_of

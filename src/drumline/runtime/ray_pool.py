@@ -23,7 +23,7 @@ except ImportError as error:
         "--pool ray needs Ray, which is not installed: pip install 'drumline[ray]'"
     ) from error
 
-from drumline.runtime.node_host import versions_of
+from drumline.runtime.node_checks import versions_of
 from drumline.runtime.node_messages import Heard, HostSpec, Link, Lost, Node
 from drumline.runtime.ray_cluster import STORE_BYTES, RayCluster
 from drumline.runtime.ray_link import RayHost, RayLink

@@ -7,7 +7,7 @@ from typing import Any
 
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.runtime.cores import available_cores
-from drumline.runtime.node_host import answer_of, processor
+from drumline.runtime.node_checks import answer_of, processor
 from drumline.runtime.node_messages import Nodes, Proof
 from drumline.runtime.portable import by_reference
 from drumline.training.layout import Layout

@@ -25,7 +25,7 @@ from drumline.runtime.cores import usable_cores
 from drumline.runtime.group_messages import Places
 from drumline.runtime.groups import ThisMachine
 from drumline.runtime.inline_pool import InlinePool
-from drumline.runtime.node_host import versions_of
+from drumline.runtime.node_checks import versions_of
 from drumline.runtime.node_messages import Nodes, Proof
 from drumline.runtime.node_pool import NodePool
 from drumline.runtime.process_pool import ProcessPool
