@@ -1,5 +1,8 @@
 """Actors of a user's own (`--network module:Class`): trained, resumed and saved as MLPs are."""
 
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,14 +11,16 @@ import numpy as np
 import pytest
 import torch
 from campaigns import FAULTS, cases
+from typed_commands import environ
 
 from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import Run, resume, train
+from drumline.commands.run import Run, load, resume, train
 from drumline.commands.verify import verify_again
 from drumline.recipes.aes import AES
 from drumline.recipes.cem import CEM
 from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.learned_actor import learned_actor
+from drumline.recipes.methods import config_from
 from drumline.recipes.p_cem_rl import PCEMRL
 from drumline.recipes.td3 import TD3
 from drumline.training.layout import Layout, SteadyLayout
@@ -77,6 +82,25 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 def test_workers_in_processes_change_no_bit(trained: dict[str, Run]):
     layout = SteadyLayout(workers=2, tensorboard=False)
     assert verify_again(trained["aes"].folder, 3, layout, TRUSTED)[1] is None
+
+
+@FAULTS
+def test_a_killed_run_goes_on_to_the_bits_of_a_whole_one(tmp_path: Path):
+    words = f"aes {ENV} --network {OWN} --hidden 8 --no-tensorboard --evaluate-episodes 2"
+    command = [sys.executable, "-m", "drumline", "train", *words.split(), "--total-steps=3000"]
+    started = [*command, "--workers=2", "--out=killed"]
+    with subprocess.Popen(started, cwd=tmp_path, env=environ(), stdout=subprocess.DEVNULL) as run:
+        rows, until = tmp_path / "killed" / "metrics.csv", time.monotonic() + 90
+        while not rows.exists() or rows.read_bytes().count(b"\n") < 8:
+            assert run.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        run.kill()
+    folder = load(tmp_path / "killed", trust_code=True).folder
+    recorded = config_from(folder.document)
+    whole = train(recorded, layout=INLINE["aes"], out=tmp_path / "whole")
+    again = resume(folder, INLINE["aes"], trust=TRUSTED)
+    assert lasting_bytes(again) == lasting_bytes(whole)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
