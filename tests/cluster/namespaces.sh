@@ -4,6 +4,7 @@
 #   namespaces.sh up N          10.77.0.1 … 10.77.0.N
 #   namespaces.sh lose I        every process of machine I is killed
 #   namespaces.sh cut I; namespaces.sh heal I      its network goes and comes back
+#   namespaces.sh part I; namespaces.sh join I      machines I and I + 1 do not reach each other, and do again
 #   namespaces.sh down N
 set -euo pipefail
 what=$1; n=$2
@@ -19,11 +20,13 @@ case $what in
         done ;;
   lose) kill_all "$n" ;;
   cut)  ip link set "drum-v$n" down ;;
+  part) ip netns exec "drum$n" ip route add blackhole "10.77.0.$((n + 1))/32" ;;
+  join) ip netns exec "drum$n" ip route del blackhole "10.77.0.$((n + 1))/32" ;;
   heal) ip link set "drum-v$n" up; ip netns exec "drum$n" ip link set e0 up ;;
   down) for i in $(seq "$n"); do
           kill_all "$i"; ip netns del "drum$i" 2>/dev/null || true
           ip link del "drum-v$i" 2>/dev/null || true  # a process that is being killed keeps it
         done
         ip link del drum-bridge 2>/dev/null || true ;;
-  *)    echo "up N | lose I | cut I | heal I | down N"; exit 2 ;;
+  *)    echo "up N | lose I | cut I | heal I | part I | join I | down N"; exit 2 ;;
 esac
