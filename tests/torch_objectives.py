@@ -90,3 +90,19 @@ class NeedsArguments(nn.Module):
 
 def no_module() -> dict[str, int]:
     return {}
+
+
+def near_ones(module: nn.Module, seed: int) -> float:
+    """Negative squared distance to ones; all tensors are in bf16."""
+    assert {parameter.dtype for parameter in module.parameters()} == {torch.bfloat16}
+    return -float(sum(((p.float() - 1.0) ** 2).sum() for p in module.parameters()))
+
+
+class Wide(nn.Module):
+    """More parameters than two tiles of noise, in tensors that begin and end within tiles."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(300, 250)
+        self.second = nn.Linear(250, 300)
+        self.turned = nn.Parameter(torch.randn(7, 5).T)

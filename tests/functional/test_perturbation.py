@@ -1,5 +1,7 @@
 """Named noise: the same numbers for every reader, and sums with the same bits on any threads."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -11,10 +13,14 @@ from drumline.functional.perturbation import (
     TABLE_BLOCK,
     TILE,
     counter_noise,
+    counter_reader,
     fill_table,
     perturb,
+    perturbed_pieces,
+    pieces_of,
     subset_range,
     table_noise,
+    table_reader,
     weighted_noise_sum,
 )
 
@@ -180,3 +186,22 @@ def test_perturbing_adds_scaled_noise_and_only_within_the_block(source: str):
     expected = theta.copy()
     expected[100:200] += np.float32(0.5) * epsilon[100:200]
     assert out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    "within", [None, (5, 9), (TILE - 3, 2 * TILE + 1), (2 * TILE, 2 * TILE + 9)]
+)
+@pytest.mark.parametrize("kind", ["counter", "table"])
+def test_pieces_have_the_bits_of_the_whole_perturbation(kind: str, within: Any):
+    rng = np.random.default_rng(1)
+    parameters = rng.standard_normal(2 * TILE + 9, np.float32)
+    read = counter_reader(3)
+    if kind == "table":
+        read = table_reader(rng.standard_normal(3 * TILE, np.float32))
+    whole = np.empty_like(parameters)
+    perturb(parameters, read, 64, 0.3, whole, within)
+    pieces = perturbed_pieces(parameters, read, 64, 0.3, within)
+    joined = np.concatenate([piece.copy() for _, piece in pieces])
+    assert joined.tobytes() == whole.tobytes()
+    again = np.concatenate([piece.copy() for _, piece in pieces_of(whole)])
+    assert again.tobytes() == whole.tobytes()

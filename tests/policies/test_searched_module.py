@@ -101,3 +101,33 @@ def test_a_module_that_no_search_can_set_is_one_sentence(name: str, said: str):
         made(name)
     assert str(refusal.value).startswith(f"--policy 'torch_objectives:{name}' ")
     assert "\n" not in str(refusal.value)
+
+
+def test_pieces_of_any_size_give_what_the_whole_vector_gives():
+    whole, pieces = made("Wide"), made("Wide")
+    vector = np.random.default_rng(0).standard_normal(whole.parameter_count, np.float32)
+    whole.with_parameters(vector)
+    for size in (1 << 16, 977, whole.parameter_count):
+        pieces.with_parameters(np.zeros_like(vector))
+        pieces.with_pieces((s, vector[s : s + size]) for s in range(0, vector.size, size))
+        assert pieces.vector().tobytes() == whole.vector().tobytes() == vector.tobytes()
+
+
+def test_only_parameters_whose_names_match_are_searched():
+    searched = SearchedModule("torch_objectives:Regressor", 7, trainable=r"^inner\.w|outer")
+    shapes = {"inner.weight": (4, 8), "outer.weight": (1, 4), "outer.bias": (1,)}
+    assert searched.shapes == shapes
+    module = searched.with_parameters(np.zeros(searched.parameter_count, np.float32))
+    assert module.inner.bias.abs().sum() > 0
+    assert not module.outer.bias.any()
+    with pytest.raises(ObjectiveProblem, match=r"matches --trainable 'lost': scale, inner\.weight"):
+        SearchedModule("torch_objectives:Regressor", 7, trainable="lost")
+
+
+def test_a_module_in_bf16_holds_the_rounded_vector():
+    searched = SearchedModule("torch_objectives:Wide", 7, precision="bf16")
+    vector = np.random.default_rng(0).standard_normal(searched.parameter_count, np.float32)
+    module = searched.with_parameters(vector)
+    assert {p.dtype for p in module.parameters()} == {torch.bfloat16}
+    rounded = torch.from_numpy(vector).bfloat16().float().numpy()
+    assert searched.vector().tobytes() == rounded.tobytes()

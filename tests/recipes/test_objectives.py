@@ -10,6 +10,7 @@ from torch_objectives import Regressor, fit
 from drumline.commands.foreign_code import refuse_code_of_main
 from drumline.recipes.es import ES
 from drumline.recipes.objectives import searched_objective
+from drumline.recipes.searched_policy import uses_table
 from drumline.training.layout import SearchLayout
 
 SPHERE = "objectives:noisy_sphere"
@@ -62,6 +63,15 @@ def test_the_first_parameters_follow_the_runs_seed():
             {"objective": SPHERE, "dimensions": 3, "policy": "torch_objectives:Regressor"},
             "--policy torch_objectives:Regressor and --dimensions 3 contradict each other",
         ),
+        (
+            {"objective": SPHERE, "dimensions": 3, "working_precision": "bf16"},
+            "--working-precision bf16 goes with a torch module: give --policy",
+        ),
+        (
+            {"objective": SPHERE, "policy": "torch_objectives:Regressor", "trainable": "("},
+            r"--trainable '\(' is no regular expression",
+        ),
+        ({"env": "CartPole-v1", "trainable": "a"}, "--trainable a goes with --objective"),
     ],
 )
 def test_a_field_that_makes_no_sense_is_one_sentence(fields: dict[str, Any], said: str):
@@ -94,3 +104,10 @@ def test_a_function_of_a_script_is_for_inline_runs():
     with pytest.raises(ValueError, match=r"'__main__:sphere' lives in .* workers=.inline."):
         refuse_code_of_main(config, SearchLayout(workers=2))
     refuse_code_of_main(config, SearchLayout(pool="inline"))
+
+
+def test_noise_comes_from_a_table_up_to_a_size_and_from_counters_above():
+    for count, table in ((1 << 24, True), ((1 << 24) + 1, False)):
+        assert uses_table(ES(objective=SPHERE, dimensions=count), count) is table
+    assert uses_table(ES(objective=SPHERE, dimensions=9, noise="table"), 1 << 25)
+    assert not uses_table(ES(objective=SPHERE, dimensions=9, noise="counter"), 9)

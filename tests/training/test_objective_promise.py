@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
+import torch
 from campaigns import SLOW, cases
 from doubles import KillAt
 from whole_runs import lasting_bytes, run_on
@@ -21,11 +23,12 @@ from drumline.recipes.ars import ARS
 from drumline.recipes.cem import CEM
 from drumline.recipes.es import ES
 from drumline.recipes.methods import method_of
-from drumline.runs.folder import RunFolder
+from drumline.runs.folder import RunError, RunFolder
 
 SMALL = {"seed": 3, "evaluate_every": 4, "evaluate_episodes": 3, "total_steps": 80}
 VECTOR = {"objective": "objectives:noisy_sphere", "dimensions": 6}
 ASYNCHRONOUS = {**SMALL, "total_steps": 50, "p_desired": 0.0, "concurrency": 3}
+IN_BF16 = "es, some of a module in bf16"
 CMA = "aes, another's strategy and three seeds a call"
 SEARCHES: dict[str, Any] = {
     "es": ES(**VECTOR, **SMALL, population_size=8, std=0.1, noise_table_size=1 << 12),
@@ -46,6 +49,16 @@ SEARCHES: dict[str, Any] = {
         std=0.1,
         noise_table_size=1 << 12,
         common_seeds=True,
+    ),
+    IN_BF16: ES(
+        objective="torch_objectives:near_ones",
+        policy="torch_objectives:Regressor",
+        trainable="weight",
+        working_precision="bf16",
+        **SMALL,
+        population_size=8,
+        std=0.1,
+        noise_table_size=1 << 12,
     ),
     "es, seven seeds a call": ES(
         objective="objectives:batch_of_seeds",
@@ -119,7 +132,7 @@ def test_workers_one_of_them_killed_change_no_byte(tmp_path: Path, expected: Any
     assert lasting_bytes(folder) == expected(name)
 
 
-@pytest.mark.parametrize("name", cases(SEARCHES, quick=["ars", CMA]))
+@pytest.mark.parametrize("name", cases(SEARCHES, quick=["ars", CMA, IN_BF16]))
 def test_a_stop_and_a_resume_change_no_byte_and_verify_agrees(
     tmp_path: Path, expected: Any, name: str
 ):
@@ -170,3 +183,26 @@ def test_the_search_moves_towards_the_target(tmp_path: Path):
     run = train(config, workers="inline", out=tmp_path / "run")
     assert np.abs(run.parameters() - np.linspace(-1.0, 1.0, 6)).max() < 0.15
     assert run.evaluate(episodes=5).mean == pytest.approx(0.0, abs=0.1)
+
+
+def test_a_modules_parameters_have_their_names_in_policy_files(tmp_path: Path):
+    run = train(SEARCHES[IN_BF16], workers="inline", out=tmp_path / "run")
+    named = safetensors.numpy.load_file(run.path / "policy-last.safetensors")
+    assert {name: array.shape for name, array in named.items()} == {
+        "inner.weight": (4, 8),
+        "outer.weight": (1, 4),
+    }
+    flat = np.concatenate([named["inner.weight"].ravel(), named["outer.weight"].ravel()])
+    assert run.parameters().tobytes() == flat.astype(np.float32).tobytes()
+    module = run.module()
+    assert module.outer.weight.detach().numpy().tobytes() == named["outer.weight"].tobytes()
+    assert module.outer.bias.dtype == torch.float32
+    assert run.evaluate(episodes=2).returns == run.evaluate(episodes=2).returns
+
+
+def test_a_policy_file_that_lacks_a_named_tensor_is_damaged(tmp_path: Path):
+    run = train(SEARCHES["es, a torch module"], workers="inline", out=tmp_path / "run")
+    path = run.path / "policy-last.safetensors"
+    path.write_bytes(path.read_bytes().replace(b'"inner.bias":{', b'"inner.bios":{'))
+    with pytest.raises(RunError, match="is damaged"):
+        run.parameters()

@@ -31,6 +31,7 @@ from drumline.commands.run_document import (
     step_path_of,
 )
 from drumline.commands.shown_run import curve_of, line_of
+from drumline.commands.stored_policy import stored_module
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.notebook import notebook_display
 from drumline.display.plain import ReaderGone
@@ -103,6 +104,11 @@ class Run:
     def parameters(self, policy: str = "last") -> np.ndarray:
         """Return the parameters `[P]` of a saved policy, `last` or `best`; imports no code."""
         return read_policy(self.folder, policy).tensors["parameters"]
+
+    @process_as_found()
+    def module(self, policy: str = "last") -> Any:
+        """Return the torch module of an objective with the parameters of a saved policy."""
+        return stored_module(read_policy(self.folder, policy), self._trust)
 
     @property
     @process_as_found()

@@ -66,6 +66,21 @@ def stored_objective(stored: StoredPolicy) -> Objective:
     return objective
 
 
+def stored_module(stored: StoredPolicy, trust: CodeTrust) -> Any:
+    """Return the module of a policy file's objective in float32, with its parameters."""
+    if not stored.objective.get("module"):
+        raise RunError(f"{stored.path} holds no parameters of a torch module of an objective")
+    trust.policy(stored)
+    objective = stored_objective(stored)
+    from drumline.policies.searched_module import SearchedModule
+
+    assert objective.module is not None
+    made = SearchedModule(objective.module, objective.seed, trainable=objective.trainable)
+    if made.parameter_count != objective.dimensions:
+        raise _damaged(stored, f"{objective.dimensions} parameters for {made.parameter_count}")
+    return made.with_parameters(stored.tensors["parameters"])
+
+
 def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
     """Return the spec of a saved policy; RunError unless its parameters fit it."""
     spec = _converted(stored, "policy", lambda: spec_from(stored.document["policy"]))

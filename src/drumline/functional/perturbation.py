@@ -4,7 +4,7 @@ A perturbation ε of P parameters is named by an integer key. A process with the
 of ε: from a table that all processes of a machine share, or from a counter-based generator.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -29,6 +29,10 @@ ALIGNMENT = 16
 
 ReadNoise = Callable[[int, int, int, np.ndarray], np.ndarray]
 """(key, start, stop, scratch) → ε[start:stop]; may return a view of the table or of `scratch`."""
+
+
+Pieces = Iterable[tuple[int, Float32[np.ndarray, " n"]]]
+"""Pieces of a vector in order, each with its start; a piece is valid until the next one."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,37 @@ def perturb(
     piece = out[start:stop]
     np.multiply(read(key, start, stop, piece), np.float32(scale), out=piece)
     np.add(piece, parameters[start:stop], out=piece)
+
+
+def pieces_of(vector: Float32[np.ndarray, " P"]) -> Pieces:
+    """Yield a vector tile by tile, each copied into the memory of one tile."""
+    scratch = np.empty(min(TILE, vector.size), np.float32)
+    for start in range(0, vector.size, TILE):
+        piece = scratch[: min(TILE, vector.size - start)]
+        np.copyto(piece, vector[start : start + piece.size])
+        yield start, piece
+
+
+def perturbed_pieces(
+    parameters: Float32[np.ndarray, " P"],
+    read: ReadNoise,
+    key: int,
+    scale: float,
+    within: tuple[int, int] | None = None,
+) -> Pieces:
+    """Yield θ + scale · ε tile by tile, the bits of `perturb`, in the memory of one tile."""
+    first, last = within or (0, parameters.size)
+    scratch = np.empty(min(TILE, parameters.size), np.float32)
+    for start in range(0, parameters.size, TILE):
+        piece = scratch[: min(TILE, parameters.size - start)]
+        low, high = max(first, start), min(last, start + piece.size)
+        if (low, high) != (start, start + piece.size):
+            np.copyto(piece, parameters[start : start + piece.size])
+        if low < high:
+            part = piece[low - start : high - start]
+            np.multiply(read(key, low, high, part), np.float32(scale), out=part)
+            np.add(part, parameters[low:high], out=part)
+        yield start, piece
 
 
 def weighted_noise_sum(

@@ -1,6 +1,9 @@
 """A torch module of the user's own whose parameters a search sets from one flat vector."""
 
 import importlib
+import re
+from bisect import bisect_right
+from itertools import accumulate
 from typing import Any, NoReturn
 
 import numpy as np
@@ -8,25 +11,36 @@ import torch
 
 from drumline import seeding
 from drumline.errors import ObjectiveProblem
+from drumline.functional.perturbation import Pieces, pieces_of
 from drumline.functional.torch_threads import limit_torch
 from drumline.policies.own_modules import shared_storage
+
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+_NAMED = 5
+"""Names of parameters that a message lists."""
 
 
 class SearchedModule:
     """A module made under a seed; its parameters that require gradients are searched, by name.
 
     Vectors are written into the module's own tensors, in the order of `named_parameters`. Buffers
-    are put back to their first values, and frozen parameters stay as the class made them.
+    are put back to their first values, and frozen parameters stay as the class made them. There is
+    one copy of the parameters, in `precision`; a search keeps its own in float32.
     """
 
-    def __init__(self, path: str, seed: int):
+    def __init__(self, path: str, seed: int, *, precision: str = "fp32", trainable: str = ""):
+        """`trainable`: a regular expression; names without a match are frozen."""
         limit_torch(1)
         with seeding.kept_globals():
             seeding.seed_globals(seed)
             self._module = _made(path)
-        self._parameters = _searched(path, self._module)
+        self._parameters = _searched(path, self._module, trainable)
+        self._module.to(PRECISIONS[precision])
         for parameter in self._parameters.values():
             parameter.requires_grad_(False)  # no graph is recorded in a call
+            parameter.data = parameter.data.contiguous()
+        ends = accumulate(parameter.numel() for parameter in self._parameters.values())
+        self._ends = list(ends)
         self._buffers = [(buffer, buffer.clone()) for buffer in self._module.buffers()]
 
     @property
@@ -35,8 +49,14 @@ class SearchedModule:
         return sum(parameter.numel() for parameter in self._parameters.values())
 
     def vector(self) -> np.ndarray:
-        """Return a copy of the searched parameters `[P]`."""
-        return np.concatenate([p.detach().numpy().ravel() for p in self._parameters.values()])
+        """Return a copy of the searched parameters `[P]` in float32."""
+        parts = [p.detach().float().numpy().ravel() for p in self._parameters.values()]
+        return np.concatenate(parts)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the searched parameters by name, in the order of the vector."""
+        return {name: tuple(p.shape) for name, p in self._parameters.items()}
 
     def with_parameters(self, vector: np.ndarray) -> torch.nn.Module:
         """Write a vector `[P]` into the module's tensors; return the module, in `eval` mode."""
@@ -45,15 +65,24 @@ class SearchedModule:
             raise ObjectiveProblem(
                 f"the module has {count} parameters to search, and the vector is of {vector.shape}"
             )
-        flat, start = torch.from_numpy(np.array(vector, np.float32)), 0
+        return self.with_pieces(pieces_of(vector))
+
+    def with_pieces(self, pieces: Pieces) -> torch.nn.Module:
+        """Write a vector that comes in pieces into the module's tensors; return the module."""
         self._module.eval()
+        tensors = [parameter.data.view(-1) for parameter in self._parameters.values()]
         with torch.no_grad():
             for buffer, first in self._buffers:
                 buffer.copy_(first)
-            for parameter in self._parameters.values():
-                end = start + parameter.numel()
-                parameter.copy_(flat[start:end].view(parameter.shape))
-                start = end
+            for start, piece in pieces:
+                values, end = torch.from_numpy(piece), start + piece.size
+                number = bisect_right(self._ends, start)
+                while start < end:
+                    begin = self._ends[number] - tensors[number].numel()
+                    stop = min(end, self._ends[number])
+                    part = values[start - end + piece.size : stop - end + piece.size]
+                    tensors[number][start - begin : stop - begin].copy_(part)
+                    start, number = stop, number + 1
         return self._module
 
 
@@ -75,9 +104,15 @@ def _made(path: str) -> torch.nn.Module:
     return module
 
 
-def _searched(path: str, module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+def _searched(path: str, module: torch.nn.Module, trainable: str) -> dict[str, torch.nn.Parameter]:
     """Return the searched parameters by name; ObjectiveProblem for any that no search can set."""
     named = dict(module.named_parameters(remove_duplicate=False))
+    frozen = [name for name in named if not re.search(trainable, name)]
+    if len(frozen) == len(named):
+        names = ", ".join(list(named)[:_NAMED])
+        _refuse(path, f"has no parameter whose name matches --trainable {trainable!r}: {names}, …")
+    for name in frozen:
+        named[name].requires_grad_(False)
     for name, parameter in named.items():
         if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
             _refuse(path, f"has a parameter {name!r} without a shape: call it once in __init__")

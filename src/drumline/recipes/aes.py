@@ -193,6 +193,11 @@ class AES:
     """--objective: module:function that returns the first parameters for a seed."""
     seeds_per_call: int = 1
     """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
+    working_precision: Literal["fp32", "bf16"] = "fp32"
+    """--objective with --policy: of the module's tensors in a worker; the search's are float32."""
+    trainable: str = ""
+    """--objective with --policy: regular expression of the names of parameters to search; empty:
+    all that require gradients."""
 
     LAYOUT: ClassVar[type[Layout]] = SteadyLayout
     OBJECTIVE: ClassVar[Fields] = {

@@ -22,7 +22,12 @@ from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
 from drumline.recipes.search_replicas import SearchReplicaSpec
-from drumline.recipes.searched_policy import environment_and_policy, make_shared, searching_packages
+from drumline.recipes.searched_policy import (
+    environment_and_policy,
+    make_shared,
+    searching_packages,
+    uses_table,
+)
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
@@ -66,8 +71,8 @@ class ARS:
     """V2: normalise observations by moments of all training states."""
     reward_shift: float = 0.0
     """Survival bonus that is subtracted from every reward in training."""
-    noise: Literal["table", "counter"] = "table"
-    """Shared table, or counter-based Philox."""
+    noise: Literal["auto", "table", "counter"] = "auto"
+    """Shared table, or counter-based Philox; auto: a table for up to 2²⁴ parameters."""
     noise_table_size: int = 1 << 25
     """Floats in the shared noise table (128 MiB)."""
     normalization: Literal["auto", "virtual-batch", "none"] = "auto"
@@ -98,6 +103,11 @@ class ARS:
     """--objective: module:function that returns the first parameters for a seed."""
     seeds_per_call: int = 1
     """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
+    working_precision: Literal["fp32", "bf16"] = "fp32"
+    """--objective with --policy: of the module's tensors in a worker; the search's are float32."""
+    trainable: str = ""
+    """--objective with --policy: regular expression of the names of parameters to search; empty:
+    all that require gradients."""
 
     LAYOUT: ClassVar[type[Layout]] = SearchLayout
     # Best per task in the paper (appendix A.2), as published implementations carry it on.
@@ -199,7 +209,7 @@ class ARS:
         noise, shared = make_shared(self, parameters.size, threads, policy)
         observed = 0 if policy is None or policy.convolutions else policy.observation_size
         strategy = self.strategy(parameters, noise, observed, threads)
-        noise_seed = None if self.noise == "table" else self.seed
+        noise_seed = None if uses_table(self, parameters.size) else self.seed
         if isinstance(searched, Objective):
             worker = ObjectiveSpec(searched, noise_seed)
         else:

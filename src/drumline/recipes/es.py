@@ -25,7 +25,12 @@ from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.recipes.search_replicas import SearchReplicaSpec
-from drumline.recipes.searched_policy import environment_and_policy, make_shared, searching_packages
+from drumline.recipes.searched_policy import (
+    environment_and_policy,
+    make_shared,
+    searching_packages,
+    uses_table,
+)
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
@@ -130,8 +135,9 @@ class ES:
     """Momentum of SGD."""
     shaping: Literal["centered-rank", "sign-rank", "z-score", "none"] = "centered-rank"
     """Fitness shaping; sign-rank ranks the sum of the rewards' signs."""
-    noise: Literal["table", "counter"] = "table"
-    """Shared table, or counter-based Philox (any number of parameters, slower)."""
+    noise: Literal["auto", "table", "counter"] = "auto"
+    """Shared table, or counter-based Philox (any number of parameters, slower); auto: a table for
+    up to 2²⁴ parameters."""
     noise_table_size: int = 1 << 25
     """Floats in the shared noise table (128 MiB)."""
     policy: str = "mlp"
@@ -176,6 +182,11 @@ class ES:
     """--objective: module:function that returns the first parameters for a seed."""
     seeds_per_call: int = 1
     """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
+    working_precision: Literal["fp32", "bf16"] = "fp32"
+    """--objective with --policy: of the module's tensors in a worker; the search's are float32."""
+    trainable: str = ""
+    """--objective with --policy: regular expression of the names of parameters to search; empty:
+    all that require gradients."""
 
     LAYOUT: ClassVar[type[Layout]] = SearchLayout
     PRESETS: ClassVar[Presets] = {
@@ -267,7 +278,7 @@ class ES:
         observed = 0 if policy is None or policy.convolutions else policy.observation_size
         strategy = self.strategy(parameters, noise, observed, threads)
         perturb = self.subset_fraction if self.subset == "perturb" else None
-        noise_seed = None if self.noise == "table" else self.seed
+        noise_seed = None if uses_table(self, parameters.size) else self.seed
         if isinstance(searched, Objective):
             worker = ObjectiveSpec(searched, noise_seed, perturb)
         else:

@@ -61,6 +61,8 @@ _LATE: dict[str, object] = {
     "env_kwargs": "",
     "flatten_observations": False,
     "normalization": "auto",
+    "working_precision": "fp32",
+    "trainable": "",
 }
 """Fields that older run folders lack, with the values that those runs had."""
 _LATE_OF: dict[str, dict[str, object]] = {

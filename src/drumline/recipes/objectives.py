@@ -1,5 +1,6 @@
 """Objectives of the user's own in a config: its fields and their checks, and the parts of a run."""
 
+import re
 import sys
 from typing import Any, Protocol
 
@@ -12,7 +13,8 @@ from drumline.recipes.foreign_calls import called
 from drumline.recipes.named_objects import name_objects
 from drumline.workers.objective import Objective, load_callable, load_function
 
-OBJECTIVE_FIELDS = ("initial", "dimensions", "seeds_per_call")
+OF_MODULES = ("working_precision", "trainable")
+OBJECTIVE_FIELDS = ("initial", "dimensions", "seeds_per_call", *OF_MODULES)
 """Fields that only a config with an objective may set."""
 _LIBRARIES = {
     "torch": "torch",
@@ -57,6 +59,16 @@ class Searched(Protocol):
         """Seeds of one call."""
         ...
 
+    @property
+    def working_precision(self) -> str:
+        """Precision of a module's tensors in a worker: fp32 or bf16."""
+        ...
+
+    @property
+    def trainable(self) -> str:
+        """Regular expression of the names of a module's searched parameters; empty: all."""
+        ...
+
 
 def check_objective(config: Any, environment_fields: tuple[str, ...]) -> None:
     """Name objects that were given themselves; refuse fields that do not go together.
@@ -90,6 +102,19 @@ def check_objective(config: Any, environment_fields: tuple[str, ...]) -> None:
                 f"{_typed(config, field)} goes with an environment, and --objective has none: "
                 "leave it out"
             )
+    if ":" not in config.policy:
+        for field in OF_MODULES:
+            if getattr(config, field) != getattr(type(config), field):
+                raise ValueError(
+                    f"{_typed(config, field)} goes with a torch module: give --policy "
+                    "package.module:Class too"
+                )
+    try:
+        re.compile(config.trainable)
+    except re.error as error:
+        raise ValueError(
+            f"--trainable {config.trainable!r} is no regular expression: {error}"
+        ) from None
     if config.dimensions < 0:
         raise ValueError(f"--dimensions must be 1 or more, got {config.dimensions}")
     if config.seeds_per_call < 1:
@@ -113,11 +138,13 @@ def searched_objective(config: Searched) -> tuple[Objective, np.ndarray]:
     """Return the objective of a config and its first parameters `[P]`; imports the user's code."""
     module, initial = config.policy if ":" in config.policy else None, config.initial
     seed = seeding.seeds(config.seed, 1, "initial-parameters")[0]
+    tensors: tuple[tuple[str, tuple[int, ...]], ...] = ()
     with seeding.kept_globals():
         if module is not None:
             from drumline.policies.searched_module import SearchedModule
 
-            vector = SearchedModule(module, seed).vector()
+            made = SearchedModule(module, seed, trainable=config.trainable)
+            vector, tensors = made.vector(), tuple(made.shapes.items())
         elif initial:
             vector = _initial_vector(initial, seed)
         elif config.dimensions:
@@ -129,7 +156,17 @@ def searched_objective(config: Searched) -> tuple[Objective, np.ndarray]:
                 "parameters) or --policy module:Class (a torch.nn.Module)"
             )
         called(config.objective, "importing it", load_function, config.objective)
-    return Objective(config.objective, module, vector.size, seed, config.seeds_per_call), vector
+    objective = Objective(
+        config.objective,
+        module,
+        vector.size,
+        seed,
+        config.seeds_per_call,
+        config.working_precision,
+        config.trainable,
+        tensors,
+    )
+    return objective, vector
 
 
 def objective_packages(config: Searched) -> tuple[str, ...]:

@@ -24,6 +24,9 @@ from drumline.runtime.shared_arrays import SharedArrays
 REFERENCE_FRAMES = 128
 """Size of the reference batch, as in the published implementations."""
 
+_MOST_OF_A_TABLE = 1 << 24
+"""Parameters up to which --noise auto takes a table: half of one of the default size."""
+
 
 def environment_and_policy(
     config: Searching,
@@ -89,12 +92,19 @@ def searching_packages(config: Searching, policy: str) -> tuple[str, ...]:
     return (*environment_packages(config.env, engine), *module)
 
 
+def uses_table(config: Searching, parameter_count: int) -> bool:
+    """Return whether the noise of that many parameters comes from a shared table."""
+    if config.noise == "auto":
+        return parameter_count <= _MOST_OF_A_TABLE
+    return config.noise == "table"
+
+
 def make_shared(
     config: Searching, parameter_count: int, threads: int, policy: PolicySpec | None
 ) -> tuple[Noise, SharedArrays | None]:
     """Return the noise source, and the memory of its table and of the reference batch, if any."""
     arrays: dict[str, tuple[tuple[int, ...], str]] = {}
-    if config.noise == "table":
+    if uses_table(config, parameter_count):
         if config.noise_table_size < parameter_count:
             raise ValueError(
                 f"--noise-table-size {config.noise_table_size} is smaller than the policy's "
@@ -120,7 +130,7 @@ def noise_in(
     config: Searching, parameter_count: int, shared: Mapping[str, np.ndarray], threads: int
 ) -> Noise:
     """Return the noise source of a search; its table, if it has one, is filled in `shared`."""
-    if config.noise == "counter":
+    if not uses_table(config, parameter_count):
         return counter_noise(config.seed)
     table = shared["noise"]
     fill_table(table, config.seed, threads)

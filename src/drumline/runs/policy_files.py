@@ -24,7 +24,11 @@ NAMES = ("best", "last")
 _KINDS: dict[str, dict[str, Any]] = {
     "environment": {"id": str, "options": dict[str, Any]},
     "policy": {"module": str | None, "network": dict[str, Any]},
-    "objective": {"function": str, "module": str | None},
+    "objective": {
+        "function": str,
+        "module": str | None,
+        "tensors": list[tuple[str, list[int]]],
+    },
 }
 """Types of what is read in a description before its sizes are compared with the tensors."""
 _BEFORE = "before-best"
@@ -80,8 +84,11 @@ def policy_description(
 def encoded_policy(
     tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]
 ) -> tuple[bytes, str]:
-    """Return the bytes of a policy file, and its description as text."""
-    stored = storable(tensors)
+    """Return the bytes of a policy file, and its description as text.
+
+    Parameters of an objective's module have names there (`objective.tensors` of the description).
+    """
+    stored = storable(_named(tensors, document))
     text = json.dumps({**document, "sha256": _digest(stored, document)}, indent=2)
     # One metadata entry: safetensors writes several in random order.
     return safetensors.numpy.save(stored, metadata={"drumline": text}), text
@@ -148,7 +155,43 @@ def _read(path: Path) -> tuple[StoredPolicy, str]:
     written = document.pop("sha256", None)  # files of the earliest versions have no digest
     if written is not None and written != _digest(tensors, document):
         raise ValueError("not the bytes that were written")
-    return StoredPolicy(tensors, document, path), text
+    return StoredPolicy(_flat(tensors, document), document, path), text
+
+
+def _named(
+    tensors: Mapping[str, np.ndarray], document: Mapping[str, Any]
+) -> Mapping[str, np.ndarray]:
+    """Return tensors with the vector of parameters cut into those that the description names."""
+    shapes = _shapes(document)
+    if not shapes:
+        return tensors
+    named = {name: array for name, array in tensors.items() if name != "parameters"}
+    start = 0
+    for name, shape in shapes:
+        size = math.prod(shape)
+        named[name] = tensors["parameters"][start : start + size].reshape(shape)
+        start += size
+    return named
+
+
+def _flat(tensors: dict[str, np.ndarray], document: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return tensors with the named parameters as one vector; ValueError if one is not there."""
+    shapes = _shapes(document)
+    if not shapes:
+        return tensors
+    parts: list[np.ndarray] = []
+    for name, shape in shapes:
+        tensor = tensors.get(name)
+        if tensor is None or tensor.shape != shape or tensor.dtype != np.float32:
+            raise ValueError(f"no tensor {name!r} of shape {list(shape)}")
+        parts.append(tensor.ravel())
+    rest = {name: array for name, array in tensors.items() if name not in dict(shapes)}
+    return {**rest, "parameters": np.concatenate(parts)}
+
+
+def _shapes(document: Mapping[str, Any]) -> list[tuple[str, tuple[int, ...]]]:
+    named = document.get("objective", {}).get("tensors", ())
+    return [(name, tuple(shape)) for name, shape in named]
 
 
 def _metadata(raw: bytes) -> dict[str, str]:

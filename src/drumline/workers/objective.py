@@ -25,6 +25,7 @@ from drumline import seeding
 from drumline.envs.episode import NonFinite
 from drumline.errors import ObjectiveProblem
 from drumline.functional import perturbation
+from drumline.functional.perturbation import Pieces
 from drumline.protocols import Worker, WorkerContext
 from drumline.tasks import (
     Evaluate,
@@ -52,6 +53,12 @@ class Objective:
     """Seed under which the module is made: its buffers are alike in every process."""
     seeds_per_call: int = 1
     """Seeds, and values, of one call."""
+    precision: str = "fp32"
+    """Of the module's own tensors: fp32 or bf16; vectors are float32."""
+    trainable: str = ""
+    """Regular expression of the names of the module's searched parameters."""
+    tensors: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Name and shape of each searched parameter, in the order of the vector."""
 
 
 class ObjectiveFunction:
@@ -60,21 +67,28 @@ class ObjectiveFunction:
     def __init__(self, objective: Objective):
         self._objective = objective
         self._call = load_function(objective.function)
-        self._argument: Callable[[np.ndarray], Any] = np.array
+        self._argument: Callable[[Pieces], Any] = self._vector
         if objective.module is not None:
             from drumline.policies.searched_module import SearchedModule
 
-            self._argument = SearchedModule(objective.module, objective.seed).with_parameters
+            options = {"precision": objective.precision, "trainable": objective.trainable}
+            module = SearchedModule(objective.module, objective.seed, **options)
+            self._argument = module.with_pieces
         self._limited = False
 
     def __call__(self, vector: np.ndarray, seed: int) -> tuple[float, ...]:
+        """Return the values of one call at a vector `[P]`."""
+        return self.at(perturbation.pieces_of(vector), seed)
+
+    def at(self, pieces: Pieces, seed: int) -> tuple[float, ...]:
         """Return the values of one call, which may keep and overwrite what it is given.
 
-        The global generators are seeded from `seed` first.
+        The parameters come in pieces, so that a module's own tensors are their only copy here. The
+        global generators are seeded from `seed` first.
         """
         self._limit_torch()
         count = self._objective.seeds_per_call
-        argument = self._argument(vector)
+        argument = self._argument(pieces)
         given = np.array(seeding.seeds(seed, count, "objective"), np.int64) if count > 1 else seed
         seeding.seed_globals(seed)
         returned = self._call(argument, given)
@@ -86,6 +100,12 @@ class ObjectiveFunction:
                     "it must return a finite number, such as a low one for parameters that fail"
                 )
         return values
+
+    def _vector(self, pieces: Pieces) -> np.ndarray:
+        vector = np.empty(self._objective.dimensions, np.float32)
+        for start, piece in pieces:
+            vector[start : start + piece.size] = piece
+        return vector
 
     def _limit_torch(self) -> None:
         """Give torch one thread, once it is there: the user's own code may import it."""
@@ -148,7 +168,6 @@ class ObjectiveWorker:
         self._spec = spec
         self._context = context
         self._function = ObjectiveFunction(spec.objective)
-        self._vector = np.zeros(spec.objective.dimensions, np.float32)
         self._called = False
         if spec.noise_seed is None:
             self._read = perturbation.table_reader(context.shared["noise"])
@@ -166,9 +185,9 @@ class ObjectiveWorker:
         return self._evaluate(task, digest=False)
 
     def _evaluate(self, task: Evaluate, *, digest: bool) -> Evaluation:
-        self._load(task)
+        pieces = self._pieces(task)
         self._context.probe("episode-begun")
-        values = self._values(task.seed)
+        values = self._values(pieces, task.seed)
         self._context.probe("episode-ended")
         fitness = _mean(values)
         return Evaluation(
@@ -186,37 +205,35 @@ class ObjectiveWorker:
 
     def _evaluate_mean(self, task: EvaluateMean) -> MeanEvaluated:
         self._context.probe("mean-begun")
-        self._vector[:] = self._context.published(task.version)["parameters"]
+        mean = self._context.published(task.version)["parameters"]
         seeds = seeding.seeds(task.seed, task.episodes, "mean-evaluation")
-        values = [self._values(seed) for seed in seeds]
+        values = [self._values(perturbation.pieces_of(mean), seed) for seed in seeds]
         self._context.probe("mean-ended")
         return MeanEvaluated(tuple(map(_mean, values)), sum(map(len, values)))
 
-    def _values(self, seed: int) -> tuple[float, ...]:
+    def _values(self, pieces: Pieces, seed: int) -> tuple[float, ...]:
         # The first call may compile, as an environment's first step may.
         with nullcontext() if self._called else self._context.building():
-            values = self._function(self._vector, seed)
+            values = self._function.at(pieces, seed)
         self._called = True
         self._context.progress(len(values))
         return values
 
-    def _load(self, task: Evaluate) -> None:
+    def _pieces(self, task: Evaluate) -> Pieces:
+        """Return the parameters of a task; published ones are in memory that all workers share."""
         published = self._context.published(task.version)
         parameters = published["parameters"]
         if task.training and "population" in published:
-            self._vector[:] = published["population"][task.member]
-        elif task.sign == 0:
-            self._vector[:] = parameters
-        else:
-            within = None
-            if self._spec.subset_fraction is not None:
-                within = perturbation.subset_range(
-                    task.noise_key, parameters.size, self._spec.subset_fraction
-                )
-            scale = task.sign * task.std
-            perturbation.perturb(
-                parameters, self._read, task.noise_key, scale, self._vector, within
+            return perturbation.pieces_of(published["population"][task.member])
+        if task.sign == 0:
+            return perturbation.pieces_of(parameters)
+        within = None
+        if self._spec.subset_fraction is not None:
+            within = perturbation.subset_range(
+                task.noise_key, parameters.size, self._spec.subset_fraction
             )
+        scale = task.sign * task.std
+        return perturbation.perturbed_pieces(parameters, self._read, task.noise_key, scale, within)
 
 
 @dataclass(frozen=True)
