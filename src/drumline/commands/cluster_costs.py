@@ -8,6 +8,7 @@ import numpy as np
 from drumline.commands import timings
 from drumline.functional.cluster_speed import Cluster, GenerationCosts, broadcast, replicas
 from drumline.functional.perturbation import TILE
+from drumline.recipes.searched_policy import uses_table
 from drumline.runs.scalar_log import ToldGeneration, ToldMember, encoded
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.replicas import SearchReplica
@@ -39,7 +40,7 @@ def _timed(recipe: GenerationalRecipe, noise: str) -> GenerationCosts:
     spec: Any = recipe.replica
     table = max(size, min(_TABLE, spec.config.noise_table_size))
     config = dataclasses.replace(spec.config, noise=noise, noise_table_size=table)
-    shared = {"noise": np.empty(table, np.float32)} if noise == "table" else {}
+    shared = {"noise": np.empty(table, np.float32)} if uses_table(config, size) else {}
     replica: SearchReplica = dataclasses.replace(spec, config=config)(shared, 1)
     state = recipe.strategy.state()
 
