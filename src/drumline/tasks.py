@@ -53,6 +53,8 @@ class Evaluation(NamedTuple):
     moments: Moments | None
     digest: bytes
     """SHA-256 over observations and rewards, empty unless the task is a rehearsal."""
+    numbers: tuple[tuple[str, float], ...] = ()
+    """Numbers in the last step's `info` of an evaluation, by name."""
 
 
 class Rehearsal(NamedTuple):

@@ -136,6 +136,8 @@ class EvaluationRow:
     env_steps: int
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
+    info: tuple[tuple[str, float], ...] = ()
+    """Means of the numbers in the environment's last `info` of each episode, by name."""
 
     @property
     def mean(self) -> float:

@@ -130,3 +130,13 @@ def test_code_that_only_the_policy_file_names_needs_trust_as_well(terminal: Term
     assert refused.code == 2
     assert "os:system" in refused.err
     assert not Path("stolen").exists()
+
+
+def test_numbers_of_the_environments_info_are_told(terminal: Terminal, tmp_path: Path):
+    flags = ("--total-steps=60", "--population-size=2", "--hidden", "2", "--evaluate-episodes=1")
+    terminal.train("es", "told_environment:Reaching", *flags, "--out=run")
+    words = ("evaluate", "run", "--trust-code", "--episodes=3")
+    told = json.loads(terminal(*words, "--json").out)
+    assert told["info"].keys() == {"is_success", "steps_left"}
+    assert told["info"]["steps_left"] == 0.0
+    assert "is_success " in terminal(*words).out

@@ -61,6 +61,7 @@ def test_no_line_is_wider_than_asked(width, workers, updates, unicode, roles):
         busy_roles={f"role {i}": [0.5] * workers for i in range(updates % 9)} if roles else {},
         busy_history={"role 0": [0.5] * updates},
         metrics={f"number_{i}": float(i) for i in range(updates % 20)},
+        evaluation_info={f"told {i}": float(i) for i in range(updates % 12)},
     )
     lines = rows(state, width, 20, unicode=unicode)
     assert max(len(line.drawing) + len(line.words) for line in lines) <= width
@@ -135,3 +136,10 @@ def test_the_time_of_each_phase_and_the_use_of_the_machine_are_shown():
     assert "time in: update 2.3% · evaluation 25% · checkpoints 0.4%" in shown
     assert "machine: 1.9 of 2 cores · 1.50 GiB" in shown
     assert "machine:" not in text(), "nothing is shown before the first sample"
+
+
+def test_numbers_of_the_environments_info_have_a_row():
+    shown = text(evaluation_info={"is_success": 0.25, "x_position": 1234.5})
+    assert "info: is_success 0.2" in shown
+    assert "x_position 1234.5" in shown
+    assert "info:" not in text()

@@ -64,9 +64,12 @@ def command(line: CommandLine) -> int:
         named = {"env_id": problem_of(config), "policy": flags.policy, "update": update}
         steps = {"env_steps": env_steps_at(folder, update), "seed": flags.seed}
         every = {"returns": result.returns, "lengths": result.lengths, "actions": result.actions}
+        every["info"] = dict(result.info)
         print(json_line({**made_by, **named, **steps, **summary_of(result.returns), **every}))
         return 0
     print(mean_line(result.returns, config))
+    for name, mean in result.info:
+        print(f"{name} {mean:g}")
     if sample:
         print(f"actions {result.actions}")
     return 0

@@ -16,6 +16,7 @@ from drumline.commands.stored_policy import (
     stored_objective,
 )
 from drumline.envs.episode import EpisodeLoop
+from drumline.envs.last_info import means
 from drumline.envs.make import make_environment
 from drumline.functional.statistics import mean_interval
 from drumline.policies.sampled import SampledPolicy
@@ -45,6 +46,8 @@ class EvaluationResult:
     """best, last, or the name of a policy file."""
     update: int | None = None
     """Update after which the policy was saved."""
+    info: tuple[tuple[str, float], ...] = ()
+    """Means of the numbers in the environment's last `info` of each episode, by name."""
 
     @property
     def mean(self) -> float:
@@ -116,7 +119,7 @@ def evaluate_policy(
     limit = longest_episode(config, made.limit)
     loop = EpisodeLoop(made.environment, policy, spec.id)
     guard = Guard(HANG_SECONDS)
-    returns, lengths = [], []
+    returns, lengths, numbers = [], [], []
     try:
         for number, episode_seed in enumerate(episode_seeds(seed, episodes)):
             begin_episode(policy, seed, number, episode_seed)
@@ -124,17 +127,20 @@ def evaluate_policy(
             episode = loop.run(
                 episode_seed,
                 limit,
+                keep_numbers=True,
                 progress=guard.progress,
                 withdrawn=lambda: False,
             )
             guard.leave()
             returns.append(episode.episode_return)
             lengths.append(episode.length)
+            numbers.append(episode.numbers)
     finally:
         guard.close()
         made.close()
     words = policy.words if isinstance(policy, SampledPolicy) else "deterministic"
-    return EvaluationResult(tuple(returns), tuple(lengths), words, spec.id, *_named(stored))
+    found = (tuple(returns), tuple(lengths), words, spec.id)
+    return EvaluationResult(*found, *_named(stored), means(numbers))
 
 
 def _named(stored: StoredPolicy) -> tuple[str, int | None]:

@@ -60,6 +60,9 @@ def _returns(state: DisplayState, width: int, unicode: bool) -> list[Row]:
         said.append(state.evaluating)
     if said:
         lines.append(Row("evaluation", "", "   ".join(said)))
+    if state.evaluation_info:
+        info = (f"{name} {score(value)}" for name, value in state.evaluation_info.items())
+        lines.append(Row("info", "", "   ".join(info)[:width]))
     return lines
 
 
@@ -126,7 +129,8 @@ def _metrics(state: DisplayState, width: int, unicode: bool) -> list[Row]:
 def _roles(state: DisplayState, width: int, room: int, unicode: bool) -> list[Row]:
     """Return a strip of the last seconds for each role, and the role that bounds the speed."""
     lines = []
-    roles = {role: shares for role, shares in state.busy_roles.items() if role != "driver"}
+    shown = {role: shares for role, shares in state.busy_roles.items() if shares}
+    roles = {role: shares for role, shares in shown.items() if role != "driver"}
     for role, shares in roles.items():
         words = f"  {_percent(sum(shares) / len(shares)):>4}"
         if len(shares) > 1:

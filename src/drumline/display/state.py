@@ -49,6 +49,8 @@ class DisplayState:
     update_skipped: int
     """Updates without a step, because all returns were equal."""
     words: Words = ENVIRONMENT
+    evaluation_info: Mapping[str, float] = field(default_factory=dict)
+    """Means of the numbers in the environment's last `info` of the newest evaluation's episodes."""
     evaluated_episodes: int = 0
     evaluation_episodes: int = 0
     """Episodes that have ended and all episodes of the evaluation that the run waits for; 0: it

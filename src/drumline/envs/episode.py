@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from drumline.envs.environment import Environment
+from drumline.envs.last_info import Numbers, numbers_of
 from drumline.protocols import Policy
 
 NOISE_BLOCK = 128
@@ -41,6 +42,8 @@ class Episode(NamedTuple):
     observations: np.ndarray | None
     """The observations `[T, D]` that actions were chosen from, if asked for."""
     digest: bytes
+    numbers: Numbers = ()
+    """Numbers in the last step's `info`, if asked for."""
 
 
 class Opening:
@@ -93,6 +96,7 @@ class EpisodeLoop:
         noise: Callable[[], np.ndarray] | None = None,
         count_signs: bool = False,
         keep_observations: bool = False,
+        keep_numbers: bool = False,
         digest: bool = False,
         progress: Callable[[int], None],
         withdrawn: Callable[[], bool],
@@ -120,7 +124,7 @@ class EpisodeLoop:
                 action = to_action(out, block[row])
             else:
                 action = to_action(out, None)
-            observation, reward, terminated, truncated, _ = step(action)
+            observation, reward, terminated, truncated, info = step(action)
             if not length:
                 self.opening.end()
             total += reward
@@ -142,7 +146,9 @@ class EpisodeLoop:
         if rows is not None and not np.isfinite(rows).all():
             first = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
             raise NonFinite(self._blame(rows[first], seed, first))
-        return Episode(float(total), signs, length, rows, hasher.digest() if hasher else b"")
+        digest_of = hasher.digest() if hasher else b""
+        numbers = numbers_of(self._environment, info) if keep_numbers else ()
+        return Episode(float(total), signs, length, rows, digest_of, numbers)
 
     def _keep(self, length: int, observation: np.ndarray) -> None:
         if length == len(self._rows):

@@ -64,6 +64,11 @@ class CheckedEnvironment:
             self._check_step(returned)
         return returned
 
+    def info_of_last_step(self) -> dict[str, Any]:
+        """Return the `info` of the last step of an environment that makes it only if asked."""
+        asked = getattr(type(self._environment), "info_of_last_step", None)
+        return {} if asked is None else asked(self._environment)
+
     def close(self) -> None:
         """Close the environment."""
         self._environment.close()

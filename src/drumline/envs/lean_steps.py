@@ -44,6 +44,8 @@ class LeanEnvironment:
         """Return the `info` that Gymnasium gives with the last step."""
         return self._details() if self._gymnasiums is None else self._gymnasiums
 
+    info_of_last_step = info
+
     def close(self) -> None:
         """Close the environment."""
         self._environment.close()

@@ -29,6 +29,7 @@ APPEND_ONLY = (
     "episodes.csv",
     "evaluations.csv",
     "fingerprints.csv",
+    "info.csv",
     "nodes.csv",
     "events.jsonl",
     TENSORBOARD_FILE,

@@ -21,6 +21,7 @@ FILES = frozenset(
         *(
             "events.jsonl",
             TENSORBOARD_FILE,
+            "info.csv",
             "nodes.csv",
             "timeline.json",
             "processes.csv",

@@ -21,6 +21,8 @@ from drumline.runs.metrics import (
 from drumline.runs.segments import is_segment, remove_unneeded
 from drumline.types import EvaluationRow, Metrics, NodeTraffic, State, UpdateRecord
 
+INFO_HEADER = "update,name,mean"
+"""Columns of info.csv: numbers that environments told at the ends of evaluated episodes."""
 NODES_HEADER = ",".join(("update", "node", *(f"{kind}_bytes" for kind in NodeTraffic._fields[2:])))
 
 
@@ -67,6 +69,9 @@ class RunFiles:
         """Write the row of one scheduled evaluation."""
         line = evaluation_line(row)
         self._csv("evaluations.csv", EVALUATIONS_HEADER).append(f"{line}\n".encode())
+        if row.info:
+            lines = "".join(f"{row.update},{name},{mean!r}\n" for name, mean in row.info)
+            self._csv("info.csv", INFO_HEADER).append(lines.encode())
         if self._tensorboard:
             file, events = self._tensorboard_file()
             file.append(events.evaluation(row))

@@ -40,6 +40,7 @@ def evaluation(row: EvaluationRow) -> bytes:
             "eval/return_max": max(returns),
             "eval/length_mean": sum(lengths) / len(lengths),
             "eval/env_steps": row.env_steps,
+            **{f"eval/info/{name}": mean for name, mean in row.info},
         },
     )
 

@@ -15,6 +15,7 @@ import numpy as np
 from drumline.display.dashboard import Display
 from drumline.display.plain import ReaderGone
 from drumline.display.state import DisplayState, ReturnCurve, RoleShares, RunTitle, Throughput
+from drumline.envs.last_info import means
 from drumline.errors import CallbackFailed
 from drumline.functional.stability import Falls
 from drumline.runs.card import RunCard, write_card
@@ -249,7 +250,8 @@ class Ledger:
         lengths = tuple(result.length for result in evaluated)
         self.counters["env_steps_evaluation"] += sum(lengths)
         steps = int(self.counters["env_steps"]) if env_steps is None else env_steps
-        row = EvaluationRow(evaluated[0].version, steps, returns, lengths)
+        info = means(result.numbers for result in evaluated)
+        row = EvaluationRow(evaluated[0].version, steps, returns, lengths, info)
         self.recorder.evaluation(row)
         self._callbacks.evaluation(row)
         self.last_evaluation = row
@@ -308,6 +310,7 @@ class Ledger:
                 return_curve=self._curve.values,
                 evaluation_mean=None if evaluation is None else evaluation.mean,
                 evaluation_best=best if np.isfinite(best) else None,
+                evaluation_info={} if evaluation is None else dict(evaluation.info),
                 env_steps_per_second_10s=self._throughput.recent(),
                 env_steps_per_second_run=self._throughput.whole_run(),
                 eta_seconds=self._throughput.eta_seconds(run.total_steps),

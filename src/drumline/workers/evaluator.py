@@ -85,6 +85,7 @@ class Evaluator:
             noise=self._action_noise(task),
             count_signs=self._spec.sign_fitness,
             keep_observations=task.contributes,
+            keep_numbers=not task.training,
             digest=digest,
             progress=self._context.progress,
             withdrawn=self._context.withdrawn,
@@ -105,6 +106,7 @@ class Evaluator:
             length=episode.length,
             moments=None if rows is None else moments.moments_of(rows),
             digest=episode.digest,
+            numbers=episode.numbers,
         )
 
     def _load(self, task: Evaluate) -> None:
