@@ -13,6 +13,7 @@ from drumline.commands.run import resume
 from drumline.display.plain import PlainLines
 from drumline.recipes.hts import HTS
 from drumline.recipes.td3 import TD3
+from drumline.training import restore_note
 from drumline.training.layout import RotationLayout, StreamLayout
 from drumline.training.rotation_run import RotationRun
 from drumline.training.stream_run import StreamRun
@@ -60,6 +61,7 @@ def test_a_restore_in_the_driver_shows_how_far_it_has_come(
     whole = run_on(tmp_path / "whole", HTS_RUN, layout)
     folder = run_on(tmp_path / "run", HTS_RUN, layout, last_update=7)
     monkeypatch.setenv("STEP_SECONDS", "0.005")
+    monkeypatch.setattr(restore_note, "_SECONDS", 0.1)
     lines = io.StringIO()
     resume(folder, layout, trust=TRUSTED, display=PlainLines(lines, interval_seconds=0.2))
     assert " of 168 env steps replayed" in lines.getvalue()
@@ -81,6 +83,7 @@ def test_the_running_episode_of_a_single_stream_shows_how_far_it_has_come(
     )
     folder = run_on(tmp_path / "run", config, layout, last_update=5)
     monkeypatch.setenv("STEP_SECONDS", "0.01")
+    monkeypatch.setattr(restore_note, "_SECONDS", 0.1)
     lines = io.StringIO()
     resume(folder, layout, trust=TRUSTED, display=PlainLines(lines, interval_seconds=0.2))
     assert " of 100 env steps replayed" in lines.getvalue()
