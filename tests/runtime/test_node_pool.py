@@ -144,7 +144,9 @@ def test_finished_tasks_and_neighbours_are_not_blamed_for_hosts_that_end(
     make_pool: MakePool, expected
 ):
     nodes = ThreadNodes(2)
-    pool = begun(make_pool(doubles.digest_worker, nodes=nodes, log=lambda line: None))
+    pool = make_pool(doubles.digest_worker, nodes=nodes, log=lambda line: None)
+    pool.publish(0, {})
+    pool.submit([task._replace(seconds=0.05) for task in TASKS])  # some are open at every loss
     results: list[Any] = []
     for _ in range(4):  # more often than the three deaths that condemn a task
         while len(pool._hosts[0].held) < 2:
