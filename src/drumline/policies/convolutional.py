@@ -130,7 +130,6 @@ class ConvolutionalPolicy:
         self.parameter_count = parameter_count(spec)
         self.vector = aligned_zeros(self.parameter_count)
         self.to_action = action_function(spec.head)
-        self._virtual = spec.virtual_batch > 0
         self._weights: list[np.ndarray] = []
         self._added: list[np.ndarray] = []
         start = 0
@@ -144,18 +143,12 @@ class ConvolutionalPolicy:
         self._first = _FirstPatches(spec.image, shapes[0].rows)
         self._order = self._first.order(spec.image[0])
         self._outputs = [_matrix(shape.rows, shape.outputs) for shape in shapes]
-        convolutions = NETWORKS[spec.convolutions].convolutions
-        images = [
-            outputs.reshape(1, *_places(spec.image, convolutions[: number + 1]), shape.outputs)
-            for number, (outputs, shape) in enumerate(
-                zip(self._outputs[: len(convolutions)], shapes, strict=False)
-            )
-        ]
+        inner = NETWORKS[spec.convolutions].convolutions[1:]
         self._patches = [
             _Patches(image, layer.kernel, layer.stride)
-            for image, layer in zip(images, convolutions[1:], strict=False)
+            for image, layer in zip(_images(spec, self._outputs, 1), inner, strict=False)
         ]
-        self._reference = _Reference(spec, convolutions, shapes) if self._virtual else None
+        self._reference = _Reference(spec, shapes) if spec.virtual_batch else None
 
     def load_vector(self, parameters: np.ndarray) -> None:
         """Copy the parameters `[P]`."""
@@ -173,7 +166,6 @@ class ConvolutionalPolicy:
 
     def loaded(self) -> None:
         """Fold the normalisation of the present parameters into the weights of `output`."""
-        images: np.ndarray | None = None
         for number, (folded, weights, added) in enumerate(
             zip(self._folded, self._weights, self._added, strict=True)
         ):
@@ -182,10 +174,10 @@ class ConvolutionalPolicy:
             if self._reference is None or number == len(self._folded) - 1:
                 folded.bias[:] = added
             else:
-                images, mean, variance = self._reference.through(number, weights, images)
+                outputs, mean, variance = self._reference.through(number, weights)
                 scale[:] = added[:count] / np.sqrt(variance + np.float32(EPSILON))
                 folded.bias[:] = added[count:] - mean * scale
-                _normalize(images, scale, folded.bias)
+                _normalize(outputs, scale, folded.bias)
             if number == 0:
                 weights = weights[self._order]
                 scale *= _BYTE
@@ -231,6 +223,15 @@ def _matrix(rows: int, columns: int) -> np.ndarray:
 
 def _empty_layer(shape: LayerShape) -> FoldedLayer:
     return FoldedLayer(_matrix(shape.inputs, shape.outputs), aligned_zeros(shape.outputs))
+
+
+def _images(spec: PolicySpec, outputs: list[np.ndarray], count: int) -> list[np.ndarray]:
+    """Return the outputs of the convolutions as images `[count, H, W, C]`, views of them."""
+    convolutions = NETWORKS[spec.convolutions].convolutions
+    return [
+        outputs[number].reshape(count, *_places(spec.image, convolutions[: number + 1]), -1)
+        for number in range(len(convolutions))
+    ]
 
 
 def _places(image: tuple[int, ...], convolutions: tuple[Convolution, ...]) -> tuple[int, int]:
@@ -313,41 +314,29 @@ class _Patches:
 class _Reference:
     """The reference batch on its way through the layers; memory for all frames' outputs."""
 
-    def __init__(
-        self,
-        spec: PolicySpec,
-        convolutions: tuple[Convolution, ...],
-        shapes: list[LayerShape],
-    ):
-        count = spec.virtual_batch
+    def __init__(self, spec: PolicySpec, shapes: list[LayerShape]):
+        count, layers = spec.virtual_batch, NETWORKS[spec.convolutions].convolutions
         self.frames = np.zeros((count, *spec.image), np.uint8)
         self._first = _FirstPatches(spec.image, shapes[0].rows)
         self._order = self._first.order(spec.image[0])
         self._outputs = [_matrix(count * shape.rows, shape.outputs) for shape in shapes[:-1]]
         self._shapes = shapes
-        self._images = [
-            outputs.reshape(count, *_places(spec.image, convolutions[: number + 1]), shape.outputs)
-            for number, (outputs, shape) in enumerate(
-                zip(self._outputs[: len(convolutions)], shapes, strict=False)
-            )
-        ]
-        inner = shapes[1 : len(convolutions)]
-        most = max((_CHUNK * shape.rows * shape.inputs for shape in inner), default=0)
-        memory = aligned_zeros(most)
+        inner = shapes[1 : len(layers)]
+        memory = aligned_zeros(max(_CHUNK * shape.rows * shape.inputs for shape in inner))
         self._patches = [
             [
                 _Patches(images[first : first + _CHUNK], layer.kernel, layer.stride, memory)
                 for first in range(0, count, _CHUNK)
             ]
-            for images, layer in zip(self._images, convolutions[1:], strict=False)
+            for images, layer in zip(_images(spec, self._outputs, count), layers[1:], strict=False)
         ]
 
     def through(
-        self, number: int, weights: np.ndarray, before: np.ndarray | None
+        self, number: int, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return a layer's outputs `[rows, outputs]` on the batch, and their mean and variance.
 
-        `before`: the normalised outputs of the layer before, which are in memory already.
+        The caller normalises them in place: they are the inputs of the next layer.
         """
         outputs, rows = self._outputs[number], self._shapes[number].rows
         if number == 0:
@@ -362,8 +351,8 @@ class _Reference:
                 np.dot(patches, weights, out=outputs[first : first + len(patches)])
                 first += len(patches)
         else:
-            assert before is not None, "a layer behind the convolutions has one before it"
-            np.dot(before.reshape(len(self.frames), -1), weights, out=outputs)
+            before = self._outputs[number - 1].reshape(len(self.frames), -1)
+            np.dot(before, weights, out=outputs)
         mean = outputs.mean(axis=0, dtype=np.float64)
         variance = np.square(outputs - mean.astype(np.float32)).mean(axis=0, dtype=np.float64)
         return outputs, mean.astype(np.float32), variance.astype(np.float32)
