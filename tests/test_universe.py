@@ -1,13 +1,18 @@
 """Universes of failures: each ends with the bytes of the training without faults."""
 
+import os
+import random
+import shutil
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from campaigns import cases
 from universe.campaign import add_row, campaign, next_of, outcomes
+from universe.disk import Disk
 from universe.memory import ORDERS, SharedArray, laid_over
 from universe.planted import PLANTED
 from universe.trainings import METHODS, expected
@@ -48,6 +53,37 @@ def test_a_checkpoint_before_the_evaluation_in_flight_is_recorded_is_right(tmp_p
     """A stop in a failing evaluation beside HTS-RL leaves one: universe 112522 did."""
     states = expected("hts", 0, tmp_path).states
     assert Counter(update for update, _ in states) == {0: 1, 1: 1, 2: 2, 3: 1, 4: 2, 5: 1}
+
+
+def test_a_file_of_an_earlier_power_loss_is_not_taken_for_another(tmp_path):
+    """The number of a file that a loss brought back was given to the next file: universe 126745."""
+    folder, place = tmp_path / "run", tmp_path / "run" / "policy"
+    for seed in range(40):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        disk = Disk(folder, random.Random(seed))
+        _replace(disk, place, b"0")
+        _sync(disk, folder)
+        _replace(disk, place, b"1")
+        disk.lose_power()
+        _replace(disk, place, b"2")
+        _replace(disk, folder / "other", b"of another file")
+        disk.lose_power()
+        assert place.read_bytes() in {b"0", b"1", b"2"}, seed
+        disk.close()
+
+
+def _replace(disk: Disk, path: Path, data: bytes) -> None:
+    aside = path.with_suffix(".partial")
+    aside.write_bytes(data)
+    _sync(disk, aside)
+    aside.replace(path)
+
+
+def _sync(disk: Disk, path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    disk.synced(fd)
+    os.close(fd)
 
 
 def test_a_number_is_one_universe():

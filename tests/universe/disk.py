@@ -20,18 +20,15 @@ class Disk:
         self._files: dict[int, bytes] = {}
         self._names: dict[int, dict[str, int]] = {}
         self._held: dict[int, int] = {}
-        """Descriptors of all that was synced: a file system gives no other file their numbers."""
+        """Descriptors of all that is noted: a file system gives no other file their numbers."""
 
     def synced(self, fd: int) -> None:
         """Note a sync of a real descriptor."""
         path = Path(f"/proc/self/fd/{fd}").resolve()
-        number = os.fstat(fd).st_ino
-        if number not in self._held:
-            self._held[number] = os.dup(fd)
         if path.is_dir():
-            self._names[number] = _names(path)
+            self._names[self._held_number(fd)] = _names(path)
         elif path.is_file():
-            self._files[number] = path.read_bytes()
+            self._files[self._held_number(fd)] = path.read_bytes()
 
     def close(self) -> None:
         """Let the numbers go."""
@@ -44,8 +41,22 @@ class Disk:
         if self._root.is_dir():
             self._lose(self._root)
 
+    def _held_number(self, fd: int) -> int:
+        number = os.fstat(fd).st_ino
+        if number not in self._held:
+            self._held[number] = os.dup(fd)
+        return number
+
+    def _number(self, path: Path) -> int:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            return self._held_number(fd)
+        finally:
+            os.close(fd)
+
     def _lose(self, folder: Path) -> None:
-        kept = self._names.get(folder.stat().st_ino, {})
+        number = self._number(folder)
+        kept = self._names.get(number, {})
         now = _names(folder)
         for name in sorted({*kept, *now}):
             path = folder / name
@@ -55,13 +66,13 @@ class Disk:
                 self._undo(path, kept.get(name))
             elif name in now:
                 self._lose_content(path)
-        self._names[folder.stat().st_ino] = _names(folder)
+        self._names[number] = _names(folder)
 
     def _lose_content(self, path: Path) -> None:
         if path.is_dir():
             self._lose(path)
             return
-        number, data = path.stat().st_ino, path.read_bytes()
+        number, data = self._number(path), path.read_bytes()
         safe = self._files.get(number, b"")
         choices = [safe, data]
         if data.startswith(safe):
@@ -82,7 +93,7 @@ class Disk:
         path.unlink(missing_ok=True)
         if before is not None and before in self._files:
             path.write_bytes(self._files[before])
-            self._files[path.stat().st_ino] = self._files[before]
+            self._files[self._number(path)] = self._files[before]
 
 
 def _names(folder: Path) -> dict[str, int]:
