@@ -434,3 +434,28 @@ def test_a_manifest_counts_on_no_file_whose_name_a_power_cut_can_lose(
     assert at_first >= {folder.path, folder.path.parent}
     assert at_second >= {folder.path / "replay", folder.path / "replay" / "000000"}
     assert synced.index(folder.path) < synced.index(folder.checkpoints)
+
+
+def test_a_resume_counts_on_no_name_that_a_power_cut_can_lose(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+):
+    """A kill may come between a checkpoint's new name and its sync: universe 129611."""
+    recorder = Recorder(folder, tensorboard=False)
+    recorder.segment("replay/000000", b"one")
+    recorder.checkpoint(3, example_state(3), {}, ["replay/000000"])
+    recorder.close()
+    synced: set[Path] = set()
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    Recorder(folder, tensorboard=False, resumed_from=read_checkpoint(folder)).close()
+    assert synced >= {
+        folder.path.parent,
+        folder.path,
+        folder.checkpoints,
+        folder.path / "replay",
+    }

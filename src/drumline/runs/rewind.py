@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from drumline.runs.atomic_files import sync_directory
 from drumline.runs.checkpoint import (
     Checkpoint,
     checkpoint_numbers,
@@ -24,7 +25,16 @@ def rewind(folder: RunFolder, checkpoint: Checkpoint) -> None:
         for number in checkpoint_numbers(folder):
             if number > checkpoint.update:
                 remove_checkpoint(folder, number)
+    _sync_names(folder, checkpoint.lengths)
     cut_files(folder, checkpoint.lengths)
+
+
+def _sync_names(folder: RunFolder, lengths: dict[str, int]) -> None:
+    """Sync the names that the run goes on from: a kill may have come before that."""
+    places = {(folder.path / name).parent for name in lengths}
+    for place in sorted({folder.checkpoints, *places, folder.path, folder.path.parent}):
+        if place.is_dir():
+            sync_directory(place)
 
 
 def cut_files(folder: RunFolder, lengths: dict[str, int]) -> None:
