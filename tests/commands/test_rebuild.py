@@ -41,6 +41,7 @@ SEARCHES = {
         shaping="sign-rank",
         learning_rate_decay=0.9,
     ),
+    "es in a subspace": replace(SMALL, subspace=9),
     "ars": ARS(
         env="InvertedPendulum-v5",
         total_steps=400,

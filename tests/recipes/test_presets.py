@@ -121,6 +121,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"policy": "torch_policies:Linear"},
     {"subset": "perturb"},
     {"subset": "use"},
+    {"subspace": 5},
+    {"subspace": 5, "noise": "counter"},
     {"episode_cap": "mean:1"},
     {"frame_skip": 3},
     {"generation_env_steps": 120},

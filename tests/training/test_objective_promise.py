@@ -60,6 +60,9 @@ SEARCHES: dict[str, Any] = {
         std=0.1,
         noise_table_size=1 << 12,
     ),
+    "es, in a subspace": ES(
+        **VECTOR, **SMALL, population_size=8, std=0.1, noise_table_size=1 << 12, subspace=3
+    ),
     "es, seven seeds a call": ES(
         objective="objectives:batch_of_seeds",
         dimensions=6,

@@ -13,9 +13,11 @@ from drumline.algorithms.mirrored import MirroredSampler
 from drumline.algorithms.openai_es import OpenAIES
 from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.search_state import constant_std
+from drumline.algorithms.subspace import SubspaceES
 from drumline.envs.environment import EnvironmentSpec
 from drumline.errors import TaskKilledWorkers
 from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
+from drumline.functional.subspace import SubspaceSpec
 from drumline.policies.build import build_policy
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec
@@ -110,6 +112,21 @@ def test_a_task_is_run_with_the_bits_of_its_candidate(fraction: float | None, sh
         for task, vector in zip(tasks, vectors, strict=True):
             assert vector.tobytes() == strategy.candidate(task).tobytes()
         assert len({vector.tobytes() for vector in vectors}) == 3
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["counter", "table"])
+def test_a_task_of_a_subspace_is_run_with_the_bits_of_its_candidate(shared: bool):
+    noise = table_noise(TABLE, SIZE, seed=3) if shared else counter_noise(3)
+    spec = SubspaceSpec(5, SIZE, seed=3)
+    adam = Adam(5, learning_rate=0.1, weight_decay=0.0)
+    inner = OpenAIES(np.zeros(5, "f4"), MirroredSampler(3, noise), adam, constant_std(0.25))
+    strategy = SubspaceES(START, spec.of(noise), inner)
+    seed = None if shared else 3
+    evaluator = evaluator_on(strategy.published(), noise_seed=seed, subspace=spec)
+    tasks = strategy.ask(6)
+    vectors = [acted_with(evaluator, task).tobytes() for task in tasks]
+    assert vectors == [strategy.candidate(task).tobytes() for task in tasks]
+    assert len(set(vectors)) == 6
 
 
 def test_an_evaluation_is_run_with_the_mean_whatever_was_run_before():

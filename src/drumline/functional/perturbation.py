@@ -27,6 +27,8 @@ TABLE_BLOCK = 1 << 20
 ALIGNMENT = 16
 """Offsets into the table are multiples of 16 floats: one cache line."""
 
+_NO_GENERATION = 0xFFFFFFFF
+
 ReadNoise = Callable[[int, int, int, np.ndarray], np.ndarray]
 """(key, start, stop, scratch) → ε[start:stop]; may return a view of the table or of `scratch`."""
 
@@ -42,6 +44,8 @@ class Noise:
     read: ReadNoise
     keys: Callable[[int, int, int], list[int]]
     """(generation, first pair, count) → keys."""
+    columns: Callable[[int], list[int]]
+    """Count → keys of as many perturbations that are of no generation."""
 
 
 def fill_table(table: Float32[np.ndarray, " L"], seed: int, threads: int = 1) -> None:
@@ -66,9 +70,16 @@ def table_noise(table: Float32[np.ndarray, " L"], parameter_count: int, seed: in
 
     def keys(generation: int, first: int, count: int) -> list[int]:
         raw = seeding.raw(seed, first + count, "noise", generation)[first:]
-        return ((raw % np.uint64(places)) * np.uint64(ALIGNMENT)).tolist()
+        return _offsets(raw, places)
 
-    return Noise(read=table_reader(table), keys=keys)
+    def columns(count: int) -> list[int]:
+        return _offsets(seeding.raw(seed, count, "subspace"), places)
+
+    return Noise(table_reader(table), keys, columns)
+
+
+def _offsets(raw: np.ndarray, places: int) -> list[int]:
+    return ((raw % np.uint64(places)) * np.uint64(ALIGNMENT)).tolist()
 
 
 def table_reader(table: Float32[np.ndarray, " L"]) -> ReadNoise:
@@ -86,7 +97,10 @@ def counter_noise(seed: int) -> Noise:
     def keys(generation: int, first: int, count: int) -> list[int]:
         return [generation << 32 | pair for pair in range(first, first + count)]
 
-    return Noise(read=counter_reader(seed), keys=keys)
+    def columns(count: int) -> list[int]:
+        return keys(_NO_GENERATION, 0, count)
+
+    return Noise(counter_reader(seed), keys, columns)
 
 
 def counter_reader(seed: int) -> ReadNoise:

@@ -13,10 +13,12 @@ from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.openai_es import OpenAIES, Shaping
 from drumline.algorithms.optimizers import SGD, Adam, Optimizer
 from drumline.algorithms.search_state import decaying_std
+from drumline.algorithms.subspace import SubspaceES
 from drumline.envs.environment import EnvironmentSpec
 from drumline.functional.annealing import decaying
 from drumline.functional.perturbation import Noise
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
+from drumline.functional.subspace import SubspaceSpec
 from drumline.policies.build import initial_parameters
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.environment_families import PUBLISHED_GAMES
@@ -164,6 +166,9 @@ class ES:
     """Perturb only a block of the parameters per pair, or perturb all and use a block."""
     subset_fraction: float = 0.25
     """Share of the parameters in that block."""
+    subspace: int = 0
+    """Search this many coordinates of a random subspace through the initial parameters; 0: all
+    parameters."""
     common_seeds: bool = False
     """Run both halves of a pair on the same environment seed."""
     evaluate_every: int = 100
@@ -245,9 +250,15 @@ class ES:
             self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
         )
         refuse_negative(
-            self, "max_episode_steps", "evaluate_max_steps", "evaluate_every", "learning_rate_floor"
+            self,
+            *("max_episode_steps", "evaluate_max_steps", "evaluate_every", "learning_rate_floor"),
+            "subspace",
         )
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
+        if self.subspace and self.subset != "none":
+            raise ValueError(
+                f"--subspace {self.subspace} perturbs all parameters: leave out --subset"
+            )
         if not 0.0 < self.learning_rate_decay <= 1.0:
             decay = self.learning_rate_decay
             raise ValueError(f"--learning-rate-decay must be above 0 and at most 1, got {decay}")
@@ -274,13 +285,18 @@ class ES:
         parameters: np.ndarray,
     ) -> GenerationalRecipe:
         threads = layout.update_thread_count
+        if self.subspace > parameters.size:
+            raise ValueError(
+                f"--subspace {self.subspace} has more dimensions than there are parameters "
+                f"({parameters.size})"
+            )
         noise, shared = make_shared(self, parameters.size, threads, policy)
         observed = 0 if policy is None or policy.convolutions else policy.observation_size
         strategy = self.strategy(parameters, noise, observed, threads)
         perturb = self.subset_fraction if self.subset == "perturb" else None
         noise_seed = None if uses_table(self, parameters.size) else self.seed
         if isinstance(searched, Objective):
-            worker = ObjectiveSpec(searched, noise_seed, perturb)
+            worker = ObjectiveSpec(searched, noise_seed, perturb, self._subspace(parameters.size))
         else:
             assert policy is not None, "an environment needs a policy"
             worker = EvaluatorSpec(
@@ -288,6 +304,7 @@ class ES:
                 policy=policy,
                 noise_seed=noise_seed,
                 subset_fraction=perturb,
+                subspace=self._subspace(parameters.size),
                 action_noise_std=self.action_noise_std,
                 sign_fitness=self.shaping == "sign-rank",
             )
@@ -308,8 +325,23 @@ class ES:
 
     def strategy(
         self, parameters: np.ndarray, noise: Noise, observation_size: int, threads: int
-    ) -> OpenAIES:
+    ) -> OpenAIES | SubspaceES:
         """Return the strategy with its first parameters; `observation_size` 0: without moments."""
+        spec = self._subspace(parameters.size)
+        if spec is None:
+            return self._search(parameters, noise, observation_size, threads)
+        coordinates = np.zeros(spec.dimensions, np.float32)
+        search = self._search(coordinates, noise, observation_size, threads)
+        return SubspaceES(parameters, spec.of(noise), search, threads)
+
+    def _subspace(self, parameter_count: int) -> SubspaceSpec | None:
+        if not self.subspace:
+            return None
+        return SubspaceSpec(self.subspace, parameter_count, self.seed)
+
+    def _search(
+        self, parameters: np.ndarray, noise: Noise, observation_size: int, threads: int
+    ) -> OpenAIES:
         moments = None
         if observation_size and self.normalize:
             moments = ObservationMoments(observation_size)

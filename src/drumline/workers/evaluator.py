@@ -12,6 +12,7 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import NOISE_BLOCK, EpisodeLoop
 from drumline.envs.make import make_environment
 from drumline.functional import moments, perturbation
+from drumline.functional.subspace import SubspaceSpec
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
 from drumline.policies.convolutional import ConvolutionalPolicy
@@ -19,6 +20,7 @@ from drumline.policies.sampled import SampledPolicy
 from drumline.policies.spec import REFERENCE, PolicySpec
 from drumline.protocols import Policy, WorkerContext
 from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
+from drumline.workers.noise import noise_reader
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class EvaluatorSpec:
     """Seed of counter noise; None when the pool shares a noise table."""
     subset_fraction: float | None = None
     """Perturb only this share of the parameters."""
+    subspace: SubspaceSpec | None = None
+    """Perturb within this subspace."""
     action_noise_std: float = 0.0
     reward_shift: float = 0.0
     """Subtracted from every reward in training: a survival bonus that ARS removes."""
@@ -59,10 +63,7 @@ class Evaluator:
         self._loop = EpisodeLoop(
             made.environment, self._policy, spec.environment.id, context.building
         )
-        if spec.noise_seed is None:
-            self._read = perturbation.table_reader(context.shared["noise"])
-        else:
-            self._read = perturbation.counter_reader(spec.noise_seed)
+        self._read = noise_reader(spec.noise_seed, spec.subspace, context.shared)
 
     def __call__(self, task: Evaluate | RehearseTwice) -> Evaluation | Rehearsal:
         """Run one task."""

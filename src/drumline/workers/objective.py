@@ -26,6 +26,7 @@ from drumline.envs.episode import NonFinite
 from drumline.errors import ObjectiveProblem
 from drumline.functional import perturbation
 from drumline.functional.perturbation import Pieces
+from drumline.functional.subspace import SubspaceSpec
 from drumline.protocols import Worker, WorkerContext
 from drumline.tasks import (
     Evaluate,
@@ -35,6 +36,7 @@ from drumline.tasks import (
     Rehearsal,
     RehearseTwice,
 )
+from drumline.workers.noise import noise_reader
 
 _PROOF_SEED = 20170310
 
@@ -151,6 +153,8 @@ class ObjectiveSpec:
     """Seed of counter noise; None when the pool shares a noise table."""
     subset_fraction: float | None = None
     """Perturb only this share of the parameters."""
+    subspace: SubspaceSpec | None = None
+    """Perturb within this subspace."""
 
     def __call__(self, context: WorkerContext) -> "ObjectiveWorker":
         """Build the worker inside its process."""
@@ -169,10 +173,7 @@ class ObjectiveWorker:
         self._context = context
         self._function = ObjectiveFunction(spec.objective)
         self._called = False
-        if spec.noise_seed is None:
-            self._read = perturbation.table_reader(context.shared["noise"])
-        else:
-            self._read = perturbation.counter_reader(spec.noise_seed)
+        self._read = noise_reader(spec.noise_seed, spec.subspace, context.shared)
 
     def __call__(self, task: Evaluate | EvaluateMean | RehearseTwice) -> Any:
         """Run one task."""
