@@ -42,7 +42,10 @@ TABLE = {
     "policies": Room(
         names("functional types tasks errors protocols seeding"),
         names("numpy torch jaxtyping"),
-        only_in={"actor_critic": names("threadpoolctl")},
+        only_in={
+            "actor_critic": names("threadpoolctl"),
+            "initial_layers": names("threadpoolctl"),
+        },
     ),
     "buffers": Room(names("functional types"), names("numpy torch jaxtyping")),
     "envs": Room(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from drumline.algorithms.mirrored import MirroredSampler, answer
+from drumline.algorithms.mirrored import IndependentSampler, MirroredSampler, answer
 from drumline.algorithms.openai_es import OpenAIES
 from drumline.algorithms.optimizers import SGD
 from drumline.algorithms.search_state import constant_std
@@ -40,6 +40,25 @@ def test_the_step_follows_the_gradient_of_a_quadratic(subset: dict[str, float]):
     cosine = step @ differences / np.linalg.norm(step) / np.linalg.norm(differences)
     assert cosine > (0.98 if subset else 0.99)
     assert np.linalg.norm(step) == pytest.approx(0.01 * np.linalg.norm(differences), rel=0.1)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_without_mirroring_every_member_adds_its_own_perturbation():
+    noise, sgd = counter_noise(3), SGD(SIZE, learning_rate=1.0, momentum=0.0)
+    sampler = IndependentSampler(3, noise)
+    start = np.zeros(SIZE, np.float32)
+    strategy = OpenAIES(start, sampler, sgd, constant_std(0.1), shaping=unshaped)
+    first, rest = strategy.ask(2), strategy.ask(4)
+    tasks = [*first, *rest]
+    assert [task.member for task in tasks] == list(range(6))
+    assert {task.sign for task in tasks} == {1}
+    assert len({task.noise_key for task in tasks}) == len({task.seed for task in tasks}) == 6
+    fitness = np.random.default_rng(0).standard_normal(6)
+    scratch = np.empty(SIZE, np.float32)
+    drawn = [noise.read(task.noise_key, 0, SIZE, scratch).copy() for task in tasks]
+    strategy.tell([answer(t, f) for t, f in zip(tasks, fitness, strict=True)][::-1])
+    expected = sum(f * e for f, e in zip(fitness, drawn, strict=True)) / 6
+    np.testing.assert_allclose(strategy.parameters, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("variant", ["perturb_fraction", "use_fraction"])

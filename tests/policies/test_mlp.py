@@ -7,6 +7,7 @@ import pytest
 
 from drumline.policies.build import build_policy, initial_parameters
 from drumline.policies.heads import Head
+from drumline.policies.initial_layers import Initialization
 from drumline.policies.mlp import MLPPolicy, initial_vector, layer_shapes, uniform_vector
 from drumline.policies.spec import PolicySpec
 
@@ -58,6 +59,40 @@ def test_columns_start_with_norm_1_and_the_output_with_norm_a_hundredth():
         norm = 0.01 if number == len(layers) - 1 else 1.0
         assert np.linalg.norm(weights, axis=0) == pytest.approx(norm, rel=1e-5)
         assert not bias.any()
+
+
+def test_orthogonal_layers_start_with_orthonormal_columns_or_rows():
+    spec, rule = SPECS[0], Initialization("orthogonal", output_scale=0.5)
+    layers = layers_of(spec, initial_vector(spec, np.random.default_rng(0), rule))
+    for number, (weights, bias) in enumerate(layers):
+        scale = 0.5 if number == len(layers) - 1 else 1.0
+        few = weights if weights.shape[0] >= weights.shape[1] else weights.T
+        np.testing.assert_allclose(few.T @ few, scale**2 * np.eye(few.shape[1]), atol=1e-5)
+        assert not bias.any()
+
+
+def test_uniform_layers_start_within_one_over_the_root_of_their_inputs():
+    spec = PolicySpec(100, HEAD, hidden=(400,))
+    layers = layers_of(
+        spec, initial_vector(spec, np.random.default_rng(0), Initialization("uniform"))
+    )
+    for weights, bias in layers:
+        bound = 1.0 / np.sqrt(weights.shape[0])
+        assert np.abs(weights).max() <= bound
+        assert weights.std() == pytest.approx(bound / np.sqrt(3), rel=0.05)
+        assert bias.any()
+        assert np.abs(bias).max() <= bound
+
+
+def test_the_output_may_start_at_another_scale():
+    spec = SPECS[0]
+    plain, louder = (
+        layers_of(spec, initial_vector(spec, np.random.default_rng(0), rule))
+        for rule in (Initialization(), Initialization(output_scale=1.0))
+    )
+    np.testing.assert_allclose(louder[-1][0], 100 * plain[-1][0], rtol=1e-5)
+    for (weights, _), (same, _) in zip(plain[:-1], louder[:-1], strict=True):
+        assert weights.tobytes() == same.tobytes()
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -121,6 +121,11 @@ OPTIONS: list[dict[str, Any]] = [
     {"policy": "torch_policies:Linear"},
     {"subset": "perturb"},
     {"subset": "use"},
+    {"initialization": "orthogonal"},
+    {"initialization": "uniform", "policy": "linear"},
+    {"output_scale": 1.0},
+    {"mirrored": False},
+    {"mirrored": False, "subset": "use"},
     {"subspace": 5},
     {"subspace": 5, "noise": "counter"},
     {"episode_cap": "mean:1"},
@@ -129,6 +134,29 @@ OPTIONS: list[dict[str, Any]] = [
     {"learning_rate_decay": 0.5, "learning_rate_floor": 0.004},
     {"common_seeds": True, "normalize": False, "std_decay": 0.5, "std_floor": 0.03},
 ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subspace": -1}, "--subspace"),
+        ({"subspace": 3, "subset": "use"}, "leave out --subset"),
+        ({"mirrored": False, "common_seeds": True}, "leave out --no-mirrored"),
+        ({"policy": "a3c-cnn", "output_scale": 1.0}, "a3c-cnn has its own initial parameters"),
+        ({"policy": "m:C", "initialization": "uniform"}, "m:C has its own initial parameters"),
+        ({"initialization": "uniform", "output_scale": 1.0}, "--output-scale has no meaning"),
+        ({"output_scale": 0.0}, "--output-scale"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        replace(PLAIN, **options)
+
+
+def test_a_subspace_of_more_dimensions_than_parameters_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="--subspace 500 has more dimensions"):
+        train(replace(PLAIN, subspace=500), workers="inline", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def chain(options: dict[str, Any], workers: Any, out: Path) -> bytes:

@@ -32,6 +32,7 @@ SEARCHES: dict[str, ES | ARS] = {
     "capped episodes": replace(SMALL, episode_cap="mean:2"),
     "perturbed subsets": replace(SMALL, subset="perturb", optimizer="sgd"),
     "used subsets and steps that shrink": replace(SMALL, subset="use", learning_rate_decay=0.9),
+    "members of their own": replace(SMALL, mirrored=False),
     "a subspace": replace(SMALL, subspace=7),
     "common seeds, without moments": replace(SMALL, common_seeds=True, normalize=False),
     "an objective": ES(objective="objectives:noisy_sphere", dimensions=6, noise_table_size=1 << 12),

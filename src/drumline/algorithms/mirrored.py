@@ -1,9 +1,9 @@
-"""Mirrored sampling: the tasks of a generation, and its results in their order."""
+"""Sampling, mirrored or not: the tasks of a generation, and its results in their order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import SupportsFloat
+from typing import ClassVar, SupportsFloat
 
 import numpy as np
 from jaxtyping import Float64
@@ -26,6 +26,8 @@ class MirroredSampler:
     """Whether both halves of a pair run on the same environment seed."""
     obs_stat_probability: float = 0.0
     """Probability that a rollout's observations enter the running moments."""
+
+    MEMBERS_PER_KEY: ClassVar[int] = 2
 
     def tasks(
         self, generation: int, first: int, count: int, *, std: float, episode_cap: int
@@ -56,10 +58,43 @@ class MirroredSampler:
         ]
 
     def _contributors(self, generation: int, count: int) -> list[bool]:
-        if self.obs_stat_probability in (0.0, 1.0):
-            return [self.obs_stat_probability == 1.0] * count
-        words = seeding.raw(self.seed, count, "observation-moments", generation)
-        return (words < np.uint64(int(self.obs_stat_probability * 2.0**64))).tolist()
+        return _contributors(self.seed, self.obs_stat_probability, generation, count)
+
+
+@dataclass(frozen=True)
+class IndependentSampler:
+    """A perturbation of its own for every member, as in Algorithm 1 without mirroring."""
+
+    seed: int
+    noise: Noise
+    obs_stat_probability: float = 0.0
+    """Probability that a rollout's observations enter the running moments."""
+
+    MEMBERS_PER_KEY: ClassVar[int] = 1
+
+    def tasks(
+        self, generation: int, first: int, count: int, *, std: float, episode_cap: int
+    ) -> list[Evaluate]:
+        """Return the tasks of members first … first + count − 1."""
+        keys = self.noise.keys(generation, first, count)
+        last = first + count
+        seeds = seeding.seeds(self.seed, last, "episode", generation)
+        contributes = _contributors(self.seed, self.obs_stat_probability, generation, last)
+        return [
+            Evaluate(
+                *(generation, member, 1, key, seeds[member], std, episode_cap),
+                contributes=contributes[member],
+                training=True,
+            )
+            for member, key in zip(range(first, last), keys, strict=True)
+        ]
+
+
+def _contributors(seed: int, probability: float, generation: int, count: int) -> list[bool]:
+    if probability in (0.0, 1.0):
+        return [probability == 1.0] * count
+    words = seeding.raw(seed, count, "observation-moments", generation)
+    return (words < np.uint64(int(probability * 2.0**64))).tolist()
 
 
 def in_member_order(results: Sequence[Evaluation], generation: int) -> list[Evaluation]:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from drumline.algorithms.episode_cap import EpisodeCap
-from drumline.algorithms.mirrored import MirroredSampler, finite_fitness
+from drumline.algorithms.mirrored import IndependentSampler, MirroredSampler, finite_fitness
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.optimizers import Adam, Optimizer
 from drumline.algorithms.search_state import SearchState, StdSchedule, constant_std
@@ -19,7 +19,7 @@ Shaping = Callable[[Float[np.ndarray, " N"]], Float[np.ndarray, " N"]]
 
 
 class OpenAIES:
-    """Algorithm 1 with mirrored sampling: g = (1/N) Σᵢ (uᵢ⁺ − uᵢ⁻) εᵢ, then one optimiser step.
+    """Algorithm 1, mirrored: g = (1/N) Σᵢ (uᵢ⁺ − uᵢ⁻) εᵢ, then one optimiser step.
 
     As in the reference, g is divided by N = 2n and not by σ. Ask and tell need no runtime:
 
@@ -36,7 +36,7 @@ class OpenAIES:
     def __init__(
         self,
         parameters: Float32[np.ndarray, " P"],
-        sampler: MirroredSampler,
+        sampler: MirroredSampler | IndependentSampler,
         optimizer: Optimizer,
         std: StdSchedule,
         *,
@@ -137,10 +137,15 @@ class OpenAIES:
     def _gradient(
         self, ordered: Sequence[Evaluation], weights: Float[np.ndarray, " N"]
     ) -> Float32[np.ndarray, " P"]:
-        """(1/N) Σ (u⁺ − u⁻) ε; with subsets, coordinate j is divided by 2·#{i : j in subset i}."""
+        """(1/N) Σ (u⁺ − u⁻) ε, or (1/N) Σ u ε where every member has an ε of its own.
+
+        With subsets, coordinate j is divided by the number of members whose subset it is in.
+        """
         size = self._search.parameters.size
-        pairs = (weights[0::2] - weights[1::2]) / len(ordered)
-        keys = [result.noise_key for result in ordered[::2]]
+        share = self._search.sampler.MEMBERS_PER_KEY
+        of_key = weights[0::2] - weights[1::2] if share == 2 else weights
+        pairs = of_key / len(ordered)
+        keys = [result.noise_key for result in ordered[::share]]
         read = self._search.sampler.noise.read
         if self._fraction is None:
             return weighted_noise_sum(read, keys, pairs.tolist(), size, threads=self._threads)

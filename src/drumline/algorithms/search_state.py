@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from drumline.algorithms.episode_cap import EpisodeCap, NoCap
-from drumline.algorithms.mirrored import MirroredSampler, in_member_order
+from drumline.algorithms.mirrored import IndependentSampler, MirroredSampler, in_member_order
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.functional.annealing import decaying
 from drumline.functional.perturbation import perturb, subset_range
@@ -35,7 +35,7 @@ class SearchState:
     def __init__(
         self,
         parameters: Float32[np.ndarray, " P"],
-        sampler: MirroredSampler,
+        sampler: MirroredSampler | IndependentSampler,
         std: StdSchedule,
         *,
         moments: ObservationMoments | None = None,

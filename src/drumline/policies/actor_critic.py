@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from drumline import seeding
+from drumline.policies.initial_layers import orthogonal
 from drumline.policies.network_spec import NetworkSpec
 from drumline.policies.own_modules import refuse_memory, refuse_unusable
 
@@ -52,18 +53,10 @@ def _initialize(network: nn.Module, seed: int) -> None:
         with torch.no_grad():
             if parameter.ndim > 1:
                 gain = getattr(network, "gains", {}).get(name, math.sqrt(2.0))
-                weight = _orthogonal(rng, parameter.shape[0], parameter[0].numel())
+                weight = orthogonal(rng, parameter.shape[0], parameter[0].numel())
                 parameter.copy_(torch.from_numpy(weight * gain).reshape(parameter.shape))
             else:
                 parameter.zero_()
-
-
-def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
-    """Return a `[rows, columns]` matrix with orthonormal rows or columns, in float64."""
-    drawn = rng.standard_normal((max(rows, columns), min(rows, columns)))
-    q, r = np.linalg.qr(drawn)
-    q *= np.sign(np.diag(r))
-    return q if rows >= columns else q.T
 
 
 class MLP(nn.Module):

@@ -3,6 +3,7 @@
 from typing import Any
 
 from drumline.policies.actor_critic_policy import ActorCriticPolicy, ActorCriticSpec
+from drumline.policies.initial_layers import Initialization
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import Policy
 
@@ -24,8 +25,11 @@ def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
     return MLPPolicy(spec)
 
 
-def initial_parameters(spec: PolicySpec, rng: Any) -> Any:
-    """Return the initial parameter vector `[P]` drawn from `rng`."""
+def initial_parameters(spec: PolicySpec, rng: Any, rule: Initialization | None = None) -> Any:
+    """Return the initial parameter vector `[P]` drawn from `rng`.
+
+    `rule` is of dense layers alone: networks with convolutions and modules have their own.
+    """
     if spec.module is not None:
         from drumline.policies.torch_module import initial_vector
 
@@ -34,6 +38,6 @@ def initial_parameters(spec: PolicySpec, rng: Any) -> Any:
         from drumline.policies.convolutional import initial_vector
 
         return initial_vector(spec, rng)
-    from drumline.policies.mlp import initial_vector
+    from drumline.policies.mlp import PUBLISHED, initial_vector
 
-    return initial_vector(spec, rng)
+    return initial_vector(spec, rng, rule or PUBLISHED)

@@ -9,9 +9,12 @@ from itertools import pairwise
 import numpy as np
 
 from drumline.policies.heads import action_function
+from drumline.policies.initial_layers import Initialization
 from drumline.policies.spec import PolicySpec
 
 OBSERVATION_CLIP = 5.0
+PUBLISHED = Initialization()
+"""Columns of norm 1 (hidden) and 0.01 (output), biases 0: the reference's."""
 _ZERO = np.float32(0.0)
 
 
@@ -22,17 +25,20 @@ def layer_shapes(spec: PolicySpec) -> list[tuple[int, int]]:
     return [(sizes[i] + extra, sizes[i + 1]) for i in range(len(sizes) - 1)]
 
 
-def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
-    """Columns of norm 1 (hidden) and 0.01 (output), biases 0; or all zeros (ARS)."""
+def initial_vector(
+    spec: PolicySpec, rng: np.random.Generator, rule: Initialization = PUBLISHED
+) -> np.ndarray:
+    """Return the initial parameters `[P]` by a rule, or all zeros (ARS)."""
     layers: list[np.ndarray] = []
     shapes = layer_shapes(spec)
     for number, (rows, columns) in enumerate(shapes):
         inputs = rows - 1 if spec.bias else rows
         weights = np.zeros((rows, columns), dtype=np.float32)
         if not spec.zero_init:
-            drawn = rng.standard_normal((inputs, columns))
-            scale = 0.01 if number == len(shapes) - 1 else 1.0
-            weights[:inputs] = drawn * (scale / np.sqrt(np.square(drawn).sum(axis=0)))
+            last = number == len(shapes) - 1
+            weights[:inputs] = rule.weights(rng, inputs, columns, last=last)
+            if spec.bias:
+                weights[inputs] = rule.bias(rng, inputs, columns)
         layers.append(weights.ravel())
     return np.concatenate(layers)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.algorithms.episode_cap import parse_episode_cap
-from drumline.algorithms.mirrored import MirroredSampler
+from drumline.algorithms.mirrored import IndependentSampler, MirroredSampler
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.openai_es import OpenAIES, Shaping
 from drumline.algorithms.optimizers import SGD, Adam, Optimizer
@@ -20,8 +20,9 @@ from drumline.functional.perturbation import Noise
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.functional.subspace import SubspaceSpec
 from drumline.policies.build import initial_parameters
+from drumline.policies.initial_layers import Initialization, InitialLayers
 from drumline.policies.spec import PolicySpec
-from drumline.recipes.environment_families import PUBLISHED_GAMES
+from drumline.recipes.es_presets import PAPER, PRESETS
 from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
@@ -39,46 +40,6 @@ from drumline.training.layout import Layout, SearchLayout
 from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.objective import Objective, ObjectiveSpec
 
-_TINY = {
-    "std": 0.1,
-    "learning_rate": 0.03,
-    "weight_decay": 0.0,
-    "obs_stat_probability": 1.0,
-    "hidden": (16, 16),
-    "evaluate_every": 250,
-}
-
-_CONTROL = {"std": 0.05, "learning_rate": 0.02, "obs_stat_probability": 0.2}
-
-_ATARI = {
-    "policy": "a3c-cnn",
-    "std": 0.005,
-    "population_size": 40,
-    "max_episode_steps": 5000,
-    "evaluate_every": 20,
-    "evaluate_episodes": 10,
-    "total_steps": 3_000_000,
-}
-"""σ, step size, weight decay and network as published for a game (Such et al. 2017's code)."""
-_ATARI_PAPER = {
-    **_ATARI,
-    "population_size": 5000,
-    "generation_env_steps": 10_000,
-    "total_steps": 250_000_000,
-    "noise_table_size": 250_000_000,
-}
-"""With the published size of a generation, and 10⁹ frames."""
-
-
-def _of_games(preset: Fields) -> dict[str, Fields]:
-    """Return a preset for each of the 51 games: EnvPool's, and Gymnasium's with fire at resets."""
-    fire = {"env_kwargs": '{"fire_reset": true}'}
-    return {
-        **{f"{name}-v5": preset for name in PUBLISHED_GAMES},
-        **{f"ALE/{name}-v5": {**preset, **fire} for name in PUBLISHED_GAMES},
-    }
-
-
 _SHAPINGS: dict[str, Shaping] = {
     "centered-rank": centered_ranks,
     "sign-rank": centered_ranks,
@@ -89,7 +50,7 @@ _SHAPINGS: dict[str, Shaping] = {
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "generation_env_steps", "hidden", "normalize", "obs_stat_probability"),
-    "normalization",
+    *("normalization", "initialization", "output_scale"),
     *("action_noise_std", "action_bins", "episode_cap", "frame_skip", "evaluate_max_steps"),
     *("max_episode_steps", "env_kwargs", "flatten_observations"),
 )
@@ -147,6 +108,10 @@ class ES:
     torch.nn.Module(inputs, outputs); with --objective of one that is made without arguments."""
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the tanh layers of mlp."""
+    initialization: InitialLayers = "column-normalized"
+    """Of mlp and linear: columns of norm 1, orthogonal matrices, or uniform in ±1/√inputs."""
+    output_scale: float = 0.01
+    """Norm of the output layer's columns at the beginning; uniform has none."""
     normalize: bool = True
     """Normalise observations by running moments and clip them to ±5."""
     obs_stat_probability: float = 0.01
@@ -169,6 +134,8 @@ class ES:
     subspace: int = 0
     """Search this many coordinates of a random subspace through the initial parameters; 0: all
     parameters."""
+    mirrored: bool = True
+    """Perturb members in pairs, θ + σ ε and θ − σ ε; else every member has an ε of its own."""
     common_seeds: bool = False
     """Run both halves of a pair on the same environment seed."""
     evaluate_every: int = 100
@@ -194,24 +161,7 @@ class ES:
     all that require gradients."""
 
     LAYOUT: ClassVar[type[Layout]] = SearchLayout
-    PRESETS: ClassVar[Presets] = {
-        "CartPole-v1": {**_TINY, "total_steps": 200_000, "action_noise_std": 0.0},
-        "Pendulum-v1": {**_TINY, "total_steps": 2_000_000},
-        "InvertedPendulum-v5": {**_TINY, "total_steps": 1_000_000},
-        "InvertedDoublePendulum-v5": {**_CONTROL, "total_steps": 5_390_000},
-        "Swimmer-v5": {**_CONTROL, "total_steps": 1_390_000, "action_bins": "uniform:10"},
-        "Hopper-v5": {**_CONTROL, "total_steps": 31_600_000, "action_bins": "uniform:10"},
-        "HalfCheetah-v5": {**_CONTROL, "total_steps": 2_880_000},
-        "Walker2d-v5": {**_CONTROL, "total_steps": 37_900_000},
-        "Ant-v5": {**_CONTROL, "total_steps": 10_000_000},
-        "Humanoid-v5": {
-            "total_steps": 50_000_000,
-            "population_size": 200,
-            "hidden": (256, 256),
-            "obs_stat_probability": 0.05,
-        },
-        **_of_games(_ATARI),
-    }
+    PRESETS: ClassVar[Presets] = PRESETS
 
     OBJECTIVE: ClassVar[Fields] = {
         "std": 0.1,
@@ -221,21 +171,7 @@ class ES:
         "total_steps": 100_000,
     }
 
-    VARIANTS: ClassVar[Mapping[str, Presets]] = {
-        "paper": {
-            # The released configuration of the humanoid's scaling figure.
-            "Humanoid-v5": {
-                "total_steps": 1_000_000_000,
-                "population_size": 10_000,
-                "generation_env_steps": 100_000,
-                "hidden": (256, 256),
-                "obs_stat_probability": 0.01,
-                "noise_table_size": 250_000_000,
-                "evaluate_every": 20,
-            },
-            **_of_games(_ATARI_PAPER),
-        },
-    }
+    VARIANTS: ClassVar[Mapping[str, Presets]] = {"paper": PAPER}
 
     def __post_init__(self) -> None:
         check_objective(self, _ENVIRONMENT_FIELDS)
@@ -247,7 +183,9 @@ class ES:
                 f"got {self.population_size}"
             )
         refuse_nonpositive(
-            self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
+            self,
+            *("std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"),
+            "output_scale",
         )
         refuse_negative(
             self,
@@ -255,13 +193,29 @@ class ES:
             "subspace",
         )
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
+        if self.common_seeds and not self.mirrored:
+            raise ValueError("--common-seeds is of mirrored pairs: leave out --no-mirrored")
         if self.subspace and self.subset != "none":
             raise ValueError(
                 f"--subspace {self.subspace} perturbs all parameters: leave out --subset"
             )
+        self._refuse_initialization()
         if not 0.0 < self.learning_rate_decay <= 1.0:
             decay = self.learning_rate_decay
             raise ValueError(f"--learning-rate-decay must be above 0 and at most 1, got {decay}")
+
+    def _refuse_initialization(self) -> None:
+        """Refuse a rule of initial weights that nothing would follow."""
+        plain, scale = ES.initialization, ES.output_scale
+        if self.policy not in ("mlp", "linear") and (
+            self.initialization != plain or self.output_scale != scale
+        ):
+            raise ValueError(
+                f"--initialization and --output-scale are of --policy mlp and linear: "
+                f"{self.policy} has its own initial parameters"
+            )
+        if self.initialization == "uniform" and self.output_scale != scale:
+            raise ValueError("--output-scale has no meaning with --initialization uniform")
 
     def packages(self) -> tuple[str, ...]:
         """Return the packages that compute in a run."""
@@ -274,7 +228,9 @@ class ES:
         if self.objective:
             return self._recipe(layout, None, *searched_objective(self))
         environment, policy = environment_and_policy(self, self.policy, self.hidden)
-        parameters = initial_parameters(policy, seeding.generator(self.seed, "initial-parameters"))
+        rng = seeding.generator(self.seed, "initial-parameters")
+        rule = Initialization(self.initialization, self.output_scale)
+        parameters = initial_parameters(policy, rng, rule)
         return self._recipe(layout, policy, environment, parameters)
 
     def _recipe(
@@ -348,7 +304,9 @@ class ES:
         contributing = self.obs_stat_probability if observation_size else 0.0
         return OpenAIES(
             parameters,
-            MirroredSampler(self.seed, noise, self.common_seeds, contributing),
+            MirroredSampler(self.seed, noise, self.common_seeds, contributing)
+            if self.mirrored
+            else IndependentSampler(self.seed, noise, contributing),
             _optimizer(self, parameters.size),
             decaying_std(self.std, self.std_decay, self.std_floor),
             shaping=_SHAPINGS[self.shaping],
