@@ -9,7 +9,9 @@ Runs are made from checkouts and environments in --home, outside the work tree, 
 their begin (--commit, else HEAD). They survive kills and reboots: `go` resumes their folders, and
 repeats no run that has a row, whose home may have been another. Rows of ended runs go into
 benchmarks/results/campaign_*.csv and the tables of docs/results.md, and are committed as runs end,
-unless --no-commit.
+unless --no-commit. Runs that measure time run alone. Runs that need what cannot be installed here
+are skipped with the reason, and tried again at the next `go`; runs whose flags a tuning decides
+wait for it.
 """
 
 import argparse
@@ -24,10 +26,12 @@ from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "learning"))
+from campaign_choice import resolved
+from campaign_needs import try_again
 from campaign_page import page
 from campaign_queue import BadQueue, Group, Home, Run, State, in_order, read_queue
 from campaign_record import Row, Tables, read_rows, record
-from campaign_tables import fill
+from campaign_tables import Rows, fill
 from campaign_work import Checkout, Worker
 
 BENCHMARKS = Path(__file__).resolve().parent
@@ -62,43 +66,65 @@ def main() -> int:
         )
         return 2
     home.path.mkdir(parents=True, exist_ok=True)
-    adopt(home, groups, read_rows(TABLES.runs))
+    given, groups = groups, decided(home, groups)
+    adopt(home, groups, all_rows(groups))
     if options.do == "go":
         return _go(home, options)
     if options.do == "pause":
         return _pause(home)
     if options.do == "work":
-        _work(home, groups, options)
+        _work(home, given, options)
+        groups = decided(home, given)
     if options.do == "tables":
         _write(home, groups)
     print("\n".join(status(home, groups)))
     return 0
 
 
+def decided(home: Home, groups: Sequence[Group]) -> list[Group]:
+    """Return the groups with the flags of the choices that their runs have made."""
+    rows, curves = read_rows(TABLES.runs), read_rows(TABLES.evaluations)
+    return resolved(groups, rows, curves, lambda run: home.state(run) == "failed")
+
+
+def all_rows(groups: Sequence[Group]) -> list[Row]:
+    """Return the rows of all runs, those of scripts too."""
+    tables = dict.fromkeys(group.table for group in groups if group.table)
+    return [
+        *read_rows(TABLES.runs),
+        *(row for table in tables for row in read_rows(TABLES.of_script(table))),
+    ]
+
+
 def adopt(home: Home, groups: Sequence[Group], rows: Sequence[Row]) -> None:
     """Note runs that have rows, made by the same command, as done: a new home repeats nothing."""
     recorded = {(row["group"], row["seed"], row["command"]): row for row in rows}
     for run in in_order(groups):
-        command = " ".join(["drumline train", *run.command()])
-        row = recorded.get((run.group.name, str(run.seed), command))
-        if row is not None and home.state(run) == "not begun":
-            seconds = float(row["seconds_beside_other_runs"])
+        row = recorded.get((run.group.name, str(run.seed), run.command_line))
+        if row is not None and home.state(run) in ("not begun", "skipped"):
+            seconds = float(row.get("seconds_beside_other_runs") or row["run_seconds"])
             home.write_note(run, recorded=True, commit=row["commit"], seconds=seconds)
 
 
 def status(home: Home, groups: Sequence[Group]) -> list[str]:
-    """Return a line for each group and the time that is left."""
+    """Return a line for each group, then the time that is left: of mandatory runs, and of all."""
     lines: list[str] = []
-    left = 0.0
+    left = {True: 0.0, False: 0.0}
     for group in groups:
         states = Counter(home.state(Run(group, seed)) for seed in group.seeds)
         hours = hours_left(home, group)
-        left += hours
+        left[group.mandatory] += hours
         words = ", ".join(f"{count} {state}" for state, count in states.items())
+        if reason := home.reason(group):
+            words += f" ({reason})"
         lines.append(f"{group.name}: {words}" + (f"; {hours:.1f} core hours left" if hours else ""))
     running = worker_process(home)
     doing = "working" if running else "paused" if home.paused.exists() else "not working"
-    return [*lines, f"{doing}; {left:.1f} core hours left"]
+    return [
+        *lines,
+        f"{doing}; mandatory runs: {left[True]:.1f} core hours left; "
+        f"all runs: {left[True] + left[False]:.1f} core hours left",
+    ]
 
 
 def hours_left(home: Home, group: Group) -> float:
@@ -107,10 +133,11 @@ def hours_left(home: Home, group: Group) -> float:
     ended = [
         float(str(home.read_note(run)["seconds"])) for run in runs if home.state(run) == "done"
     ]
-    each = sum(ended) / len(ended) / 3600 if ended else group.hours
+    cores = (os.cpu_count() or 1) if group.alone else 1
+    each = cores * sum(ended) / len(ended) / 3600 if ended else group.hours
     left = 0.0
     for run in runs:
-        if home.state(run) not in ("done", "failed"):
+        if home.state(run) not in ("done", "failed", "skipped"):
             made, total = home.env_steps(run)
             left += each * (1 - made / total if total else 1.0)
     return left
@@ -128,6 +155,7 @@ def worker_process(home: Home) -> int:
 
 def _go(home: Home, options: argparse.Namespace) -> int:
     home.paused.unlink(missing_ok=True)
+    try_again(home)
     if number := worker_process(home):
         print(f"process {number} is at work already")
         return 0
@@ -156,35 +184,55 @@ def _pause(home: Home) -> int:
     return 0
 
 
-def _work(home: Home, groups: Sequence[Group], options: argparse.Namespace) -> None:
+def _work(home: Home, given: Sequence[Group], options: argparse.Namespace) -> None:
     checkout = cache(lambda commit: Checkout(home, TREE, commit))
+    groups = decided(home, given)
 
     def ended(run: Run, made_by: Checkout) -> None:
+        nonlocal groups
         seconds = float(str(home.read_note(run).get("seconds", 0.0)))
         record(TABLES, run, home.folder(run), made_by, seconds)
+        groups = decided(home, given)
         _write(home, groups)
         if not options.no_commit:
-            _commit(f"Add {run.group.name}, seed {run.seed}, to the campaign's results")
+            what = f"Add {run.group.name}, seed {run.seed}, to the campaign's results"
+            _commit(what, tuple({group.table for group in groups if group.table}))
 
-    Worker(home, in_order(groups), options.jobs, checkout, options.commit, ended).work()
+    Worker(home, lambda: in_order(groups), options.jobs, checkout, options.commit, ended).work()
 
 
 def _write(home: Home, groups: Sequence[Group]) -> None:
     """Fill docs/results.md and the page from the rows that there are."""
-    runs, curves = read_rows(TABLES.runs), read_rows(TABLES.evaluations)
+    runs = read_rows(TABLES.runs)
     if RESULTS.exists():
-        RESULTS.write_text(fill(RESULTS.read_text(), runs, curves))
+        RESULTS.write_text(fill(RESULTS.read_text(), rows_of(groups), queues(groups), home))
     states: dict[str, State] = {run.name: home.state(run) for run in in_order(groups)}
     left = {group.name: hours_left(home, group) for group in groups}
     (home.path / "page.html").write_text(page(groups, states, left, runs))
 
 
-def _commit(message: str) -> None:
+def rows_of(groups: Sequence[Group]) -> Rows:
+    """Return all rows that tables are made from."""
+    tables = dict.fromkeys(group.table for group in queues(groups) if group.table)
+    return Rows(
+        *map(read_rows, TABLES), {name: read_rows(TABLES.of_script(name)) for name in tables}
+    )
+
+
+def queues(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups with those of the repository's other queues, which the page shows too."""
+    names = {group.name for group in groups}
+    every = [group for path in sorted(BENCHMARKS.glob("*.toml")) for group in read_queue(path)]
+    return [*groups, *(group for group in every if group.name not in names)]
+
+
+def _commit(message: str, tables: Sequence[str]) -> None:
     """Commit the result files alone; what else is changed or staged in the tree stays as it is."""
     folder = Path(_git("rev-parse", "--absolute-git-dir"))
     if any((folder / name).exists() for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD")):
         return  # the next row takes this one along
-    files = [str(path) for path in (*TABLES, RESULTS) if path.exists()]
+    every = (*TABLES, *map(TABLES.of_script, tables), RESULTS)
+    files = [str(path) for path in every if path.exists()]
     add = subprocess.run(["git", "-C", str(TREE), "add", *files], check=False)
     if add.returncode == 0:
         words = ["commit", "--quiet", "--only", "-m", message, "--", *files]

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-State = Literal["done", "running", "begun", "failed", "not begun"]
+State = Literal["done", "running", "begun", "failed", "skipped", "waiting", "not begun"]
+"""A skipped run needs what this machine cannot have, a waiting one the outcome of a choice."""
+NEEDS = ("cma", "football", "stable-baselines3")
+"""Packages besides the project's own that a group may need; `campaign_needs.py` provides them."""
 
 
 class BadQueue(Exception):
@@ -33,6 +36,18 @@ class Group:
     mandatory: bool = False
     score: float | None = None
     """Score to reach: one that is first met at the end is confirmed by one more evaluation."""
+    script: str = ""
+    """Benchmark of the checkout that makes the run instead of `drumline train`."""
+    table: str = ""
+    """File of benchmarks/results for a script's rows; without it a run folder is recorded."""
+    alone: bool = False
+    """No other run of the campaign runs beside it, because it measures time."""
+    needs: tuple[str, ...] = ()
+    """Those of `NEEDS` without which the runs are skipped, with the reason in their state."""
+    choice: str = ""
+    """Choice that these tuning runs stand for selection in, by their flags."""
+    chosen: str = ""
+    """Choice whose outcome goes before `flags`; the runs wait for it."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +63,30 @@ class Run:
         return f"{self.group.name}-s{self.seed}"
 
     def command(self) -> list[str]:
-        """Return the words after `drumline train`."""
+        """Return the words after `drumline train`, or after the script's name."""
         group = self.group
         return [group.method, group.env, f"--seed={self.seed}", *group.flags]
 
+    @property
+    def command_line(self) -> str:
+        """Return the command as a row of results has it."""
+        script = self.group.script
+        return " ".join([f"python {script}" if script else "drumline train", *self.command()])
+
 
 _REQUIRED = {"name": str, "part": str, "method": str, "env": str, "seeds": list, "hours": float}
-_OPTIONAL = {"flags": list, "priority": int, "mandatory": bool, "score": float}
+_OPTIONAL = {
+    "flags": list,
+    "priority": int,
+    "mandatory": bool,
+    "score": float,
+    "script": str,
+    "table": str,
+    "alone": bool,
+    "needs": list,
+    "choice": str,
+    "chosen": str,
+}
 
 
 def read_queue(path: Path) -> list[Group]:
@@ -69,6 +101,10 @@ def read_queue(path: Path) -> list[Group]:
     names = [group.name for group in groups]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise BadQueue(f"{path} has two groups named {doubled[0]}")
+    choices = {group.choice for group in groups}
+    for group in groups:
+        if group.chosen and group.chosen not in choices:
+            raise BadQueue(f"group {group.name}: no group has the choice {group.chosen!r}")
     return groups
 
 
@@ -82,10 +118,18 @@ def _group(number: int, given: dict[str, object]) -> Group:
         kinds = (int, float) if kind is float else (kind,)
         if key in given and not isinstance(given[key], kinds):
             raise BadQueue(f"{where}: {key} must be a {kind.__name__}, got {given[key]!r}")
+    if unknown := sorted(set(map(str, _words(given.get("needs")))) - set(NEEDS)):
+        raise BadQueue(f"{where}: needs are of {', '.join(NEEDS)}, got {unknown[0]!r}")
+    if given.get("table") and not given.get("script"):
+        raise BadQueue(f"{where} has a table without a script that makes its rows")
     values = {
         key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
     }
     return Group(**values)  # pyright: ignore[reportArgumentType] (the kinds are checked above)
+
+
+def _words(given: object) -> Sequence[object]:
+    return given if isinstance(given, list) else ()
 
 
 def in_order(groups: Sequence[Group]) -> list[Run]:
@@ -121,6 +165,17 @@ class Home:
         """File with the number of the process that works off the queue."""
         return self.path / "worker.pid"
 
+    def missing(self, need: str) -> Path:
+        """Return the file with the reason why a need cannot be had, there only if it cannot."""
+        return self.path / "missing" / f"{need}.txt"
+
+    def reason(self, group: Group) -> str:
+        """Return why a group's runs are skipped or wait; nothing where they can begin."""
+        for need in group.needs:
+            if self.missing(need).exists():
+                return f"{need}: {self.missing(need).read_text().strip()}"
+        return f"for the choice of {group.chosen}" if group.chosen else ""
+
     @property
     def paused(self) -> Path:
         """File that is there while the campaign is paused."""
@@ -148,6 +203,10 @@ class Home:
             return "failed"
         if note.get("process") and Path(f"/proc/{note['process']}").exists():
             return "running"
+        if any(self.missing(need).exists() for need in run.group.needs):
+            return "skipped"
+        if run.group.chosen:
+            return "waiting"
         return "begun" if (self.folder(run) / "config.json").exists() else "not begun"
 
     def env_steps(self, run: Run) -> tuple[int, int]:

@@ -1,7 +1,12 @@
-"""Rows of a campaign's finished runs: one for each run, and one for each of its evaluations."""
+"""Rows of a campaign's finished runs: one for each run, and one for each of its evaluations.
+
+Runs of AES-RL have one more, with what either kind of individual did; scripts have tables of their
+own.
+"""
 
 import csv
 import json
+import math
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,19 +18,27 @@ from campaign_work import Checkout
 from goals import evaluations, reached
 from provenance import processor, write_table
 
+from drumline.display.contributions import KINDS, contribution, read_individuals
+
 Row = Mapping[str, str]
 
 
 class Tables(NamedTuple):
-    """The two files of a campaign's results."""
+    """The files of a campaign's results."""
 
     runs: Path
     evaluations: Path
+    individuals: Path
 
     @staticmethod
     def beside(results: Path) -> "Tables":
         """Return the files in a folder of results."""
-        return Tables(results / "campaign_runs.csv", results / "campaign_evaluations.csv")
+        names = ("runs", "evaluations", "individuals")
+        return Tables(*(results / f"campaign_{name}.csv" for name in names))
+
+    def of_script(self, name: str) -> Path:
+        """Return the file with a script's rows."""
+        return self.runs.parent / name
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -38,6 +51,8 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 def record(tables: Tables, run: Run, folder: Path, checkout: Checkout, seconds: float) -> None:
     """Add a finished run's rows, in the place of those that it had before."""
+    if run.group.table:
+        return _record_script(tables.of_script(run.group.table), run, folder, seconds)
     rows = evaluations(folder)
     score = run.group.score
     curve = [_evaluation(run, folder, row) for row in rows]
@@ -46,7 +61,44 @@ def record(tables: Tables, run: Run, folder: Path, checkout: Checkout, seconds: 
             {**curve[-1], "mean": f"{confirming(folder, checkout):.6g}", "of": "last again"}
         )
     write_table(tables.evaluations, _with(read_rows(tables.evaluations), curve))
+    if individuals := _individuals(run, folder):
+        kept = _with(read_rows(tables.individuals), [individuals])
+        write_table(tables.individuals, kept)
     write_table(tables.runs, _with(read_rows(tables.runs), [_run(run, folder, checkout, seconds)]))
+    return None
+
+
+def _record_script(table: Path, run: Run, folder: Path, seconds: float) -> None:
+    """Add the rows that a script left in its folder, under the run that they are of."""
+    own = {
+        "group": run.group.name,
+        "seed": str(run.seed),
+        "run_seconds": f"{seconds:.0f}",
+        "command": run.command_line,
+    }
+    key = (own["group"], own["seed"])
+    kept = [row for row in read_rows(table) if (row["group"], row["seed"]) != key]
+    new = [{**row, **own} for row in read_rows(folder / "rows.csv")]
+    every = sorted([*kept, *new], key=lambda row: (row["group"], int(row["seed"])))
+    write_table(table, every)
+
+
+def _individuals(run: Run, folder: Path) -> dict[str, str]:
+    """Return what either kind of individual did, of runs that have kinds."""
+    if not {"kind", "step_size", "idle_virtual_seconds"} <= set(_metrics(folder)[0]):
+        return {}
+    found = read_individuals(folder)
+    row = {
+        "group": run.group.name,
+        "part": run.group.part,
+        "env": run.group.env,
+        "seed": str(run.seed),
+        "env_steps": _metrics(folder)[-1]["env_steps"],
+    }
+    for kind in KINDS:
+        for name, value in contribution(found, kind)._asdict().items():
+            row[f"{kind.lower()}_{name}"] = "" if math.isnan(value) else f"{value:.5g}"
+    return row
 
 
 def confirming(folder: Path, checkout: Checkout) -> float:
@@ -100,7 +152,7 @@ def _run(run: Run, folder: Path, checkout: Checkout, seconds: float) -> dict[str
         "machine": processor(),
         "versions": " ".join(f"{name}={version}" for name, version in document["versions"].items()),
         "commit": checkout.sources.name,
-        "command": " ".join(["drumline train", *run.command()]),
+        "command": run.command_line,
     }
 
 

@@ -1,14 +1,21 @@
-"""Tables of docs/results.md from a campaign's rows, between the markers of each part."""
+"""Tables of docs/results.md from a campaign's rows, between the markers of each part.
+
+Below each table stands what of its runs has no row yet.
+"""
 
 import csv
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+from campaign_queue import Group, Home, Run
 from goals import reached
 
 from drumline.functional.statistics import (
@@ -23,26 +30,83 @@ PUBLISHED = RESULTS / "published_es_mujoco.csv"
 PUBLISHED_GAMES = RESULTS / "published_es_atari.csv"
 RANDOM = RESULTS / "random_policies.csv"
 RESAMPLES = 9_999
+LISTED = 16
+"""Groups that a sentence names; of more it gives the number."""
+SECONDS_GOALS = {"ppo": 1.4, "stable-baselines3-ppo": 2.5}
+"""How many times the seconds of `hts` these are to take where learning does not fill the cores."""
 SHARES = (0.25, 0.5, 0.75, 1.0)
 _PART = re.compile(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 
-def fill(text: str, runs: Sequence[Row], curves: Sequence[Row]) -> str:
-    """Return a page with the tables of its parts made anew; parts without rows say so."""
+class Rows(NamedTuple):
+    """Rows of all files of a campaign's results."""
 
-    tables = {
-        "openai-es": published_scores,
-        "es-atari": published_games,
-        "hts-goals": shares_of_the_baseline,
+    runs: Sequence[Row]
+    evaluations: Sequence[Row] = ()
+    individuals: Sequence[Row] = ()
+    scripts: Mapping[str, Sequence[Row]] = MappingProxyType({})
+    """By the file's name."""
+
+
+def fill(text: str, rows: Rows, groups: Sequence[Group] = (), home: Home | None = None) -> str:
+    """Return a page with the tables of its parts made anew; parts without rows say so."""
+    from campaign_aes_tables import AES_TABLES  # it takes its parts from here
+    from campaign_choice import choice_table
+
+    made: Mapping[str, Callable[[str, Rows], list[str]]] = {
+        "openai-es": _of_runs(published_scores),
+        "es-atari": _of_runs(published_games),
+        "hts-goals": _of_runs(shares_of_the_baselines),
+        "required-time": required_times,
+        "hts-atari": _of_runs(last_scores),
+        "hts-football": _of_runs(last_scores),
+        **AES_TABLES,
     }
 
     def table(match: re.Match[str]) -> str:
         part = match[2]
-        make = tables.get(part, scores_at_budgets)
-        lines = make([row for row in runs if row["part"] == part], curves)
-        return match[1] + "\n".join(lines or ["No run has ended yet."]) + "\n" + match[3]
+        lines = made.get(part, _of_runs(scores_at_budgets))(part, rows)
+        paragraphs = [lines or ["No run has ended yet."]]
+        if home is not None:
+            own = [group for group in groups if group.part == part]
+            failed = partial(_failed, home)
+            paragraphs.append(choice_table(own, rows.runs, rows.evaluations, failed))
+            paragraphs.append(outstanding(own, rows, home))
+        words = "\n\n".join("\n".join(each) for each in paragraphs if each)
+        return match[1] + words + "\n" + match[3]
 
     return _PART.sub(table, text)
+
+
+def _failed(home: Home, run: Run) -> bool:
+    return home.state(run) == "failed"
+
+
+def _of_runs(
+    make: Callable[[Sequence[Row], Sequence[Row]], list[str]],
+) -> Callable[[str, Rows], list[str]]:
+    return lambda part, rows: make(
+        [row for row in rows.runs if row["part"] == part], rows.evaluations
+    )
+
+
+def outstanding(groups: Sequence[Group], rows: Rows, home: Home) -> list[str]:
+    """Return a sentence with the runs of a part that have no row yet, and why if there is more."""
+    every = [*rows.runs, *(row for table in rows.scripts.values() for row in table)]
+    ended = {(row["group"], row["seed"]) for row in every}
+    words: list[str] = []
+    for group in groups:
+        left = [seed for seed in group.seeds if (group.name, str(seed)) not in ended]
+        if not left:
+            continue
+        notes = [f"seeds {seeds_in_words(left)}"] if len(left) < len(group.seeds) else []
+        if reason := home.reason(group):
+            notes.append(f"skipped: {reason}" if not group.chosen else f"waits {reason}")
+        words.append(f"`{group.name}`" + (f" ({'; '.join(notes)})" if notes else ""))
+    if not words:
+        return []
+    more = f" and {len(words) - LISTED} more" if len(words) > LISTED else ""
+    return [f"Not run yet: {', '.join(words[:LISTED])}{more}."]
 
 
 def scores_at_budgets(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
@@ -62,32 +126,39 @@ def scores_at_budgets(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
     return lines
 
 
-def shares_of_the_baseline(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
-    """Return a table: environment × shares of the env steps, `hts` over `ppo`.
+def shares_of_the_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
+    """Return a table: environment × shares of the env steps, `hts` over `ppo` and over a peer.
 
     A share is the ratio of their interquartile means, both counted from the mean return of random
     actions, with the 95 % interval of a bootstrap that draws the seeds of both.
     """
-    with open(RANDOM, newline="") as lines:
-        random = {row["env"]: float(row["mean"]) for row in csv.DictReader(lines)}
-    table = ["| task | seeds | env steps | 25 % | 50 % | 75 % | 100 % | |", "|" + "---|" * 8]
+    random = random_means()
+    head = "| task | beside | seeds | env steps | 25 % | 50 % | 75 % | 100 % | |"
+    table = [head, "|" + "---|" * 9]
     pairs = dict.fromkeys((row["env"], int(row["env_steps"])) for row in runs)
-    for env, steps in pairs:
+    for (env, steps), (rival, goal) in product(pairs, RATIO_GOALS.items()):
         here = [row for row in runs if (row["env"], int(row["env_steps"])) == (env, steps)]
-        ours, theirs = ([row for row in here if row["method"] == one] for one in ("hts", "ppo"))
+        ours, theirs = ([row for row in here if row["method"] == one] for one in ("hts", rival))
         if not ours or not theirs:
             continue
         found = [
             ratio(*(_scores(curves, rows, share * steps) - random[env] for rows in (ours, theirs)))
             for share in SHARES
         ]
-        met = all(each.middle >= 0.95 and each.low >= 0.8 for each in found)
+        met = all(each.middle >= goal.middle and each.low >= goal.low for each in found)
         seeds = " and ".join(
             seeds_in_words([int(row["seed"]) for row in rows]) for rows in (ours, theirs)
         )
         cells = " | ".join(f"{r.middle:.2f} ({r.low:.2f} … {r.high:.2f})" for r in found)
-        table.append(f"| {env} | {seeds} | {steps:,} | {cells} | {'met' if met else 'missed'} |")
+        verdict = "met" if met else "missed"
+        table.append(f"| {env} | `{rival}` | {seeds} | {steps:,} | {cells} | {verdict} |")
     return table if len(table) > 2 else []
+
+
+def random_means() -> dict[str, float]:
+    """Return the mean return of random actions in each environment."""
+    with open(RANDOM, newline="") as lines:
+        return {row["env"]: float(row["mean"]) for row in csv.DictReader(lines)}
 
 
 class Ratio(NamedTuple):
@@ -96,6 +167,13 @@ class Ratio(NamedTuple):
     middle: float
     low: float
     high: float
+
+
+RATIO_GOALS = {
+    "ppo": Ratio(0.95, 0.8, math.inf),
+    "stable-baselines3-ppo": Ratio(0.9, -math.inf, math.inf),
+}
+"""Least ratio of `hts` to a rival, and least lower end of its interval."""
 
 
 def ratio(ours: np.ndarray, theirs: np.ndarray) -> Ratio:
@@ -142,7 +220,8 @@ def published_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
     """Return OpenAI-ES's table: env steps to shares of TRPO's score, published and ours.
 
     Ours is the median of the seeds, where more than half of them reach the score; Gym's v1 there
-    and Gymnasium's v5 here.
+    and Gymnasium's v5 here. Of the runs of a task those count that reach the published env steps:
+    of each seed the shortest.
     """
     if not runs:
         return []
@@ -152,20 +231,31 @@ def published_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
         "| task | score | published env steps | ours, median | seeds (reached) | |",
         "|" + "---|" * 6,
     ]
+    met = 0
     for row in published:
-        mine = [run for run in runs if run["env"] == f"{row['environment']}-v5"]
-        if not mine:
-            continue
         score, budget = float(row["trpo_score"]), float(row["es_env_steps"])
+        task = f"{row['environment']} {row['percent_of_trpo_final']} %"
+        mine = _long_enough(runs, f"{row['environment']}-v5", budget)
+        if not mine:
+            table.append(f"| {task} | {score:g} | {budget:,.0f} | | | not run |")
+            continue
         steps = [_reached(curves, run, score) for run in mine]
         there = [each for each in steps if math.isfinite(each)]
         middle = median(steps)
         ours = f"{middle:,.0f}" if math.isfinite(middle) else "not reached"
         verdict = "met" if middle <= budget else "missed"
-        task = f"{row['environment']} {row['percent_of_trpo_final']} %"
+        met += middle <= budget
         seeds = f"{len(steps)} ({len(there)})"
         table.append(f"| {task} | {score:g} | {budget:,.0f} | {ours} | {seeds} | {verdict} |")
-    return table
+    made = len([line for line in table[2:] if not line.endswith("not run |")])
+    return [*table, "", f"Met: {met} of the {made} rows that were run, of {len(published)} in all."]
+
+
+def _long_enough(runs: Sequence[Row], env: str, budget: float) -> list[Row]:
+    """Return the shortest run of each seed among those that reach a budget."""
+    there = [run for run in runs if run["env"] == env and int(run["env_steps"]) >= 0.99 * budget]
+    longest_first = sorted(there, key=lambda run: -int(run["env_steps"]))
+    return list({run["seed"]: run for run in longest_first}.values())
 
 
 def published_games(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
@@ -192,6 +282,85 @@ def published_games(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
         cells = [row["game"], row["dqn"], row["a3c_ff_1_day"], row["es_ff_1_hour"], ours, seeds]
         table.append("| " + " | ".join([*cells, f"{steps:,}"]) + " |")
     return table if len(table) > 2 else []
+
+
+def last_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
+    """Return a table: group × last and best evaluation, each seed's in turn."""
+    if not runs:
+        return []
+    table = [
+        "| task | method | runs | seeds | env steps | last scores | best scores |",
+        "|" + "---|" * 7,
+    ]
+    for group in dict.fromkeys(row["group"] for row in runs):
+        mine = sorted((row for row in runs if row["group"] == group), key=lambda r: int(r["seed"]))
+        steps = min(int(row["env_steps"]) for row in mine)
+        seeds = seeds_in_words([int(row["seed"]) for row in mine])
+        last, best = (
+            ", ".join(_short(float(row[column])) for row in mine)
+            for column in ("final_mean", "best_mean")
+        )
+        words = [mine[0]["env"], f"`{mine[0]['method']}`", f"`{group}`", seeds, f"{steps:,}"]
+        table.append("| " + " | ".join([*words, last, best]) + " |")
+    return table
+
+
+def required_times(part: str, rows: Rows) -> list[str]:
+    """Return a table: task × method, seconds to a score, and how many times those of `hts`."""
+    found = rows.scripts.get("required_time.csv", ())
+    if not found:
+        return []
+    table = [
+        "| task | score | method | seeds (reached) | env steps | seconds | times `hts` | goal | |",
+        "|" + "---|" * 9,
+    ]
+    for env, score in dict.fromkeys((row["env"], row["score"]) for row in found):
+        here = [row for row in found if (row["env"], row["score"]) == (env, score)]
+        ours = _seconds([row for row in here if row["method"] == "hts"])
+        for method in dict.fromkeys(row["method"] for row in here):
+            mine = [row for row in here if row["method"] == method]
+            seconds = _seconds(mine)
+            steps = median([float(row["reached_env_steps"] or "inf") for row in mine])
+            times, verdict, goal = "", "", SECONDS_GOALS.get(method, 0.0)
+            goal = 0.0 if "learner fills the cores" in mine[0]["remark"] else goal
+            if method != "hts" and ours.size:
+                least, times = _times(seconds, ours)
+                verdict = ("met" if least >= goal else "missed") if goal else ""
+            cells = [
+                env,
+                score,
+                f"`{method}`",
+                f"{seconds.size} ({np.isfinite(seconds).sum()})",
+                f"{steps:,.0f}" if math.isfinite(steps) else "not reached",
+                f"{median(seconds):,.0f}" if math.isfinite(median(seconds)) else "not reached",
+                times,
+                f"≥ {goal:g}" if goal else "",
+                verdict,
+            ]
+            table.append("| " + " | ".join(cells) + " |")
+    busiest = max(float(row["other_busy_cores"]) for row in found)
+    remark = f"At most {busiest:.2f} cores were busy with other work during a run."
+    return [*table, "", remark]
+
+
+def _seconds(runs: Sequence[Row]) -> np.ndarray:
+    return np.array([float(row["reached_seconds"] or "inf") for row in runs])
+
+
+def _times(theirs: np.ndarray, ours: np.ndarray) -> tuple[float, str]:
+    """Return the ratio of medians, with its interval where every seed reached the score."""
+    middles = float(np.median(theirs)), float(np.median(ours))
+    if not math.isfinite(middles[1]):
+        return 0.0, ""
+    if not math.isfinite(middles[0]):
+        return math.inf, "not reached"
+    least = middles[0] / middles[1]
+    if not np.isfinite([*theirs, *ours]).all() or min(theirs.size, ours.size) < 3:
+        return least, f"{least:.2f}"
+    rng = np.random.default_rng(0)
+    drawn = [np.median(rng.choice(own, (RESAMPLES, own.size)), 1) for own in (theirs, ours)]
+    low, high = np.quantile(drawn[0] / drawn[1], (0.025, 0.975))
+    return least, f"{least:.2f} ({low:.2f} … {high:.2f})"
 
 
 def _reached(curves: Sequence[Row], run: Row, score: float) -> float:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from campaign_needs import provide
 from campaign_queue import FAILURES, Home, Run
 from run_folders import finished
 
@@ -47,6 +48,10 @@ class Checkout:
         """Return a command of this commit's."""
         return [str(self.python), "-m", "drumline", *words]
 
+    def script(self, script: str, *words: str) -> list[str]:
+        """Return the command of a benchmark of this commit's."""
+        return [str(self.python), str(self.sources / script), *words]
+
     @property
     def environment(self) -> dict[str, str]:
         """Environment variables: this commit's sources, one thread."""
@@ -55,12 +60,15 @@ class Checkout:
 
 
 class Worker:
-    """Keeps `jobs` runs going until the queue is empty or the campaign is paused."""
+    """Keeps `jobs` runs going until the queue is empty or the campaign is paused.
+
+    `runs` is asked before each begin: a run that ended may have decided a choice.
+    """
 
     def __init__(
         self,
         home: Home,
-        runs: Sequence[Run],
+        runs: Callable[[], Sequence[Run]],
         jobs: int,
         checkout: Callable[[str], Checkout],
         commit: str,
@@ -89,7 +97,7 @@ class Worker:
             if stopping:
                 for process in self._running.values():
                     process.send_signal(signal.SIGINT)
-            elif len(self._running) < self._jobs and (run := self._next()):
+            elif len(self._running) < self._jobs and (run := self._next()) and self._fits(run):
                 if finished(self._home.folder(run)):  # the worker was killed before it knew
                     self._record(run)
                 else:
@@ -103,8 +111,12 @@ class Worker:
         self._stopping = True
 
     def _next(self) -> Run | None:
-        left = [run for run in self._runs if run not in self._running]
+        left = [run for run in self._runs() if run not in self._running]
         return next((run for run in left if self._home.state(run) in ("begun", "not begun")), None)
+
+    def _fits(self, run: Run) -> bool:
+        """Whether a run can begin beside those that run now."""
+        return not self._running or not any(one.group.alone for one in (run, *self._running))
 
     def _begin(self, run: Run) -> None:
         """Start a run, or go on with it at the commit that it was begun at."""
@@ -112,16 +124,27 @@ class Worker:
         note = self._home.read_note(run)
         commit = str(note.get("commit", self._commit)) if begun else self._commit
         checkout, folder = self._checkout(commit), self._home.folder(run)
-        if begun:
+        told: list[str] = []
+        for need in run.group.needs:
+            provided = provide(need, self._home, checkout)
+            if provided.missing:
+                print(f"{run.group.name} is skipped: {need}: {provided.missing}", flush=True)
+                return
+            told += provided.flags
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if run.group.script:
+            # A script goes on in its folder by itself.
+            command = checkout.script(run.group.script, *run.command(), f"--out={folder}", *told)
+        elif begun:
             words = ["resume", str(folder), "--trust-code", "--other-machine", *LAYOUT]
+            command = checkout.drumline(*words)
         else:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            words = ["train", *run.command(), *LAYOUT, f"--out={folder}"]
+            command = checkout.drumline("train", *run.command(), *LAYOUT, f"--out={folder}")
         log = self._home.log(run)
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab") as out:
             process = subprocess.Popen(
-                ["nice", f"-n{NICE}", *checkout.drumline(*words)],
+                ["nice", f"-n{NICE}", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

@@ -92,7 +92,7 @@ def worker(campaign: Any, home: Any, groups: Any, tables: Any, jobs: int = 2) ->
         campaign.record(tables, run, home.folder(run), checkout, 1.0)
 
     runs = campaign.in_order(groups)
-    return campaign.Worker(home, runs, jobs, lambda commit: Here(), "abc123", ended)
+    return campaign.Worker(home, lambda: runs, jobs, lambda commit: Here(), "abc123", ended)
 
 
 def settled(campaign: Any) -> None:
@@ -188,21 +188,20 @@ def test_tables_hold_interquartile_means_at_shares_of_the_budget(campaign: Any):
         for at in (25, 60, 100)
     ]
     text = "before\n<!-- begin p -->\nold\n<!-- end p -->\nafter\n"
-    filled = campaign.fill(text, runs, curves)
+    filled = campaign.fill(text, campaign.Rows(runs, curves))
     row = next(line for line in filled.splitlines() if line.startswith("| `g`"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[:3] == ["`g`", "0–3", "100"]
     means = [float(cell.split(" ")[0]) for cell in cells[3:]]
     assert means == pytest.approx([37.5, 90.0, 150.0, 150.0], rel=0.01)
     assert "old" not in filled
-    assert campaign.fill(filled, runs, curves) == filled
-    assert "No run has ended yet." in campaign.fill(text, [], [])
+    assert campaign.fill(filled, campaign.Rows(runs, curves)) == filled
+    assert "No run has ended yet." in campaign.fill(text, campaign.Rows([]))
 
 
 def test_published_scores_are_met_by_the_median_of_the_seeds(campaign: Any):
-    runs = [
-        {"group": "g", "part": "openai-es", "seed": str(s), "env": "Swimmer-v5"} for s in (0, 1, 2)
-    ]
+    swimmer = {"group": "g", "part": "openai-es", "env": "Swimmer-v5", "env_steps": "2000000"}
+    runs = [{**swimmer, "seed": str(seed)} for seed in (0, 1, 2)]
 
     def curves(*reached_at: int) -> list[dict[str, str]]:
         return [
@@ -217,10 +216,32 @@ def test_published_scores_are_met_by_the_median_of_the_seeds(campaign: Any):
         ]
 
     text = "<!-- begin openai-es -->\n<!-- end openai-es -->"
-    early = campaign.fill(text, runs, curves(500_000, 600_000, 9_000_000))
+    early = campaign.fill(text, campaign.Rows(runs, curves(500_000, 600_000, 9_000_000)))
     assert "| Swimmer 100 % | 128.25 | 1,390,000 | 600,000 | 3 (2) | met |" in early
-    late = campaign.fill(text, runs, curves(500_000, 9_000_000, 9_000_000))
+    late = campaign.fill(text, campaign.Rows(runs, curves(500_000, 9_000_000, 9_000_000)))
     assert "| Swimmer 100 % | 128.25 | 1,390,000 | not reached | 3 (1) | missed |" in late
+    assert "| Hopper 75 % | 2561.11 | 9,630,000 | | | not run |" in late
+    assert "Met: 0 of the 4 rows that were run, of 24 in all." in late
+
+
+def test_a_published_budget_is_judged_by_runs_that_reach_it(campaign: Any):
+    hopper = {"part": "openai-es", "env": "Hopper-v5"}
+    half = {**hopper, "group": "half", "seed": "0", "env_steps": "3730000"}
+    whole = {**hopper, "group": "whole", "seed": "0", "env_steps": "31600000"}
+    curves = [
+        {"group": run["group"], "seed": "0", "env_steps": f"{at}", "mean": mean, "of": ""}
+        for run, at, mean in (
+            *((half, 100_000, "1000"), (half, 3_730_000, "900")),
+            *((whole, 100_000, "0"), (whole, 9_000_000, "2600"), (whole, 31_600_000, "2600")),
+        )
+    ]
+    text = "<!-- begin openai-es -->\n<!-- end openai-es -->"
+    filled = campaign.fill(text, campaign.Rows([half, whole], curves))
+    assert "| Hopper 25 % | 877.45 | 383,000 | 100,000 | 1 (1) | met |" in filled
+    assert "| Hopper 75 % | 2561.11 | 9,630,000 | 9,000,000 | 1 (1) | met |" in filled
+    assert "| Hopper 100 % | 3403.46 | 31,600,000 | not reached | 1 (0) | missed |" in filled
+    shorter = campaign.fill(text, campaign.Rows([half], curves))
+    assert "| Hopper 75 % | 2561.11 | 9,630,000 | | | not run |" in shorter
 
 
 def test_games_are_shown_beside_the_published_scores(campaign: Any):
@@ -229,7 +250,7 @@ def test_games_are_shown_beside_the_published_scores(campaign: Any):
         {**run, "env": "Qbert-v5", "final_mean": "150.5"},
         {**run, "env": "Alien-v5", "final_mean": "9"},
     ]
-    text = campaign.fill("<!-- begin es-atari -->\n<!-- end es-atari -->", rows, [])
+    text = campaign.fill("<!-- begin es-atari -->\n<!-- end es-atari -->", campaign.Rows(rows))
     assert "| Alien | 570.2 | 182.1 | 994.0 | 9 | 0 | 3,000,000 |" in text
     assert text.index("| Alien |") < text.index("| Q*Bert |")
     assert text.count("\n| ") == 3
@@ -249,12 +270,12 @@ def test_hts_is_a_share_of_ppo_counted_from_random_actions(campaign: Any):
                 mean = f"{random + gain * at + seed}"
                 curves.append({**key, "env_steps": str(at), "mean": mean, "of": ""})
     text = "<!-- begin hts-goals -->\n<!-- end hts-goals -->"
-    filled = campaign.fill(text, runs, curves)
-    assert "| Hopper-v5 | 5–8 and 5–8 | 1,000 | 1.50 (1.50 … 1.50) |" in filled
+    filled = campaign.fill(text, campaign.Rows(runs, curves))
+    assert "| Hopper-v5 | `ppo` | 5–8 and 5–8 | 1,000 | 1.50 (1.50 … 1.50) |" in filled
     assert filled.splitlines()[-2].endswith("| met |")
     worse = [{**row, "method": {"hts": "ppo", "ppo": "hts"}[row["method"]]} for row in runs]
-    assert campaign.fill(text, worse, curves).splitlines()[-2].endswith("| missed |")
-    assert "No run has ended yet." in campaign.fill(text, runs[:4], curves)
+    assert campaign.fill(text, campaign.Rows(worse, curves)).splitlines()[-2].endswith("| missed |")
+    assert "No run has ended yet." in campaign.fill(text, campaign.Rows(runs[:4], curves))
 
 
 def test_a_ratio_of_noisy_scores_has_an_interval_around_it(campaign: Any):

@@ -1,0 +1,210 @@
+"""Tables of AES-RL's runs: beside its rivals, over its rules, by kind of individual, over time."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+from campaign_tables import Row, Rows, at_budget, interval, seeds_in_words
+
+from drumline.functional.stability import stability
+from drumline.functional.statistics import interquartile_mean
+
+RIVALS = {"aes-rl": ("td3", "cem-rl"), "aes-rl-100k": ("td3", "cem-rl", "p-cem-rl")}
+GOALS = {"aes-rl": (4, 5), "aes-rl-100k": (2, 3)}
+"""On how many tasks of how many `aes` is to be ahead of all rivals, and nowhere below 0.9."""
+LEAST_SHARE = 0.9
+TIME_GOAL = 0.6
+"""Share of the virtual seconds of `p-cem-rl` within which `aes` is to have its last score."""
+
+
+def beside_rivals(part: str, rows: Rows) -> list[str]:
+    """Return a table: task × interquartile means of `aes` and its rivals at equal env steps."""
+    runs = [row for row in rows.runs if row["part"] == part]
+    rivals = RIVALS[part]
+    table = ["| task | env steps | seeds | `aes` | " + " | ".join(f"`{one}`" for one in rivals)]
+    table[0] += " | `aes` / best rival | |"
+    table.append("|" + "---|" * (6 + len(rivals)))
+    found: list[float] = []
+    for env in dict.fromkeys(row["env"] for row in runs):
+        by_method = {
+            method: [row for row in runs if (row["env"], row["method"]) == (env, method)]
+            for method in ("aes", *rivals)
+        }
+        there = {method: mine for method, mine in by_method.items() if mine}
+        steps = min(int(row["env_steps"]) for mine in there.values() for row in mine)
+        scores = {method: _scores(rows, mine, steps) for method, mine in there.items()}
+        share, verdict = math.nan, ""
+        if set(scores) == set(by_method):
+            middles = {method: interquartile_mean(values) for method, values in scores.items()}
+            best = max(middles[method] for method in rivals)
+            share = middles["aes"] / best if best > 0.0 else math.nan
+            ahead = middles["aes"] >= best
+            verdict = "ahead" if ahead else "within 0.9" if share >= LEAST_SHARE else "behind"
+            found.append(share if best > 0.0 else (1.0 if ahead else 0.0))
+        seeds = {int(row["seed"]) for mine in there.values() for row in mine}
+        cells = [interval(scores[method]) if method in scores else "" for method in by_method]
+        words = [env, f"{steps:,}", seeds_in_words(sorted(seeds)), *cells]
+        words += ["" if math.isnan(share) else f"{share:.2f}", verdict]
+        table.append("| " + " | ".join(words) + " |")
+    if len(table) == 2:
+        return []
+    wanted, of = GOALS[part]
+    lines = [*table, ""]
+    if len(found) < of:
+        return [*lines, f"Goal: ahead on {wanted} of {of} tasks; {len(found)} have all their runs."]
+    met = sum(share >= 1.0 for share in found) >= wanted and min(found) >= LEAST_SHARE
+    return [*lines, f"Goal: ahead on {wanted} of {of} tasks, nowhere below 0.9: {_word(met)}."]
+
+
+def steadiness(part: str, rows: Rows) -> list[str]:
+    """Return a table: group × last score, worst seed, largest fall and virtual seconds."""
+    return _steadiness([row for row in rows.runs if row["part"] == part], rows)
+
+
+def steadiness_beside_rivals(part: str, rows: Rows) -> list[str]:
+    """Return the same of all runs that `aes` and its rivals are compared by."""
+    return _steadiness([row for row in rows.runs if row["part"] in RIVALS], rows)
+
+
+def _steadiness(runs: Sequence[Row], rows: Rows) -> list[str]:
+    if not runs:
+        return []
+    table = [
+        "| runs | seeds | env steps | last | worst seed | largest fall | virtual seconds |",
+        "|" + "---|" * 7,
+    ]
+    for group in dict.fromkeys(row["group"] for row in runs):
+        mine = [row for row in runs if row["group"] == group]
+        curves = [_curve(rows, row) for row in mine]
+        last = np.array([float(curve[-1]["mean"]) for curve in curves])
+        falls = [
+            stability(np.array([float(each["mean"]) for each in curve])).largest_drawdown
+            for curve in curves
+        ]
+        virtual = [float(curve[-1]["virtual_seconds"] or "nan") for curve in curves]
+        cells = [
+            f"`{group}`",
+            seeds_in_words([int(row["seed"]) for row in mine]),
+            f"{min(int(row['env_steps']) for row in mine):,}",
+            interval(last),
+            f"{last.min():.4g}",
+            f"{np.mean(falls):.4g}",
+            "" if np.isnan(virtual).any() else f"{np.mean(virtual):.4g}",
+        ]
+        table.append("| " + " | ".join(cells) + " |")
+    return table
+
+
+def contributions(part: str, rows: Rows) -> list[str]:
+    """Return a table: group × what refined (RL) and sampled (ES) individuals did for the mean."""
+    runs = [row for row in rows.individuals if row["part"] in (*RIVALS, "aes-others")]
+    if not runs:
+        return []
+    table = [
+        "| runs | task | seeds | RL individuals | share of the path, RL | share of the gain, RL "
+        "| fitness above the mean's: ES, RL | p: ES, RL |",
+        "|" + "---|" * 8,
+    ]
+    for group in dict.fromkeys(row["group"] for row in runs):
+        mine = [row for row in runs if row["group"] == group]
+        told = _mean(mine, "es_individuals") + _mean(mine, "rl_individuals")
+        cells = [
+            f"`{group}`",
+            mine[0]["env"],
+            seeds_in_words([int(row["seed"]) for row in mine]),
+            f"{_mean(mine, 'rl_individuals') / told:.0%}",
+            *(_percent(_mean(mine, f"rl_{name}_share")) for name in ("path", "gain")),
+            _pair(mine, "improvement_over_mean"),
+            _pair(mine, "step_size"),
+        ]
+        table.append("| " + " | ".join(cells) + " |")
+    return table
+
+
+def virtual_times(part: str, rows: Rows) -> list[str]:
+    """Return a table: task × virtual seconds in which `aes` has the last score of `p-cem-rl`."""
+    runs = [row for row in rows.runs if row["part"] == part]
+    table = [
+        "| task | seeds | last score of `p-cem-rl` | its virtual seconds | `aes` reaches it after "
+        "| share | |",
+        "|" + "---|" * 7,
+    ]
+    for env in dict.fromkeys(row["env"] for row in runs):
+        ours, theirs = (
+            [_curve(rows, row) for row in runs if (row["env"], row["method"]) == (env, method)]
+            for method in ("aes", "p-cem-rl")
+        )
+        if not ours or not theirs:
+            continue
+        score = interquartile_mean(np.array([float(curve[-1]["mean"]) for curve in theirs]))
+        seconds = float(np.mean([float(curve[-1]["virtual_seconds"]) for curve in theirs]))
+        after = _when(ours, score)
+        share = after / seconds
+        cells = [
+            env,
+            f"{len(ours)} and {len(theirs)}",
+            f"{score:.4g}",
+            f"{seconds:.4g}",
+            f"{after:.4g}" if math.isfinite(after) else "not reached",
+            f"{share:.2f}" if math.isfinite(share) else "",
+            _word(share <= TIME_GOAL),
+        ]
+        table.append("| " + " | ".join(cells) + " |")
+    return table if len(table) > 2 else []
+
+
+def _when(curves: Sequence[Sequence[Row]], score: float) -> float:
+    """Return the first virtual seconds at which the seeds' interquartile mean reaches a score."""
+    times = sorted({float(row["virtual_seconds"]) for curve in curves for row in curve})
+    for at in times:
+        newest = [
+            [float(row["mean"]) for row in curve if float(row["virtual_seconds"]) <= at]
+            for curve in curves
+        ]
+        known = all(newest)
+        if known and interquartile_mean(np.array([means[-1] for means in newest])) >= score:
+            return at
+    return math.inf
+
+
+def _curve(rows: Rows, run: Row) -> list[Row]:
+    key = (run["group"], run["seed"])
+    mine = [row for row in rows.evaluations if (row["group"], row["seed"]) == key]
+    return [row for row in mine if not row["of"]]
+
+
+def _scores(rows: Rows, runs: Sequence[Row], env_steps: float) -> np.ndarray:
+    (group,) = {row["group"] for row in runs}
+    return at_budget(rows.evaluations, group, [row["seed"] for row in runs], env_steps)
+
+
+def _mean(rows: Sequence[Row], column: str) -> float:
+    known = [float(row[column]) for row in rows if row[column]]
+    return sum(known) / len(known) if known else math.nan
+
+
+def _percent(share: float) -> str:
+    return "" if math.isnan(share) else f"{share:.0%}"
+
+
+def _pair(rows: Sequence[Row], name: str) -> str:
+    values = [_mean(rows, f"{kind}_{name}") for kind in ("es", "rl")]
+    return ", ".join("–" if math.isnan(value) else f"{value:.3g}" for value in values)
+
+
+def _word(met: bool) -> str:
+    return "met" if met else "missed"
+
+
+AES_TABLES: Mapping[str, Callable[[str, Rows], list[str]]] = MappingProxyType(
+    {
+        "aes-rl": beside_rivals,
+        "aes-rl-100k": beside_rivals,
+        "aes-virtual": virtual_times,
+        "aes-contributions": contributions,
+        "aes-steadiness": steadiness_beside_rivals,
+        "aes-ablation": steadiness,
+        "aes-others": steadiness,
+    }
+)

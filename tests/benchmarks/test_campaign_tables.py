@@ -1,0 +1,215 @@
+"""Tables of AES-RL, of required times and of a peer, from small rows whose outcome is known."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmark_scripts import load_script
+
+HERE = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def campaign() -> Any:
+    """The modules of a campaign, imported as its script imports them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HERE / "benchmarks"))
+        patch.syspath_prepend(str(HERE / "benchmarks" / "learning"))
+        yield load_script("", "campaign")
+
+
+def table_of(campaign: Any, part: str, rows: Any) -> list[list[str]]:
+    """Return the cells of a part's table, without its two first lines."""
+    lines = lines_of(campaign, part, rows)
+    return [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")
+    ][2:]
+
+
+def lines_of(campaign: Any, part: str, rows: Any) -> list[str]:
+    return campaign.fill(f"<!-- begin {part} -->\n<!-- end {part} -->", rows).splitlines()
+
+
+def made(
+    part: str, scores: dict[tuple[str, str], list[float]], steps: int = 30_000
+) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Rows of runs whose evaluations at half and at the whole of the steps have the same score."""
+    runs, curves = [], []
+    for (method, env), finals in scores.items():
+        for seed, score in enumerate(finals):
+            key = {"group": f"{method}-{env}", "seed": str(seed)}
+            run = {**key, "part": part, "method": method, "env": env, "env_steps": str(steps)}
+            runs.append({**run, "final_mean": f"{score}", "best_mean": f"{score}"})
+            curves += [
+                {**key, "env_steps": str(at), "mean": f"{score}", "of": "", "virtual_seconds": ""}
+                for at in (steps // 2, steps)
+            ]
+    return runs, curves
+
+
+TASKS = ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Swimmer-v5", "InvertedDoublePendulum-v5")
+
+
+@pytest.mark.parametrize(
+    ("scores", "verdicts", "goal"),
+    [
+        ([110, 120, 101, 100, 95], ["ahead"] * 4 + ["within 0.9"], "met"),
+        ([110, 120, 101, 100, 85], ["ahead"] * 4 + ["behind"], "missed"),
+        ([110, 120, 101, 99, 95], ["ahead"] * 3 + ["within 0.9"] * 2, "missed"),
+    ],
+)
+def test_aes_is_to_be_ahead_of_all_rivals_on_four_tasks_of_five(
+    campaign: Any, scores: list[float], verdicts: list[str], goal: str
+):
+    best = {("td3", TASKS[0]): 100.0, ("cem-rl", TASKS[0]): 50.0}
+    runs, curves = made(
+        "aes-rl",
+        {
+            (method, task): [score] * 3
+            for number, task in enumerate(TASKS)
+            for method, score in (
+                ("aes", scores[number]),
+                ("td3", best[("td3", TASKS[0])] if number % 2 else 40.0),
+                ("cem-rl", 100.0),
+            )
+        },
+    )
+    rows = campaign.Rows(runs, curves)
+    cells = table_of(campaign, "aes-rl", rows)
+    assert [row[0] for row in cells] == list(TASKS)
+    assert [row[-1] for row in cells] == verdicts
+    assert cells[0][3:7] == ["110 (110 … 110)", "40 (40 … 40)", "100 (100 … 100)", "1.10"]
+    assert f"nowhere below 0.9: {goal}." in lines_of(campaign, "aes-rl", rows)[-2]
+    some = campaign.Rows([run for run in runs if run["env"] != TASKS[4]], curves)
+    assert lines_of(campaign, "aes-rl", some)[-2].endswith("4 have all their runs.")
+
+
+def test_a_task_without_all_its_rivals_has_scores_and_no_verdict(campaign: Any):
+    scores = {("aes", "Hopper-v5"): [5.0, 6.0, 7.0], ("td3", "Hopper-v5"): [1.0, 1.0, 1.0]}
+    (row,) = table_of(campaign, "aes-rl", campaign.Rows(*made("aes-rl", scores)))
+    assert row[3].startswith("6 (")
+    assert row[5:] == ["", "", ""]
+
+
+def test_steadiness_has_the_worst_seed_and_the_largest_fall(campaign: Any):
+    run = {"group": "g", "part": "aes-ablation", "method": "aes", "env": "X", "env_steps": "30"}
+    runs = [{**run, "seed": "0"}, {**run, "seed": "1"}]
+    curves = [
+        {"group": "g", "seed": seed, "env_steps": f"{at}", "mean": mean, "of": "", **virtual}
+        for seed, means in (("0", ("10", "50", "20")), ("1", ("0", "10", "30")))
+        for at, mean in zip((10, 20, 30), means, strict=True)
+        for virtual in ({"virtual_seconds": f"{at * (int(seed) + 1)}"},)
+    ]
+    (row,) = table_of(campaign, "aes-ablation", campaign.Rows(runs, curves))
+    # The seeds fall by 30 and by 0.
+    assert row == ["`g`", "0, 1", "30", "25", "20", "15", "45"]
+
+
+def test_contributions_are_means_over_the_seeds_of_a_run(campaign: Any):
+    def row(seed: int, es: int, rl: int, path: str) -> dict[str, str]:
+        shares = {"rl_path_share": path, "rl_gain_share": ""}
+        means = {"es_improvement_over_mean": "-2", "rl_improvement_over_mean": f"{seed}"}
+        steps = {"es_step_size": "0.25", "rl_step_size": "0.5"}
+        key = {"group": "g", "part": "aes-rl", "env": "Hopper-v5", "seed": f"{seed}"}
+        told = {"es_individuals": f"{es}", "rl_individuals": f"{rl}"}
+        return {**key, **told, **shares, **means, **steps}
+
+    individuals = [row(0, 30, 10, "0.5"), row(1, 20, 40, "0.9")]
+    (cells,) = table_of(campaign, "aes-contributions", campaign.Rows([], (), individuals))
+    assert cells == ["`g`", "Hopper-v5", "0, 1", "50%", "70%", "", "-2, 0.5", "0.25, 0.5"]
+
+
+@pytest.mark.parametrize(("reached_at", "word"), [(50, "met"), (70, "missed"), (999, "missed")])
+def test_aes_is_to_have_the_score_in_a_share_of_the_virtual_seconds(
+    campaign: Any, reached_at: int, word: str
+):
+    runs = [
+        {"group": method, "part": "aes-virtual", "method": method, "env": "X", "seed": seed}
+        for method in ("aes", "p-cem-rl")
+        for seed in "01"
+    ]
+    curves = [
+        {
+            "group": run["group"],
+            "seed": run["seed"],
+            "env_steps": f"{at}",
+            "of": "",
+            "mean": "100" if run["method"] == "p-cem-rl" or at >= reached_at else "0",
+            "virtual_seconds": f"{at}",
+        }
+        for run in runs
+        for at in range(10, 110, 10)
+    ]
+    (row,) = table_of(campaign, "aes-virtual", campaign.Rows(runs, curves))
+    share = (
+        [f"{reached_at}", f"{reached_at / 100:.2f}"] if reached_at < 100 else ["not reached", ""]
+    )
+    assert row == ["X", "2 and 2", "100", "100", *share, word]
+
+
+TIMES = """
+env,score,method,seed,reached_env_steps,reached_seconds,remark,other_busy_cores,group
+CartPole-v1,475,hts,0,1000,10,,0.01,g
+CartPole-v1,475,hts,1,1200,12,,0.01,g
+CartPole-v1,475,hts,2,1100,11,,0.02,g
+CartPole-v1,475,ppo,0,1000,14.3,,0.01,g
+CartPole-v1,475,ppo,1,1000,22,,0.01,g
+CartPole-v1,475,ppo,2,1000,20,,0.01,g
+CartPole-v1,475,impala,0,,,,0.01,g
+CartPole-v1,475,impala,1,,,,0.01,g
+CartPole-v1,475,impala,2,900,9,,0.01,g
+CartPole-v1,475,stable-baselines3-ppo,0,1000,20,,0.01,g
+CartPole-v1,475,stable-baselines3-ppo,1,1000,21,,0.01,g
+CartPole-v1,475,stable-baselines3-ppo,2,1000,22,,0.31,g
+Pong-v5,18,hts,0,1000,100,the learner fills the cores,0.01,h
+Pong-v5,18,ppo,0,1000,110,the learner fills the cores,0.01,h
+"""
+
+
+def test_required_times_are_ratios_to_those_of_hts_beside_their_goals(campaign: Any):
+    times = list(csv.DictReader(io.StringIO(TIMES.strip())))
+    rows = campaign.Rows([], scripts={"required_time.csv": times})
+    cells = table_of(campaign, "required-time", rows)
+    by_method = {(row[0], row[2]): row for row in cells}
+    hts = by_method["CartPole-v1", "`hts`"]
+    assert hts[3:] == ["3 (3)", "1,100", "11", "", "", ""]
+    ppo = by_method["CartPole-v1", "`ppo`"]
+    assert ppo[5:] == ["20", ppo[6], "≥ 1.4", "met"]
+    assert ppo[6].startswith("1.82 (1.")
+    impala = by_method["CartPole-v1", "`impala`"]
+    assert impala[3:] == ["3 (1)", "not reached", "not reached", "not reached", "", ""]
+    peer = by_method["CartPole-v1", "`stable-baselines3-ppo`"]
+    assert peer[6].startswith("1.91 (")
+    assert peer[7:] == ["≥ 2.5", "missed"]
+    assert by_method["Pong-v5", "`ppo`"][6:] == ["1.10", "", ""]
+    assert (
+        "At most 0.31 cores were busy with other work"
+        in lines_of(campaign, "required-time", rows)[-2]
+    )
+
+
+def test_a_peer_has_a_goal_of_its_own(campaign: Any):
+    steps = 1000
+    runs, curves = [], []
+    for method, gain in (("hts", 0.93), ("ppo", 1.0), ("stable-baselines3-ppo", 1.0)):
+        for seed in range(4):
+            key = {"group": method, "seed": str(seed), "of": ""}
+            run = {**key, "part": "hts-goals", "method": method, "env": "CartPole-v1"}
+            runs.append({**run, "env_steps": str(steps)})
+            curves += [
+                {**key, "env_steps": f"{at}", "mean": f"{22.3 + gain * at}"}
+                for at in (250, 500, 750, 1000)
+            ]
+    ours, peer = table_of(campaign, "hts-goals", campaign.Rows(runs, curves))
+    assert (ours[1], ours[-1]) == ("`ppo`", "missed")
+    assert (peer[1], peer[-1]) == ("`stable-baselines3-ppo`", "met")
+
+
+def test_last_scores_stand_in_the_order_of_the_seeds(campaign: Any):
+    scores = {("hts", "Pong-v5"): [20.5, -3.0], ("a2c", "Pong-v5"): [1.0]}
+    rows = campaign.Rows(*made("hts-atari", scores, 2_000_000))
+    cells = table_of(campaign, "hts-atari", rows)
+    assert cells[0][1:] == ["`hts`", "`hts-Pong-v5`", "0, 1", "2,000,000", "20.5, -3", "20.5, -3"]
+    assert [row[1] for row in cells] == ["`hts`", "`a2c`"]
