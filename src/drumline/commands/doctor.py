@@ -10,6 +10,7 @@ from drumline.commands.command_line import CommandLine, WrongUse
 
 if TYPE_CHECKING:
     from drumline.functional.cluster_speed import Cluster
+    from drumline.recipes.method import Method
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,7 @@ def measure(
     method: str, env_id: str, *, bf16: bool = False, cluster: "Cluster | None" = None
 ) -> dict[str, Any]:
     """Time the pieces of a method's preset and predict its speed on each layout."""
-    from drumline.commands.layout_predictions import pieces_of
     from drumline.recipes.methods import find_method
-    from drumline.runtime.cores import available_cores
 
     found = find_method(method)
     config = found.made(env_id)
@@ -90,6 +89,14 @@ def measure(
                 f"--bf16: {method} takes no gradients of a network, or has no --precision"
             )
         config = dataclasses.replace(config, precision="bf16")
+    return measured(found, config, cluster)
+
+
+def measured(found: "Method", config: Any, cluster: "Cluster | None" = None) -> dict[str, Any]:
+    """Time the pieces of a config and predict its speed on each layout."""
+    from drumline.commands.layout_predictions import pieces_of
+    from drumline.runtime.cores import available_cores
+
     one_thread()
     noise = getattr(config, "noise", "")
     if not found.outside and hasattr(config, "noise"):
@@ -104,7 +111,9 @@ def measure(
         from drumline.training.generational_run import GenerationalRecipe
 
         if not isinstance(recipe, GenerationalRecipe) or recipe.replica is None:
-            raise WrongUse(f"--nodes is about --parameters, a flag of es and ars, not of {method}")
+            raise WrongUse(
+                f"--nodes is about --parameters, a flag of es and ars, not of {found.name}"
+            )
         costs = costs_on(cluster, recipe, noise)
     pieces = pieces_of(recipe, layout, cores, known=not found.outside)
     predicted = [pieces.predict(count, cores)._asdict() for count in pieces.workers]
@@ -113,10 +122,10 @@ def measure(
         predicted, key=lambda row: (row["env_steps_per_second"], row["workers"] == pieces.own)
     )
     return {
-        "method": method,
-        "env": env_id,
+        "method": found.name,
+        "env": config.env,
         "engine": pieces.environment.engine,
-        "precision": "bf16" if bf16 else "fp32",
+        "precision": getattr(config, "precision", "fp32"),
         "times": pieces.times,
         "predicted": predicted,
         "bottleneck": best["bottleneck"],

@@ -44,7 +44,7 @@ def machine_facts(root: Path = Path("/")) -> dict[str, Any]:
         "cores_bound": cores.bound,
         "cgroup_cores": limits.cores,
         "features": {name: name in flags for name in ("avx2", "avx512f")},
-        "bf16_native": bool(flags & {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}),
+        "bf16_native": has_bf16(flags),
         "memory_gib": _gib(_memory_bytes()),
         "memory_limit_gib": None if limits.memory is None else _gib(limits.memory),
         "memory_limit_file": limits.memory_file,
@@ -58,6 +58,12 @@ def machine_facts(root: Path = Path("/")) -> dict[str, Any]:
         "torch_blas": "MKL" if torch.backends.mkl.is_available() else "other",
         "packages": {name: _version(name) for name in PACKAGES},
     }
+
+
+def has_bf16(flags: set[str] | None = None) -> bool:
+    """Return whether a processor, by default this one, has instructions for bf16 products."""
+    found = processor_flags(_text("/proc/cpuinfo")) if flags is None else flags
+    return bool(found & {"avx512_bf16", "amx_bf16", "bf16", "svebf16"})
 
 
 def warnings(facts: dict[str, Any]) -> list[str]:

@@ -108,6 +108,8 @@ def command(line: CommandLine) -> int:
     said = config.env and not (file or output.quiet or output.json)
     if said and (sentence := method.without_preset(env)):
         print(visible(sentence), file=sys.stderr)
+    if not (output.quiet or output.json) and (sentence := _slow_bf16(name, config)):
+        print(visible(sentence), file=sys.stderr)
     folders = [
         _train_once(dataclasses.replace(config, seed=seed), chosen["layout"], output, seed)
         for seed in seeds
@@ -115,6 +117,14 @@ def command(line: CommandLine) -> int:
     if len(folders) > 1 and not (output.quiet or output.json):
         print(visible(shlex.join(["drumline", "compare", *map(str, folders)])))
     return 0
+
+
+def _slow_bf16(method: str, config: Any) -> str:
+    if getattr(config, "precision", "fp32") != "bf16":
+        return ""
+    from drumline.commands.slow_bf16 import bf16_warning
+
+    return bf16_warning(method, config)
 
 
 def _refuse_wrong_names(names: list[str], objective: str, file: str, *, asks: bool) -> None:

@@ -1,0 +1,58 @@
+"""Warning before a training in bf16 on a processor without instructions for it."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from typing import Any
+
+from drumline.commands.machine_facts import has_bf16
+
+_SECONDS = 120
+"""Longest time for which the two predictions are waited for."""
+
+
+def bf16_warning(method: str, config: Any) -> str:
+    """Return the sentence, with the speeds predicted for both precisions; empty: none is due.
+
+    The pieces are timed in a process of their own, so that nothing of it reaches the training.
+    """
+    if getattr(config, "precision", "fp32") != "bf16" or has_bf16():
+        return ""
+    said = "this processor has no bf16 instructions, so --precision bf16 may be slow here"
+    speeds = [_speed(method, dataclasses.replace(config, precision=p)) for p in ("bf16", "fp32")]
+    if None in speeds:
+        return said
+    slow, fast = (f"{speed:,.0f}" for speed in speeds)
+    return f"{said}: predicted are {slow} env steps/s, {fast} with --precision fp32"
+
+
+def _speed(method: str, config: Any) -> float | None:
+    """Return the highest predicted env steps per second; None where nothing can be predicted."""
+    asked = json.dumps({"method": method, "fields": dataclasses.asdict(config)})
+    command = [sys.executable, "-m", "drumline.commands.slow_bf16"]
+    try:
+        done = subprocess.run(
+            command, input=asked.encode(), capture_output=True, timeout=_SECONDS, check=True
+        )
+        return float(done.stdout.split()[-1])
+    except (subprocess.SubprocessError, ValueError, IndexError):
+        return None  # the training itself will say what is wrong
+
+
+def _main() -> None:
+    from drumline.commands.config_file import typed_fields
+    from drumline.commands.doctor import measured
+    from drumline.commands.foreign_code import importable_cwd
+    from drumline.recipes.methods import find_method
+
+    importable_cwd()
+    asked = json.load(sys.stdin)
+    found = find_method(asked["method"])
+    config = found.config(**typed_fields(asked["fields"]))
+    rows = measured(found, config)["predicted"]
+    print(max(row["env_steps_per_second"] for row in rows))
+
+
+if __name__ == "__main__":
+    _main()
