@@ -100,6 +100,10 @@ class Peer:
         """Return env steps per second."""
         return float(self._run("speed", {"method": method, **told}))
 
+    def seconds_to_score(self, method: str, told: Mapping[str, Any]) -> list[tuple[float, ...]]:
+        """Return seconds, env steps and mean training return until `told`'s score or budget."""
+        return [tuple(row) for row in self._run("seconds_to_score", {"method": method, **told})]
+
     def _run(self, what: str, told: Mapping[str, Any]) -> Any:
         script = str(HERE / "stable_baselines.py")
         # Ours is never on its path: what it imports are its own packages alone.
@@ -126,6 +130,37 @@ def our_flags(settings: Mapping[str, Any]) -> list[str]:
         else:
             words.append(f"--{flag}={value}")
     return words
+
+
+def peer_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the peer is told for the resolved settings of a run of `ppo`.
+
+    Raises `ValueError` where the peer has no such setting.
+    """
+    wanted = {
+        "anneal": False,
+        "anneal_clip": False,
+        "optimizer": "adam",
+        "target_kl": 0.0,
+        "precision": "fp32",
+        "final_entropy_coefficient": None,
+    }
+    for name, value in wanted.items():
+        if config[name] != value:
+            raise ValueError(f"the peer is not told {name} = {config[name]!r}, only {value!r}")
+    if config["network"] not in ("mlp", "nature-cnn"):
+        raise ValueError(f"the peer has no network {config['network']}")
+    told = {name: config[name] for name in ("env", *_PPO, *_OF_TASKS) if name in config}
+    if config["network"] == "nature-cnn":
+        # Gymnasium's name of the game; the wrappers are those that EnvPool's Atari has.
+        told["images"], told["env"] = True, config["env"].replace("-v5", "NoFrameskip-v4")
+    return {name: value for name, value in told.items() if name not in ("engine", "anneal")}
+
+
+_OF_TASKS = (
+    *("num_envs", "alpha", "minibatches", "learning_rate", "seed"),
+    *("normalize_observations", "scale_rewards"),
+)
 
 
 def torch_version() -> str:

@@ -3,6 +3,7 @@
 PEER/bin/python benchmarks/stable_baselines.py learn '{"method": "ppo", …}'
 """
 
+import importlib
 import json
 import platform
 import sys
@@ -15,10 +16,15 @@ import numpy as np
 import torch
 from stable_baselines3 import A2C, PPO, TD3
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.noise import NormalActionNoise
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    SubprocVecEnv,
+    VecFrameStack,
+    VecNormalize,
+)
 
 _EVALUATION_SEED = 10_000_000
 
@@ -135,17 +141,55 @@ def speed(told: dict[str, Any]) -> float:
     return (after - before) / (ended - began)
 
 
+class Reached(BaseCallback):
+    """Notes the mean return of the latest 100 episodes after each rollout; stops at a score.
+
+    The score counts where the mean of the rollout after it is short of it by a tenth at most.
+    """
+
+    def __init__(self, score: float, began: float):
+        super().__init__()
+        self.score, self.began = score, began
+        self.curve: list[tuple[float, int, float]] = []
+
+    def _on_rollout_start(self) -> None:
+        returns = [episode["r"] for episode in self.model.ep_info_buffer or ()]
+        if len(returns) == 100:
+            seconds = time.perf_counter() - self.began
+            self.curve.append((seconds, self.num_timesteps, float(np.mean(returns))))
+
+    def _on_step(self) -> bool:
+        if len(self.curve) < 2:
+            return True
+        before, now = self.curve[-2][2], self.curve[-1][2]
+        return not (before >= self.score and now >= self.score - 0.1 * abs(self.score))
+
+
+def seconds_to_score(told: dict[str, Any]) -> list[tuple[float, int, float]]:
+    """Return seconds, env steps and mean return of every rollout until a score or a budget.
+
+    The seconds count from before the environments are made. Nothing is evaluated.
+    """
+    callback = Reached(told["score"], time.perf_counter())
+    model, _ = build(told)
+    model.learn(told["budget"], callback=callback)
+    callback._on_rollout_start()
+    return callback.curve
+
+
 def build(told: dict[str, Any]) -> tuple[Any, VecNormalize | None]:
     torch.set_num_threads(told.get("threads", 1))
     hidden = list(told["hidden"])
     if told["method"] == "td3":
         return _td3(told, hidden), None
-    envs: Any = make_vec_env(
-        told["env"],
-        n_envs=told["num_envs"],
-        seed=told["seed"],
-        vec_env_cls=SubprocVecEnv if told.get("processes") else DummyVecEnv,
-    )
+    kind = SubprocVecEnv if told.get("processes") else DummyVecEnv
+    make = make_vec_env
+    if told.get("images"):
+        gymnasium.register_envs(importlib.import_module("ale_py"))
+        make = make_atari_env
+    envs: Any = make(told["env"], n_envs=told["num_envs"], seed=told["seed"], vec_env_cls=kind)
+    if told.get("images"):
+        envs = VecFrameStack(envs, n_stack=4)
     normalizer = None
     if told["normalize_observations"] or told["scale_rewards"]:
         envs = normalizer = VecNormalize(
@@ -161,7 +205,7 @@ def build(told: dict[str, Any]) -> tuple[Any, VecNormalize | None]:
         "vf_coef": told["value_coefficient"] / 2,
         "ent_coef": told["entropy_coefficient"],
         "max_grad_norm": told["max_gradient_norm"],
-        "policy_kwargs": {"net_arch": {"pi": hidden, "vf": hidden}},
+        "policy_kwargs": {} if told.get("images") else {"net_arch": {"pi": hidden, "vf": hidden}},
         "seed": told["seed"],
         "device": "cpu",
     }
@@ -170,7 +214,7 @@ def build(told: dict[str, Any]) -> tuple[Any, VecNormalize | None]:
             raise ValueError("one unroll an update and RMSProp are what is compared")
         return A2C("MlpPolicy", envs, **shared), normalizer
     model = PPO(
-        "MlpPolicy",
+        "CnnPolicy" if told.get("images") else "MlpPolicy",
         envs,
         batch_size=told["num_envs"] * told["alpha"] // told["minibatches"],
         n_epochs=told["epochs"],
@@ -216,5 +260,6 @@ if __name__ == "__main__":
         "learn": learn,
         "update": update,
         "speed": speed,
+        "seconds_to_score": seconds_to_score,
     }
     print(json.dumps(actions[sys.argv[1]](told)))
