@@ -11,6 +11,8 @@ COLOURS: dict[State, str] = {
     "running": "#1565c0",
     "begun": "#90caf9",
     "failed": "#c62828",
+    "skipped": "#8d6e63",
+    "waiting": "#f0e0a0",
     "not begun": "#d0d0d0",
 }
 _STYLE = """body{font:14px system-ui,sans-serif;margin:2em;color:#222}

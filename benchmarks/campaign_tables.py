@@ -99,7 +99,8 @@ def outstanding(groups: Sequence[Group], rows: Rows, home: Home) -> list[str]:
         left = [seed for seed in group.seeds if (group.name, str(seed)) not in ended]
         if not left:
             continue
-        notes = [f"seeds {seeds_in_words(left)}"] if len(left) < len(group.seeds) else []
+        some = len(left) < len(group.seeds)
+        notes = [f"seed{'s' if len(left) > 1 else ''} {seeds_in_words(left)}"] if some else []
         if reason := home.reason(group):
             notes.append(f"skipped: {reason}" if not group.chosen else f"waits {reason}")
         words.append(f"`{group.name}`" + (f" ({'; '.join(notes)})" if notes else ""))

@@ -16,7 +16,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
 EPISODES = 100
-ENVIRONMENTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "CartPole-v1")
+ENVIRONMENTS = (
+    *("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "CartPole-v1"),
+    "InvertedDoublePendulum-v5",
+)
 
 
 def returns(env_id: str, episodes: int) -> np.ndarray:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from benchmark_scripts import load_script
 
+from drumline import cli
+
 HERE = Path(__file__).resolve().parents[2]
 GROUP = """
 name = "{name}"
@@ -242,10 +244,62 @@ def test_the_page_says_what_has_not_been_run_and_why(campaign: Any, tmp_path: Pa
     filled = campaign.fill(text, rows, groups, home)
     assert "| r | 1 | runs are outstanding |" in filled
     assert filled.splitlines()[-2] == (
-        "Not run yet: `some` (seeds 1), `none`, `ball` (skipped: football: no wheel), "
+        "Not run yet: `some` (seed 1), `none`, `ball` (skipped: football: no wheel), "
         "`goal` (waits for the choice of r)."
     )
     assert campaign.fill(filled, rows, groups, home) == filled
     empty = campaign.fill(text, campaign.Rows([]), groups, home)
     assert "No run has ended yet.\n" in empty
     assert "Not run yet: `some`, `none`" in empty
+
+
+@pytest.fixture(scope="module")
+def queue(campaign: Any) -> Any:
+    return campaign.read_queue(HERE / "benchmarks" / "campaign.toml")
+
+
+def test_mandatory_runs_of_the_queue_go_before_all_others(campaign: Any, queue: Any):
+    last = max(group.priority for group in queue if group.mandatory)
+    assert last < min(group.priority for group in queue if not group.mandatory)
+    decide = {group.choice for group in queue if group.choice}
+    assert decide == {group.chosen for group in queue if group.chosen}
+    for group in queue:
+        before = [other for other in queue if other.choice == group.chosen and group.chosen]
+        assert all(other.priority <= group.priority for other in before), group.name
+
+
+def test_every_choice_of_the_queue_can_be_scored(campaign: Any, queue: Any):
+    tables = sys.modules["campaign_tables"]
+    assert {group.env for group in queue if group.choice} <= set(tables.random_means())
+    tasks: dict[str, dict[tuple[str, ...], set[str]]] = {}
+    for group in queue:
+        if group.choice:
+            of_flags = tasks.setdefault(group.choice, {})
+            of_flags.setdefault(group.flags, set()).add(group.env)
+    for name, candidates in tasks.items():
+        assert len(candidates) > 1, name
+        assert len(set(map(frozenset, candidates.values()))) == 1, f"{name} lacks tasks"
+
+
+def test_the_page_has_a_colour_for_every_state(campaign: Any, tmp_path: Path):
+    (group,) = groups_of(campaign, tmp_path / "q.toml", a="")
+    states = sys.modules["campaign_queue"].State.__args__
+    for state in states:
+        shown = campaign.page([group], {"a-s0": state, "a-s1": state}, {"a": 0.5}, [])
+        assert shown.count(f'title="seed 0: {state}"') == 1
+
+
+def test_scripts_of_the_queue_are_there(queue: Any):
+    scripts = {group.script for group in queue if group.script}
+    assert len(scripts) == 2
+    assert all((HERE / script).exists() for script in scripts)
+
+
+@pytest.mark.slow
+def test_every_command_of_the_queue_is_taken(queue: Any, capsys: pytest.CaptureFixture[str]):
+    for group in queue:
+        first = [other.flags for other in queue if other.choice and other.choice == group.chosen]
+        words = [group.method, group.env, "--seed=5", *(first[0] if first else ()), *group.flags]
+        if not group.script:
+            assert cli.run(["train", *words, "--print-config"]) == 0, group.name
+            assert group.env in capsys.readouterr().out
