@@ -321,6 +321,7 @@ def test_the_queue_of_the_repository_can_be_read(campaign: Any):
     tables = sys.modules["campaign_tables"]
     with open(tables.PUBLISHED_GAMES, newline="") as lines:
         assert shown == {row["environment"] for row in csv.DictReader(lines)}
+    groups += campaign.read_queue(HERE / "benchmarks" / "es_studies.toml")
     for group in groups:
         tuning = group.part.endswith("tuning")
         assert all((100 <= seed <= 104) == tuning for seed in group.seeds), group.name
