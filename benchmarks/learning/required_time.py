@@ -11,6 +11,10 @@ ends at the score, or at `--total-steps`. Step sizes are constant, so the budget
 else. Ours have their presets with the processes that they choose themselves, the peer the settings
 of `ppo`, with as many threads as cores for images and else one.
 
+With `--bounds`, rows of `hts` and `ppo` have their sum bound, measured just before by
+`benchmarks/throughput/hts.py`: 1 / (1 / environment + 1 / forward + 1 / update), each alone on all
+cores. `ppo` learns as `hts --lag 0` does.
+
 Each contender's row is kept in FOLDER/rows.csv as it ends; the order turns with the seed. A row
 says how many cores were busy with other work: leave the machine alone meanwhile.
 """
@@ -33,11 +37,14 @@ from goals import in_training, reached
 from peers import read_table
 from provenance import provenance, write_table
 from run_folders import DRUMLINE, resolved
+from throughput.hts import parts
 
 PEER = "stable-baselines3-ppo"
 CONTENDERS = ("hts", "ppo", "impala", PEER)
-FULL = "the learner fills the cores"
 POLL_SECONDS = 1.0
+BOUND_SECONDS = 10.0
+LAGS = {"hts": (), "ppo": ("--lag=0",)}
+"""Methods that have a sum bound, and their flags besides as `hts`."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,14 @@ def peers(peer: Peer, env: str, flags: Sequence[str], score: float) -> Reached:
     )
 
 
+def bound(method: str, env: str, flags: Sequence[str]) -> str:
+    """Return the sum bound in env steps per second; nothing for methods that have none."""
+    if method not in LAGS:
+        return ""
+    config = resolved("hts", env, [*flags, "--no-anneal", *LAGS[method]])
+    return f"{parts(config, BOUND_SECONDS)['bound']:.1f}"
+
+
 def order(contenders: Sequence[str], seed: int) -> list[str]:
     """Return the contenders from another one on with each seed: none is always first."""
     first = seed % len(contenders)
@@ -121,7 +136,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--total-steps", type=int, required=True)
     parser.add_argument("--contenders", nargs="*", default=list(CONTENDERS), choices=CONTENDERS)
-    parser.add_argument("--remark", default="", help="a word for the rows")
+    parser.add_argument("--bounds", action="store_true", help="measure the sum bounds too")
     parser.add_argument("--peer-python", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -133,6 +148,7 @@ def main() -> None:
     for method in order(options.contenders, options.seed):
         if method in {row["method"] for row in rows}:
             continue
+        most = bound(method, options.env, flags) if options.bounds else ""
         other = OtherWork()
         if method == PEER:
             found = peers(Peer(options.peer_python), options.env, flags, options.score)
@@ -153,7 +169,7 @@ def main() -> None:
                 "made_env_steps": found.made_env_steps,
                 "best_mean": f"{found.best:.6g}",
                 "other_busy_cores": f"{other.cores():.3f}",
-                "remark": options.remark,
+                "sum_bound_env_steps_per_second": most,
                 **told,
             }
         )

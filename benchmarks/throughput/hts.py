@@ -105,6 +105,17 @@ def part(config: dict[str, object], what: str, processes: int, seconds: float) -
     return sum(float(process.communicate()[0]) for process in started)
 
 
+def parts(config: dict[str, object], seconds: float) -> dict[str, float]:
+    """Return the env steps per second of each part alone on all cores, and their sum bound."""
+    cores = os.cpu_count() or 1
+    speeds = {what: part(config, what, cores, seconds / 3) for what in ("environment", "forward")}
+    speeds["update"] = max(
+        part(config, "update1", cores, seconds / 2),
+        part(config, f"update{cores}", 1, seconds / 2),
+    )
+    return {**speeds, "bound": 1.0 / sum(1.0 / speed for speed in speeds.values())}
+
+
 def whole(
     case: list[str], steps: int, layout: list[str], drumline: Sequence[str] = ("-m", "drumline")
 ) -> dict[str, float]:
@@ -165,7 +176,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--layout", nargs="*", default=[], help="layout flags, without dashes")
     options = parser.parse_args()
-    cores = os.cpu_count() or 1
     layout = [f"--{word}" for word in options.layout]
     table: list[dict[str, object]] = []
     for name, precision in product(options.cases, options.precisions):
@@ -173,19 +183,11 @@ def main() -> None:
         config = resolved(case)
         rounds: list[dict[str, float]] = []
         for _ in range(options.rounds):
-            speeds = {
-                what: part(config, what, cores, options.seconds / 3)
-                for what in ("environment", "forward")
-            }
-            speeds["update"] = max(
-                part(config, "update1", cores, options.seconds / 2),
-                part(config, f"update{cores}", 1, options.seconds / 2),
-            )
-            bound = 1.0 / sum(1.0 / speed for speed in speeds.values())
+            speeds = parts(config, options.seconds)
             interval = int(str(config["num_envs"])) * int(str(config["alpha"]))
-            steps = max(8 * interval, int(bound * options.seconds))
+            steps = max(8 * interval, int(speeds["bound"] * options.seconds))
             measured = whole(case, steps, layout)
-            rounds.append({**speeds, "bound": bound, **measured})
+            rounds.append({**speeds, **measured})
         median = {key: statistics.median(row[key] for row in rounds) for key in rounds[0]}
         ratios = [row["speed"] / row["bound"] for row in rounds]
         table.append(

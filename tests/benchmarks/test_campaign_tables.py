@@ -150,7 +150,7 @@ def test_aes_is_to_have_the_score_in_a_share_of_the_virtual_seconds(
 
 
 TIMES = """
-env,score,method,seed,reached_env_steps,reached_seconds,remark,other_busy_cores,group
+env,score,method,seed,reached_env_steps,reached_seconds,sum_bound_env_steps_per_second,other_busy_cores,group
 CartPole-v1,475,hts,0,1000,10,,0.01,g
 CartPole-v1,475,hts,1,1200,12,,0.01,g
 CartPole-v1,475,hts,2,1100,11,,0.02,g
@@ -163,8 +163,9 @@ CartPole-v1,475,impala,2,900,9,,0.01,g
 CartPole-v1,475,stable-baselines3-ppo,0,1000,20,,0.01,g
 CartPole-v1,475,stable-baselines3-ppo,1,1000,21,,0.01,g
 CartPole-v1,475,stable-baselines3-ppo,2,1000,22,,0.31,g
-Pong-v5,18,hts,0,1000,100,the learner fills the cores,0.01,h
-Pong-v5,18,ppo,0,1000,110,the learner fills the cores,0.01,h
+Pong-v5,18,hts,0,1000,100,550,0.01,h
+Pong-v5,18,ppo,0,1000,110,500,0.01,h
+Pong-v5,18,impala,0,1000,130,,0.01,h
 """
 
 
@@ -183,7 +184,12 @@ def test_required_times_are_ratios_to_those_of_hts_beside_their_goals(campaign: 
     peer = by_method["CartPole-v1", "`stable-baselines3-ppo`"]
     assert peer[6].startswith("1.91 (")
     assert peer[7:] == ["≥ 2.5", "missed"]
-    assert by_method["Pong-v5", "`ppo`"][6:] == ["1.10", "", ""]
+    # 0.95 of 550 / 500 is 1.045.
+    assert by_method["Pong-v5", "`ppo`"][6:] == ["1.10", "≥ 1.04", "met"]
+    assert by_method["Pong-v5", "`impala`"][6:] == ["1.30", "", ""]
+    times[-2]["reached_seconds"] = "104"
+    short = campaign.Rows([], scripts={"required_time.csv": times})
+    assert table_of(campaign, "required-time", short)[5][6:] == ["1.04", "≥ 1.04", "missed"]
     assert (
         "At most 0.31 cores were busy with other work"
         in lines_of(campaign, "required-time", rows)[-2]

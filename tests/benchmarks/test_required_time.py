@@ -122,6 +122,17 @@ def test_the_first_row_at_the_score_that_is_held_is_when_it_was_reached(
     assert (missed.env_steps, missed.seconds, missed.best) == (None, None, 60.0)
 
 
+def test_bounds_are_those_of_hts_with_and_without_its_lag(
+    timed: Any, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[list[str]] = []
+    monkeypatch.setattr(timed, "resolved", lambda method, env, flags: asked.append(flags) or {})
+    monkeypatch.setattr(timed, "parts", lambda config, seconds: {"bound": 100.0 * len(asked)})
+    found = [timed.bound(method, "Pong-v5", ["--seed=1"]) for method in ("hts", "ppo", "impala")]
+    assert found == ["100.0", "200.0", ""]
+    assert asked == [["--seed=1", "--no-anneal"], ["--seed=1", "--no-anneal", "--lag=0"]]
+
+
 def test_other_work_is_what_neither_this_process_nor_its_children_did(
     timed: Any, monkeypatch: pytest.MonkeyPatch
 ):
