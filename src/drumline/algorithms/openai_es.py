@@ -146,12 +146,12 @@ class OpenAIES:
         of_key = weights[0::2] - weights[1::2] if share == 2 else weights
         pairs = of_key / len(ordered)
         keys = [result.noise_key for result in ordered[::share]]
-        read = self._search.sampler.noise.read
+        noise = self._search.sampler.noise
         if self._fraction is None:
-            return weighted_noise_sum(read, keys, pairs.tolist(), size, threads=self._threads)
+            return noise.weighted_sum(keys, pairs.tolist(), size, self._threads)
         ranges = [subset_range(key, size, self._fraction) for key in keys]
         total = weighted_noise_sum(
-            read, keys, pairs.tolist(), size, ranges=ranges, threads=self._threads
+            noise.read, keys, pairs.tolist(), size, ranges=ranges, threads=self._threads
         )
         counts = np.zeros(size, dtype=np.float32)
         for start, stop in ranges:

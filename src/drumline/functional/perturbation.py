@@ -37,6 +37,10 @@ Pieces = Iterable[tuple[int, Float32[np.ndarray, " n"]]]
 """Pieces of a vector in order, each with its start; a piece is valid until the next one."""
 
 
+WeightedSum = Callable[[Sequence[int], Sequence[float], int, int], Float32[np.ndarray, " P"]]
+"""(keys, weights, parameter count, threads) → Σᵢ wᵢ εᵢ `[P]`, the same bits on any threads."""
+
+
 @dataclass(frozen=True)
 class Noise:
     """A noise source: the reader of a perturbation, and the keys of each generation's pairs."""
@@ -46,6 +50,16 @@ class Noise:
     """(generation, first pair, count) → keys."""
     columns: Callable[[int], list[int]]
     """Count → keys of as many perturbations that are of no generation."""
+    sum: WeightedSum | None = None
+    """A source's own sum; None: `weighted_noise_sum`, which makes every ε."""
+
+    def weighted_sum(
+        self, keys: Sequence[int], weights: Sequence[float], parameter_count: int, threads: int
+    ) -> Float32[np.ndarray, " P"]:
+        """Return Σᵢ wᵢ εᵢ over all parameters."""
+        if self.sum is not None:
+            return self.sum(keys, weights, parameter_count, threads)
+        return weighted_noise_sum(self.read, keys, weights, parameter_count, threads=threads)
 
 
 def fill_table(table: Float32[np.ndarray, " L"], seed: int, threads: int = 1) -> None:
@@ -56,7 +70,7 @@ def fill_table(table: Float32[np.ndarray, " L"], seed: int, threads: int = 1) ->
         piece = table[block * TABLE_BLOCK : (block + 1) * TABLE_BLOCK]
         seeding.counter_generator(stream, block).standard_normal(dtype=np.float32, out=piece)
 
-    _spread(fill, range(-(-table.size // TABLE_BLOCK)), threads)
+    spread(fill, range(-(-table.size // TABLE_BLOCK)), threads)
 
 
 def table_noise(table: Float32[np.ndarray, " L"], parameter_count: int, seed: int) -> Noise:
@@ -93,19 +107,22 @@ def table_reader(table: Float32[np.ndarray, " L"]) -> ReadNoise:
 
 def counter_noise(seed: int) -> Noise:
     """Noise from Philox at counter (tile, pair, generation): any P, no table, 10–16× slower."""
-
-    def keys(generation: int, first: int, count: int) -> list[int]:
-        return [generation << 32 | pair for pair in range(first, first + count)]
-
-    def columns(count: int) -> list[int]:
-        return keys(_NO_GENERATION, 0, count)
-
-    return Noise(counter_reader(seed), keys, columns)
+    return Noise(counter_reader(seed), generation_keys, generation_free_keys)
 
 
-def counter_reader(seed: int) -> ReadNoise:
+def generation_keys(generation: int, first: int, count: int) -> list[int]:
+    """Return the keys of `count` pairs of a generation, for noise at counters."""
+    return [generation << 32 | pair for pair in range(first, first + count)]
+
+
+def generation_free_keys(count: int) -> list[int]:
+    """Return keys of `count` perturbations that are of no generation."""
+    return generation_keys(_NO_GENERATION, 0, count)
+
+
+def counter_reader(seed: int, role: str = "noise") -> ReadNoise:
     """Draw whole tiles and cut them, so that start and stop need not be at a tile's edge."""
-    stream = seeding.key(seed, "noise")
+    stream = seeding.key(seed, role)
 
     def read(key: int, start: int, stop: int, scratch: np.ndarray) -> np.ndarray:
         out = scratch[: stop - start]
@@ -219,11 +236,11 @@ def weighted_noise_sum(
             np.multiply(read(keys[i], low, high, piece), factors[i], piece)
             np.add(sums, piece, sums)
 
-    _spread(add_span, range(-(-parameter_count // span)), threads)
+    spread(add_span, range(-(-parameter_count // span)), threads)
     return total
 
 
-def _spread(work: Callable[[int], None], items: range, threads: int) -> None:
+def spread(work: Callable[[int], None], items: range, threads: int) -> None:
     """Run `work` on every item; the thread of an item must not matter."""
     if threads <= 1 or len(items) <= 1:
         for item in items:
