@@ -43,6 +43,7 @@ RUNS: dict[str, ES | ARS] = {
         evaluate_every=3,
         evaluate_episodes=2,
     ),
+    "es with noise of low rank": replace(SMALL, noise="low-rank:1", hidden=(9,), total_steps=600),
     "ars": ARS(
         env="InvertedPendulum-v5",
         total_steps=600,

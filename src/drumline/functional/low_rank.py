@@ -18,7 +18,7 @@ from jaxtyping import Float32
 
 from drumline.functional.perturbation import (
     Noise,
-    ReadNoise,
+    counter_noise,
     counter_reader,
     generation_free_keys,
     generation_keys,
@@ -274,6 +274,6 @@ def _block(
             np.add(out, one * other, out=out)
 
 
-def low_rank_reader(seed: int, layout: LowRank) -> ReadNoise:
-    """Return the reader of a process that reads ε alone."""
-    return LowRankNoise(seed, layout).read
+def seeded_noise(seed: int, layout: LowRank | None) -> Noise:
+    """Return noise at counters: of low rank over a layout, or of full rank."""
+    return counter_noise(seed) if layout is None else LowRankNoise(seed, layout).noise()

@@ -25,6 +25,21 @@ def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
     return MLPPolicy(spec)
 
 
+def tensor_shapes(spec: PolicySpec) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of the tensors in a policy's vector, in their order."""
+    if spec.module is not None:
+        from drumline.policies.torch_module import tensor_shapes
+
+        return tensor_shapes(spec)
+    if spec.convolutions:
+        from drumline.policies.convolutional import tensor_shapes
+
+        return tensor_shapes(spec)
+    from drumline.policies.mlp import tensor_shapes
+
+    return tensor_shapes(spec)
+
+
 def initial_parameters(spec: PolicySpec, rng: Any, rule: Initialization | None = None) -> Any:
     """Return the initial parameter vector `[P]` drawn from `rng`.
 

@@ -84,6 +84,12 @@ def parameter_count(spec: PolicySpec) -> int:
     return sum(shape.inputs * shape.outputs + n for shape, n in _with_additions(spec))
 
 
+def tensor_shapes(spec: PolicySpec) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of weights `[inputs, outputs]` and of what is added, in their order."""
+    layers = _with_additions(spec)
+    return tuple(s for shape, n in layers for s in ((shape.inputs, shape.outputs), (n,)))
+
+
 def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
     """Columns of norm 1 (hidden) and 0.01 (last layer), scales 1, shifts and biases 0."""
     parts: list[np.ndarray] = []

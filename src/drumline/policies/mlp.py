@@ -25,6 +25,13 @@ def layer_shapes(spec: PolicySpec) -> list[tuple[int, int]]:
     return [(sizes[i] + extra, sizes[i + 1]) for i in range(len(sizes) - 1)]
 
 
+def tensor_shapes(spec: PolicySpec) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of weights `[inputs, outputs]` and biases in the order of the vector."""
+    if not spec.bias:
+        return tuple(layer_shapes(spec))
+    return tuple(shape for rows, n in layer_shapes(spec) for shape in ((rows - 1, n), (n,)))
+
+
 def initial_vector(
     spec: PolicySpec, rng: np.random.Generator, rule: Initialization = PUBLISHED
 ) -> np.ndarray:

@@ -124,6 +124,12 @@ def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([p.detach().numpy().ravel() for p in module.parameters()])
 
 
+def tensor_shapes(spec: PolicySpec) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of the module's parameters, in the order of the vector."""
+    with seeding.kept_globals():
+        return tuple(tuple(p.shape) for p in build_module(spec).parameters())
+
+
 class TorchPolicy:
     """One torch thread, inference mode, one observation at a time."""
 

@@ -18,6 +18,7 @@ from drumline.policies.build import initial_parameters
 from drumline.policies.convolutional import NETWORKS
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.families import Fields
+from drumline.recipes.low_rank_noise import noise_rank
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
@@ -165,6 +166,8 @@ class ARS:
 
     def __post_init__(self) -> None:
         check_objective(self, _ENVIRONMENT_FIELDS)
+        if noise_rank(self.noise):
+            raise ValueError(f"--noise {self.noise} goes with es: ars has directions of full rank")
         if self.env and self.policy not in ("linear", *NETWORKS):
             words = " and, on images, ".join(("linear policies", " or ".join(NETWORKS)))
             raise ValueError(f"--policy {self.policy!r}: ars trains {words}")

@@ -24,6 +24,7 @@ from drumline.policies.initial_layers import Initialization, InitialLayers
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.es_presets import PAPER, PRESETS
 from drumline.recipes.families import Fields
+from drumline.recipes.low_rank_noise import check_noise, low_rank_of
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
@@ -98,9 +99,9 @@ class ES:
     """Momentum of SGD."""
     shaping: Literal["centered-rank", "sign-rank", "z-score", "none"] = "centered-rank"
     """Fitness shaping; sign-rank ranks the sum of the rewards' signs."""
-    noise: Literal["auto", "table", "counter"] = "auto"
-    """Shared table, or counter-based Philox (any number of parameters, slower); auto: a table for
-    up to 2²⁴ parameters."""
+    noise: str = "auto"
+    """auto, table (shared), counter (Philox: any number of parameters, slower), or low-rank:R (of
+    each matrix two thin factors with R columns); auto: a table for up to 2²⁴ parameters."""
     noise_table_size: int = 1 << 25
     """Floats in the shared noise table (128 MiB)."""
     policy: str = "mlp"
@@ -200,6 +201,7 @@ class ES:
                 f"--subspace {self.subspace} perturbs all parameters: leave out --subset"
             )
         self._refuse_initialization()
+        check_noise(self)
         if not 0.0 < self.learning_rate_decay <= 1.0:
             decay = self.learning_rate_decay
             raise ValueError(f"--learning-rate-decay must be above 0 and at most 1, got {decay}")
@@ -246,13 +248,16 @@ class ES:
                 f"--subspace {self.subspace} has more dimensions than there are parameters "
                 f"({parameters.size})"
             )
-        noise, shared = make_shared(self, parameters.size, threads, policy)
+        low_rank = low_rank_of(self, searched, policy)
+        noise, shared = make_shared(self, parameters.size, threads, policy, low_rank)
         observed = 0 if policy is None or policy.convolutions else policy.observation_size
         strategy = self.strategy(parameters, noise, observed, threads)
         perturb = self.subset_fraction if self.subset == "perturb" else None
         noise_seed = None if uses_table(self, parameters.size) else self.seed
         if isinstance(searched, Objective):
-            worker = ObjectiveSpec(searched, noise_seed, perturb, self._subspace(parameters.size))
+            worker = ObjectiveSpec(
+                searched, noise_seed, perturb, self._subspace(parameters.size), low_rank
+            )
         else:
             assert policy is not None, "an environment needs a policy"
             worker = EvaluatorSpec(
@@ -263,6 +268,7 @@ class ES:
                 subspace=self._subspace(parameters.size),
                 action_noise_std=self.action_noise_std,
                 sign_fitness=self.shaping == "sign-rank",
+                low_rank=low_rank,
             )
         return GenerationalRecipe(
             config=self,
@@ -276,7 +282,7 @@ class ES:
             worker=worker,
             policy=policy,
             shared=shared,
-            replica=SearchReplicaSpec(self, parameters.size, observed),
+            replica=SearchReplicaSpec(self, parameters.size, observed, low_rank),
         )
 
     def strategy(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drumline.functional.low_rank import LowRank
 from drumline.recipes.families import Searching
 from drumline.recipes.searched_policy import fill_reference, noise_in
 from drumline.training.replicas import SearchReplica
@@ -18,10 +19,11 @@ class SearchReplicaSpec:
     parameter_count: int
     observation_size: int
     """0 with an objective or images."""
+    low_rank: LowRank | None = None
 
     def __call__(self, shared: Mapping[str, np.ndarray], threads: int) -> SearchReplica:
         """Fill the node's noise table and reference batch, and make the replica."""
         fill_reference(self.config, shared)
-        noise = noise_in(self.config, self.parameter_count, shared, threads)
+        noise = noise_in(self.config, self.parameter_count, shared, threads, self.low_rank)
         zeros = np.zeros(self.parameter_count, np.float32)
         return SearchReplica(self.config.strategy(zeros, noise, self.observation_size, threads))

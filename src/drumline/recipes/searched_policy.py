@@ -11,7 +11,8 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.make import check_spaces, make_environment, resolve_engine
 from drumline.envs.packages import environment_packages, top_package
 from drumline.envs.reference_frames import fill_with_random_play
-from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
+from drumline.functional.low_rank import LowRank, seeded_noise
+from drumline.functional.perturbation import Noise, fill_table, table_noise
 from drumline.policies.convolutional import NETWORKS, layer_shapes
 from drumline.policies.heads import Head, parse_bins
 from drumline.policies.spec import REFERENCE, PolicySpec
@@ -100,7 +101,11 @@ def uses_table(config: Searching, parameter_count: int) -> bool:
 
 
 def make_shared(
-    config: Searching, parameter_count: int, threads: int, policy: PolicySpec | None
+    config: Searching,
+    parameter_count: int,
+    threads: int,
+    policy: PolicySpec | None,
+    low_rank: LowRank | None = None,
 ) -> tuple[Noise, SharedArrays | None]:
     """Return the noise source, and the memory of its table and of the reference batch, if any."""
     arrays: dict[str, tuple[tuple[int, ...], str]] = {}
@@ -114,10 +119,10 @@ def make_shared(
     if policy is not None and policy.virtual_batch:
         arrays[REFERENCE] = ((policy.virtual_batch, *policy.image), "|u1")
     if not arrays:
-        return counter_noise(config.seed), None
+        return seeded_noise(config.seed, low_rank), None
     shared = SharedArrays.create(PublishedLayout(arrays))
     fill_reference(config, shared.arrays)
-    return noise_in(config, parameter_count, shared.arrays, threads), shared
+    return noise_in(config, parameter_count, shared.arrays, threads, low_rank), shared
 
 
 def fill_reference(config: Searching, shared: Mapping[str, np.ndarray]) -> None:
@@ -127,11 +132,15 @@ def fill_reference(config: Searching, shared: Mapping[str, np.ndarray]) -> None:
 
 
 def noise_in(
-    config: Searching, parameter_count: int, shared: Mapping[str, np.ndarray], threads: int
+    config: Searching,
+    parameter_count: int,
+    shared: Mapping[str, np.ndarray],
+    threads: int,
+    low_rank: LowRank | None = None,
 ) -> Noise:
     """Return the noise source of a search; its table, if it has one, is filled in `shared`."""
     if not uses_table(config, parameter_count):
-        return counter_noise(config.seed)
+        return seeded_noise(config.seed, low_rank)
     table = shared["noise"]
     fill_table(table, config.seed, threads)
     return table_noise(table, parameter_count, config.seed)

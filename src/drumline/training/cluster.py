@@ -36,7 +36,7 @@ def proof_of(worker: Any, layout: Layout) -> Proof | None:
     if isinstance(worker, ObjectiveSpec):
         spec = worker.proof()
     else:
-        spec = ProofSpec(worker.environment, worker.policy)
+        spec = ProofSpec(worker.environment, worker.policy, getattr(worker, "low_rank", None))
     factory = by_reference(spec, "the proof of a node")
     try:
         answer = _answer(factory, layout.creation_seconds, layout.hang_seconds)

@@ -12,6 +12,7 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import NOISE_BLOCK, EpisodeLoop
 from drumline.envs.make import make_environment
 from drumline.functional import moments, perturbation
+from drumline.functional.low_rank import LowRank
 from drumline.functional.subspace import SubspaceSpec
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
@@ -42,6 +43,8 @@ class EvaluatorSpec:
     """Whether fitness is the sum of the signs of the rewards."""
     sample: bool = False
     """Draw actions from the policy's distribution, from a stream of each episode's seed."""
+    low_rank: LowRank | None = None
+    """Matrices of counter noise of low rank; None: it has full rank."""
 
     def __call__(self, context: WorkerContext) -> "Evaluator":
         """Build the evaluator inside a worker process."""
@@ -63,7 +66,7 @@ class Evaluator:
         self._loop = EpisodeLoop(
             made.environment, self._policy, spec.environment.id, context.building
         )
-        self._read = noise_reader(spec.noise_seed, spec.subspace, context.shared)
+        self._read = noise_reader(spec.noise_seed, spec.subspace, context.shared, spec.low_rank)
 
     def __call__(self, task: Evaluate | RehearseTwice) -> Evaluation | Rehearsal:
         """Run one task."""

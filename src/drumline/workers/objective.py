@@ -25,6 +25,7 @@ from drumline import seeding
 from drumline.envs.episode import NonFinite
 from drumline.errors import ObjectiveProblem
 from drumline.functional import perturbation
+from drumline.functional.low_rank import LowRank, seeded_noise
 from drumline.functional.perturbation import Pieces
 from drumline.functional.subspace import SubspaceSpec
 from drumline.protocols import Worker, WorkerContext
@@ -155,6 +156,8 @@ class ObjectiveSpec:
     """Perturb only this share of the parameters."""
     subspace: SubspaceSpec | None = None
     """Perturb within this subspace."""
+    low_rank: LowRank | None = None
+    """Matrices of counter noise of low rank; None: it has full rank."""
 
     def __call__(self, context: WorkerContext) -> "ObjectiveWorker":
         """Build the worker inside its process."""
@@ -162,7 +165,7 @@ class ObjectiveSpec:
 
     def proof(self) -> "ObjectiveProofSpec":
         """Return the factory of the known answer for other machines."""
-        return ObjectiveProofSpec(self.objective)
+        return ObjectiveProofSpec(self.objective, self.low_rank)
 
 
 class ObjectiveWorker:
@@ -173,7 +176,7 @@ class ObjectiveWorker:
         self._context = context
         self._function = ObjectiveFunction(spec.objective)
         self._called = False
-        self._read = noise_reader(spec.noise_seed, spec.subspace, context.shared)
+        self._read = noise_reader(spec.noise_seed, spec.subspace, context.shared, spec.low_rank)
 
     def __call__(self, task: Evaluate | EvaluateMean | RehearseTwice) -> Any:
         """Run one task."""
@@ -242,18 +245,18 @@ class ObjectiveProofSpec:
     """Factory of a worker that answers any task with the same SHA-256, over noise and a call."""
 
     objective: Objective
+    low_rank: LowRank | None = None
 
     def __call__(self, context: WorkerContext) -> Worker:
         """Build the worker inside its process."""
         function = ObjectiveFunction(self.objective)
-        read = perturbation.counter_reader(_PROOF_SEED)
+        noise = seeded_noise(_PROOF_SEED, self.low_rank)
 
         def answer(task: object) -> bytes:
             count = self.objective.dimensions
             keys = [0, 1, 1 << 32, 3 << 32]
             weights = [0.05, -0.025, 0.0125, 0.00625]
-            vector = perturbation.weighted_noise_sum(read, keys, weights, count)
-            vector = vector.astype(np.float32)
+            vector = noise.weighted_sum(keys, weights, count, 1)
             with context.building():
                 values = function(vector, _PROOF_SEED)
             return hashlib.sha256(vector.tobytes() + _digest(values)).digest()

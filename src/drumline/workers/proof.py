@@ -9,7 +9,7 @@ from drumline import seeding
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import EpisodeLoop
 from drumline.envs.make import make_environment
-from drumline.functional.perturbation import counter_reader, weighted_noise_sum
+from drumline.functional.low_rank import LowRank, seeded_noise
 from drumline.policies.build import build_policy
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import Worker, WorkerContext
@@ -29,6 +29,7 @@ class ProofSpec:
 
     environment: EnvironmentSpec
     policy: PolicySpec
+    low_rank: LowRank | None = None
 
     def __call__(self, context: WorkerContext) -> Worker:
         """Build the worker inside its process."""
@@ -41,7 +42,8 @@ class ProofSpec:
             count = policy.parameter_count
             weights = [1.0, -0.5, 0.25, 0.125]
             keys = [0, 1, 1 << 32, 3 << 32]
-            parameters = weighted_noise_sum(counter_reader(_SEED), keys, weights, count) * _SCALE
+            noise = seeded_noise(_SEED, self.low_rank)
+            parameters = noise.weighted_sum(keys, weights, count, 1) * _SCALE
             policy.load_vector(parameters)
             seeding.seed_globals(_SEED)
             episode = loop.run(
