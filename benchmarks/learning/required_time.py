@@ -89,7 +89,7 @@ def ours(method: str, env: str, flags: Sequence[str], score: float, folder: Path
     return Reached(
         int(met["env_steps"]) if met else None,
         float(met["wall_seconds"]) if met else None,
-        int(rows[-1]["env_steps"]) if rows else 0,
+        _made(folder),
         max((float(row["mean"]) for row in rows), default=float("nan")),
     )
 
@@ -184,6 +184,11 @@ def _written(folder: Path, column: str) -> list[dict[str, str]]:
     except (TypeError, ValueError):
         return []
     return [row for row in rows if None not in row.values() and row["mean"] not in ("", "nan")]
+
+
+def _made(folder: Path) -> int:
+    """Return the env steps of a run that has ended."""
+    return int(read_table(folder / "metrics.csv")[-1]["env_steps"])
 
 
 def _busy_seconds() -> float:

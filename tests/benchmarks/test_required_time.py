@@ -118,6 +118,10 @@ def test_the_first_row_at_the_score_that_is_held_is_when_it_was_reached(
     found = timed.ours("hts", "CartPole-v1", [], 50.0, folder)
     # 55 was of fewer than 100 episodes, and 60 was lost again.
     assert (found.env_steps, found.seconds, found.made_env_steps) == (500, 4.0, 600)
+    rows[1:] = ["250,99,2.0,60"]  # a mean of 100 episodes does not exist yet
+    few = timed.ours("hts", "CartPole-v1", [], 50.0, folder)
+    assert (few.env_steps, few.made_env_steps) == (None, 250)
+    rows[1:] = ["300,120,2.0,60", "400,140,3.0,20"]
     missed = timed.ours("hts", "CartPole-v1", [], 70.0, folder)
     assert (missed.env_steps, missed.seconds, missed.best) == (None, None, 60.0)
 
