@@ -436,14 +436,9 @@ def test_a_manifest_counts_on_no_file_whose_name_a_power_cut_can_lose(
     assert synced.index(folder.path) < synced.index(folder.checkpoints)
 
 
-def test_a_resume_counts_on_no_name_that_a_power_cut_can_lose(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
-):
-    """A kill may come between a checkpoint's new name and its sync: universe 129611."""
-    recorder = Recorder(folder, tensorboard=False)
-    recorder.segment("replay/000000", b"one")
-    recorder.checkpoint(3, example_state(3), {}, ["replay/000000"])
-    recorder.close()
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
+    """Return what has been synced, as it grows."""
     synced: set[Path] = set()
     fsync = os.fsync
 
@@ -452,6 +447,25 @@ def test_a_resume_counts_on_no_name_that_a_power_cut_can_lose(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
+    return synced
+
+
+def test_a_run_that_begins_again_counts_on_no_name_that_a_power_cut_can_lose(
+    folder: RunFolder, synced: set[Path]
+):
+    """A kill may come between the making of `checkpoints` and its sync: universe 140755."""
+    folder.checkpoints.mkdir()
+    Recorder(folder, tensorboard=False).close()
+    assert synced >= {folder.path.parent, folder.path}
+
+
+def test_a_resume_counts_on_no_name_that_a_power_cut_can_lose(folder: RunFolder, synced: set[Path]):
+    """A kill may come between a checkpoint's new name and its sync: universe 129611."""
+    recorder = Recorder(folder, tensorboard=False)
+    recorder.segment("replay/000000", b"one")
+    recorder.checkpoint(3, example_state(3), {}, ["replay/000000"])
+    recorder.close()
+    synced.clear()
     Recorder(folder, tensorboard=False, resumed_from=read_checkpoint(folder)).close()
     assert synced >= {
         folder.path.parent,

@@ -16,7 +16,7 @@ from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.next_commands import by_path
 from drumline.runs.own_files import refuse_links, remove_asides
 from drumline.runs.policy_files import write_policy
-from drumline.runs.rewind import cut_files, rewind
+from drumline.runs.rewind import cut_files, rewind, sync_names
 from drumline.runs.run_files import RunFiles
 from drumline.types import EvaluationRow, NodeTraffic, State, UpdateRecord
 
@@ -207,6 +207,7 @@ def _start_from(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
     numbers = checkpoint_numbers(folder)
     if numbers:
         raise ValueError(f"{folder.path} has checkpoint {numbers[-1]}; resumed_from must be given")
+    sync_names(folder, {})
     cut_files(folder, {})  # without a checkpoint, all rows are written again
 
 

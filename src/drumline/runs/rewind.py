@@ -25,12 +25,15 @@ def rewind(folder: RunFolder, checkpoint: Checkpoint) -> None:
         for number in checkpoint_numbers(folder):
             if number > checkpoint.update:
                 remove_checkpoint(folder, number)
-    _sync_names(folder, checkpoint.lengths)
+    sync_names(folder, checkpoint.lengths)
     cut_files(folder, checkpoint.lengths)
 
 
-def _sync_names(folder: RunFolder, lengths: dict[str, int]) -> None:
-    """Sync the names that the run goes on from: a kill may have come before that."""
+def sync_names(folder: RunFolder, lengths: dict[str, int]) -> None:
+    """Sync the names that are there already: a kill may have come between their making and that.
+
+    `lengths` are those of a checkpoint that the run goes on from.
+    """
     places = {(folder.path / name).parent for name in lengths}
     for place in sorted({folder.checkpoints, *places, folder.path, folder.path.parent}):
         if place.is_dir():
