@@ -6,6 +6,8 @@
 Nothing is differentiated: a whole sequence is right or wrong.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -51,6 +53,18 @@ def exact_match(module: Sorter, seed: int) -> float:
     sequences = torch.from_numpy(batch(seed))
     answers = module(sequences).argmax(dim=-1)
     return (answers == sequences.sort(dim=-1).values).all(dim=-1).float().mean().item()
+
+
+def exact_match_of_members(members: Callable[[Tensor], Tensor], seeds: np.ndarray) -> np.ndarray:
+    """Return the same share for each of several members, on the batch of its own seed.
+
+    drumline train es --objective sorting:exact_match_of_members --policy sorting:Sorter \\
+        --noise low-rank:1 --members-per-call 10 --population-size 100 --learning-rate 0.05
+    """
+    sequences = torch.from_numpy(np.stack([batch(seed) for seed in seeds]))
+    answers = members(sequences).argmax(dim=-1)
+    right = (answers == sequences.sort(dim=-1).values).all(dim=-1)
+    return right.float().mean(dim=-1).numpy()
 
 
 def batch(seed: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Objectives over torch modules for tests, and modules that no search can set."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -106,3 +108,40 @@ class Wide(nn.Module):
         self.first = nn.Linear(300, 250)
         self.second = nn.Linear(250, 300)
         self.turned = nn.Parameter(torch.randn(7, 5).T)
+
+
+def fit_members(members: Any, seeds: np.ndarray) -> Tensor:
+    """`fit` of several members, each on the batch of its own seed."""
+    assert torch.get_num_threads() == 1
+    batches = [np.random.default_rng(s).standard_normal((16, 3), np.float32) for s in seeds.flat]
+    inputs = torch.from_numpy(np.stack(batches)).view(*seeds.shape, 16, 3)
+    return -torch.square(members(inputs)[..., 0] - inputs.sum(-1)).mean(-1)
+
+
+def one_number(members: Any, seeds: np.ndarray) -> float:
+    return 0.0
+
+
+def without_members(members: Any, seeds: np.ndarray) -> Tensor:
+    return members(torch.zeros(16, 3))[:, 0]
+
+
+class Reader(nn.Module):
+    """All that a language model is made of, small: attention, norms, an embedding, convolutions."""
+
+    def __init__(self):
+        super().__init__()
+        self.symbols, self.padded = nn.Embedding(9, 8), nn.Embedding(5, 8, padding_idx=0)
+        self.places = nn.Parameter(torch.randn(6, 8))
+        self.along = nn.Conv1d(8, 8, 3, padding=1)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.norm = nn.LayerNorm(8)
+        self.inner, self.outer = nn.Linear(8, 16), nn.Linear(16, 8, bias=False)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, words: Tensor, *, scale: float = 1.0) -> Tensor:
+        x = self.symbols(words) + self.padded(words % 5) + self.places
+        x = x + self.along(x.mT).mT
+        x = x + self.attention(x, x, x, need_weights=False)[0]
+        x = x + self.outer(torch.relu(self.inner(self.norm(x))))
+        return scale * nn.functional.linear(x, self.symbols.weight)

@@ -30,6 +30,12 @@ class Evaluate(NamedTuple):
     """Training rollouts get action noise and the reward shift; evaluations do not."""
 
 
+class EvaluateMembers(NamedTuple):
+    """Task: several `Evaluate` of one version in one call; the result is a list of theirs."""
+
+    tasks: tuple[Evaluate, ...]
+
+
 class RehearseTwice(NamedTuple):
     """Task: run `task`, then `between`, then `task` again in one worker; results must be equal."""
 

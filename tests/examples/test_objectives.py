@@ -50,6 +50,12 @@ def test_only_whole_sequences_count():
     assert sorting.exact_match(Sorts(), 3) == 1.0 - 1.0 / sorting.BATCH
 
 
+def test_members_of_a_call_have_the_shares_of_their_own_seeds():
+    module = SearchedModule("sorting:Sorter", 4).module
+    together = sorting.exact_match_of_members(module, np.array([3, 4, 5]))
+    assert together.tolist() == [sorting.exact_match(module, seed) for seed in (3, 4, 5)]
+
+
 def test_two_layers_are_made_alike_under_a_seed():
     one, other = (SearchedModule("sorting:Sorter", 4) for _ in range(2))
     assert one.vector().tobytes() == other.vector().tobytes()

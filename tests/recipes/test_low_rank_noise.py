@@ -39,6 +39,19 @@ INLINE = SearchLayout(pool="inline")
             {"objective": "objectives:noisy_sphere", "dimensions": 6, "noise": "low-rank:1"},
             "--noise low-rank:1 is about matrices, and a vector has none: give --policy",
         ),
+        (
+            {**FIT, "members_per_call": 2},
+            "--members-per-call 2 goes with --objective and --noise low-rank:R",
+        ),
+        (
+            {**FIT, "noise": "low-rank:1", "members_per_call": 41},
+            "--members-per-call must be 1 to --population-size 40, got 41",
+        ),
+        ({**FIT, "members_per_call": 0}, "must be 1 to --population-size 40, got 0"),
+        (
+            {"env": "CartPole-v1", "noise": "low-rank:1", "members_per_call": 2},
+            "--members-per-call 2 goes with --objective",
+        ),
     ],
 )
 def test_noise_that_makes_no_sense_is_one_sentence(fields: dict[str, Any], said: str):

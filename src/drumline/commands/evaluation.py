@@ -163,9 +163,10 @@ def _called(
     values: list[tuple[float, ...]] = []
     try:
         with one_numpy_thread():  # as in a worker
-            for number, call_seed in enumerate(episode_seeds(seed, calls)):
-                guard.enter(f"{objective.function}, call {number}, seed {call_seed}")
-                values.append(function(vector, call_seed))
+            seeds, size = episode_seeds(seed, calls), objective.members_per_call
+            for number in range(0, calls, size):
+                guard.enter(f"{objective.function}, call {number}, seed {seeds[number]}")
+                values += function.unperturbed(vector, seeds[number : number + size])
                 guard.leave()
     finally:
         guard.close()

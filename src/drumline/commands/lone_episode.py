@@ -1,8 +1,9 @@
 """One episode of a run, alone and in this process: to examine one that hung, raised or gave NaN."""
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from drumline.commands.stored_search import stored_search
 from drumline.errors import WorkerError
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
+from drumline.schedules.member_groups import group_of
 from drumline.tasks import Evaluate, Evaluation
 from drumline.training.evaluations import scheduled_tasks
 from drumline.training.generational_run import GenerationalRecipe
@@ -39,7 +41,10 @@ class LoneEpisode:
         saved = read_checkpoint(folder, checkpoint)
         recipe.load(learned(saved))
         self._recipe = recipe
-        self.task = _task_of(recipe, saved.update, member, evaluation=evaluation)
+        tasks = _tasks_until(recipe, saved.update, member, evaluation=evaluation)
+        self.task = tasks[member]
+        size = recipe.members_per_call
+        self._group = group_of(tasks, member, size) if size > 1 else None
 
     def run(self, progress: Callable[[int], None] = lambda amount: None) -> Evaluation:
         """Make the environment and run the episode; `progress` is called at every step."""
@@ -47,7 +52,7 @@ class LoneEpisode:
             alone = _Alone(self._recipe, progress)
             try:
                 with one_numpy_thread():  # as in a worker
-                    result = self._recipe.worker(alone)(self.task)
+                    result = self._run(self._recipe.worker(alone))
             finally:
                 alone.leaving.close()
         except Exception as error:
@@ -55,6 +60,12 @@ class LoneEpisode:
             raise WorkerError(self.task, name, traceback.format_exc(), error) from error
         assert isinstance(result, Evaluation)
         return result
+
+    def _run(self, worker: Any) -> Any:
+        """Members of one call are evaluated together, because their number decides their bits."""
+        if self._group is None:
+            return worker(self.task)
+        return worker(self._group)[self._group.tasks.index(self.task)]
 
 
 class _Alone:
@@ -92,9 +103,10 @@ class _Alone:
         self.leaving.callback(callback)
 
 
-def _task_of(
+def _tasks_until(
     recipe: GenerationalRecipe, version: int, member: int, *, evaluation: bool
-) -> Evaluate:
+) -> Sequence[Evaluate]:
+    """Return the first tasks of a generation or an evaluation, `member` and its call included."""
     if member < 0:
         raise RunError(f"--member must be 0 or more, got {member}")
     if evaluation:
@@ -103,10 +115,12 @@ def _task_of(
                 f"an evaluation of this run has {recipe.config.evaluate_episodes} episodes, "
                 f"so there is no --member {member}"
             )
-        return scheduled_tasks(recipe.config, version)[member]
+        return scheduled_tasks(recipe.config, version)
     size = recipe.plan.population_size
     if recipe.plan.minimum_env_steps == 0 and member >= size:
         raise RunError(
             f"a generation of this run has {size} members, so there is no --member {member}"
         )
-    return recipe.strategy.ask(member + 2 - member % 2)[member]
+    if recipe.members_per_call > 1:
+        return recipe.strategy.ask(size)
+    return recipe.strategy.ask(member + 2 - member % 2)

@@ -61,7 +61,7 @@ def stored_objective(stored: StoredPolicy) -> Objective:
     tensor = stored.tensors.get("parameters")
     wanted = ((objective.dimensions,), np.dtype(np.float32))
     found = None if tensor is None else (tensor.shape, tensor.dtype)
-    if found != wanted or objective.seeds_per_call < 1:
+    if found != wanted or min(objective.seeds_per_call, objective.members_per_call) < 1:
         raise _damaged(stored, f"no vector of {objective.dimensions} parameters")
     return objective
 

@@ -48,6 +48,16 @@ class SearchedModule:
         """Return the number of searched parameters P."""
         return sum(parameter.numel() for parameter in self._parameters.values())
 
+    @property
+    def module(self) -> torch.nn.Module:
+        """Return the module, with the vector that was written last."""
+        return self._module
+
+    @property
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """Return the searched parameters themselves by name, in the order of the vector."""
+        return dict(self._parameters)
+
     def vector(self) -> np.ndarray:
         """Return a copy of the searched parameters `[P]` in float32."""
         parts = [p.detach().float().numpy().ravel() for p in self._parameters.values()]
@@ -67,13 +77,18 @@ class SearchedModule:
             )
         return self.with_pieces(pieces_of(vector))
 
-    def with_pieces(self, pieces: Pieces) -> torch.nn.Module:
-        """Write a vector that comes in pieces into the module's tensors; return the module."""
-        self._module.eval()
-        tensors = [parameter.data.view(-1) for parameter in self._parameters.values()]
+    def restore_buffers(self) -> None:
+        """Put the buffers back to their first values."""
         with torch.no_grad():
             for buffer, first in self._buffers:
                 buffer.copy_(first)
+
+    def with_pieces(self, pieces: Pieces) -> torch.nn.Module:
+        """Write a vector that comes in pieces into the module's tensors; return the module."""
+        self._module.eval()
+        self.restore_buffers()
+        tensors = [parameter.data.view(-1) for parameter in self._parameters.values()]
+        with torch.no_grad():
             for start, piece in pieces:
                 values, end = torch.from_numpy(piece), start + piece.size
                 number = bisect_right(self._ends, start)

@@ -160,6 +160,8 @@ class ES:
     trainable: str = ""
     """--objective with --policy: regular expression of the names of parameters to search; empty:
     all that require gradients."""
+    members_per_call: int = 1
+    """--objective with --noise low-rank:R: members of one call, whose layers share a product."""
 
     LAYOUT: ClassVar[type[Layout]] = SearchLayout
     PRESETS: ClassVar[Presets] = PRESETS

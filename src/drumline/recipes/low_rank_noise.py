@@ -34,6 +34,17 @@ def noise_rank(noise: str) -> int:
 
 def check_noise(config: "ES") -> None:
     """Refuse noise of low rank where there is nothing that it could be about."""
+    members = config.members_per_call
+    if not 1 <= members <= config.population_size:
+        raise ValueError(
+            f"--members-per-call must be 1 to --population-size {config.population_size}, "
+            f"got {members}"
+        )
+    if members > 1 and not (noise_rank(config.noise) and config.objective):
+        raise ValueError(
+            f"--members-per-call {members} goes with --objective and --noise low-rank:R: only then "
+            "members share the products of a module"
+        )
     if not noise_rank(config.noise):
         return
     for flag, value in (("subset", config.subset), ("subspace", config.subspace)):

@@ -165,6 +165,7 @@ def searched_objective(config: Searched) -> tuple[Objective, np.ndarray]:
         config.working_precision,
         config.trainable,
         tensors,
+        members_per_call=getattr(config, "members_per_call", 1),
     )
     return objective, vector
 

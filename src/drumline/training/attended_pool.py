@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from drumline.protocols import Completed, WorkerPool
+from drumline.schedules.member_groups import grouped, singly
 from drumline.training.stop_signals import StopSignals
 from drumline.training.unended_episodes import UnendedEpisodes
 from drumline.types import ProcessActivity, Span
@@ -22,8 +23,11 @@ class AttendedPool:
         signals: StopSignals,
         tick: Callable[[WorkerPool], None],
         unended: UnendedEpisodes,
+        members_per_call: int = 1,
     ):
+        """`members_per_call`: tasks of members that travel as one (`EvaluateMembers`)."""
         self._pool = pool
+        self._members_per_call = members_per_call
         self._unended = unended
         self._signals = signals
         self._tick = tick
@@ -31,7 +35,7 @@ class AttendedPool:
 
     def submit(self, tasks: Sequence[Any]) -> None:
         """Queue tasks."""
-        self._pool.submit(tasks)
+        self._pool.submit(grouped(tasks, self._members_per_call))
 
     def completed(self, timeout: float | None = None) -> list[Completed]:
         """Return the finished tasks; may raise `Stopped` while it waits."""
@@ -48,7 +52,7 @@ class AttendedPool:
                 self._unended.going(sum(steps for _, steps in self._pool.progressed()))
             self._signals.state_whole = not (done or timeout is not None)
             if done or timeout is not None:
-                return done
+                return [single for item in done for single in singly(item)]
 
     def progressed(self) -> list[tuple[Any, int]]:
         """Return the tasks in flight that have begun and how far they have come."""

@@ -8,6 +8,7 @@ from drumline.runs.next_commands import by_path
 from drumline.tasks import (
     Evaluate,
     EvaluateMean,
+    EvaluateMembers,
     Explore,
     Live,
     RehearseTwice,
@@ -30,6 +31,8 @@ def named(task: Any) -> str:
         return f"episodes of the mean beside individual {task.index}, first seed {task.seed}"
     if isinstance(task, (TrainCritics, TrainLearner)):
         return f"gradient steps of the critics, job {task.index}"
+    if isinstance(task, EvaluateMembers):
+        return f"a call of {len(task.tasks)} members, the first of them {named(task.tasks[0])}"
     return _episode(task) if isinstance(task, Evaluate) else ""
 
 
@@ -67,5 +70,7 @@ def explain(error: BaseException, search: RunFolder | None = None) -> None:
     for blamed in tasks:
         if words := named(blamed):
             error.add_note(f"it was {words}")
+        if isinstance(blamed, EvaluateMembers):
+            blamed = blamed.tasks[0]
         if isinstance(blamed, Evaluate) and search is not None:
             error.add_note(f"to run it alone: {alone(blamed, search)}")

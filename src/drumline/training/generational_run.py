@@ -74,6 +74,11 @@ class GenerationalRecipe:
         worker = self.worker
         return worker.objective if isinstance(worker, ObjectiveSpec) else worker.environment
 
+    @property
+    def members_per_call(self) -> int:
+        """Return how many members one task evaluates, at most."""
+        return self.searched.members_per_call if isinstance(self.searched, Objective) else 1
+
     def opened(self, request: RunRequest) -> "GenerationalRun":
         """Return the run that trains with these parts."""
         return GenerationalRun(self, request)
@@ -127,6 +132,7 @@ class GenerationalRun:
             signals,
             lambda pool: self._ledger.show_if_due(pool.activity),
             self._ledger.unended,
+            self._recipe.members_per_call,
         )
 
     def _train(self, workers: WorkerPool, signals: StopSignals) -> None:

@@ -45,7 +45,10 @@ from drumline.workers.objective import Objective
 def described(searched: EnvironmentSpec | Objective, policy: Any) -> dict[str, dict[str, Any]]:
     """Return the parts of a policy file's description from which a policy is evaluated again."""
     if isinstance(searched, Objective):
-        return {"objective": dataclasses.asdict(searched)}
+        objective = dataclasses.asdict(searched)
+        if searched.members_per_call == 1:
+            del objective["members_per_call"]
+        return {"objective": objective}
     fields = dataclasses.asdict(policy)
     if isinstance(policy, PolicySpec) and not policy.convolutions:
         fields = {name: value for name, value in fields.items() if name not in OF_IMAGES}

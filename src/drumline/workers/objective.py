@@ -3,6 +3,7 @@
     fitness(parameters: ndarray [P], seed: int) → float
     fitness(module: torch.nn.Module, seed: int) → float      with a module of the user's own
     fitness(…, seeds: ndarray [K]) → K values                with K seeds a call; their mean counts
+    fitness(members, seeds: ndarray [M]) → M values          with M members a call, one seed each
 
 It stands beside the evaluator and runs the same tasks. A call is a pure function of the parameters
 and the seed. One value, of one seed, counts as one env step in every counter and column. torch is
@@ -14,8 +15,8 @@ import importlib
 import inspect
 import math
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +26,14 @@ from drumline import seeding
 from drumline.envs.episode import NonFinite
 from drumline.errors import ObjectiveProblem
 from drumline.functional import perturbation
-from drumline.functional.low_rank import LowRank, seeded_noise
+from drumline.functional.low_rank import LowRank, LowRankNoise, seeded_noise
 from drumline.functional.perturbation import Pieces
 from drumline.functional.subspace import SubspaceSpec
 from drumline.protocols import Worker, WorkerContext
 from drumline.tasks import (
     Evaluate,
     EvaluateMean,
+    EvaluateMembers,
     Evaluation,
     MeanEvaluated,
     Rehearsal,
@@ -62,14 +64,20 @@ class Objective:
     """Regular expression of the names of the module's searched parameters."""
     tensors: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Name and shape of each searched parameter, in the order of the vector."""
+    members_per_call: int = 1
+    """Members of one call, at most; above 1 the function takes a module of several members."""
 
 
 class ObjectiveFunction:
     """An objective in this process: imported, with its module made, and with checked values."""
 
-    def __init__(self, objective: Objective):
+    def __init__(
+        self, objective: Objective, low_rank: LowRank | None = None, noise_seed: int | None = None
+    ):
+        """`low_rank`, `noise_seed`: noise of members; without, every member is θ itself."""
         self._objective = objective
         self._call = load_function(objective.function)
+        self._members: Any = None
         self._argument: Callable[[Pieces], Any] = self._vector
         if objective.module is not None:
             from drumline.policies.searched_module import SearchedModule
@@ -77,6 +85,12 @@ class ObjectiveFunction:
             options = {"precision": objective.precision, "trainable": objective.trainable}
             module = SearchedModule(objective.module, objective.seed, **options)
             self._argument = module.with_pieces
+            if objective.members_per_call > 1:
+                from drumline.policies.module_members import ModuleMembers
+
+                layout = low_rank or LowRank(1, tuple(shape for _, shape in objective.tensors))
+                noise = LowRankNoise(noise_seed or 0, layout)
+                self._members = ModuleMembers(module, layout, noise)
         self._limited = False
 
     def __call__(self, vector: np.ndarray, seed: int) -> tuple[float, ...]:
@@ -95,14 +109,58 @@ class ObjectiveFunction:
         given = np.array(seeding.seeds(seed, count, "objective"), np.int64) if count > 1 else seed
         seeding.seed_globals(seed)
         returned = self._call(argument, given)
-        values = (self._number(returned),) if count == 1 else self._numbers(returned)
+        if count == 1:
+            values = (self._number(returned),)
+        else:
+            values = tuple(map(float, self._numbers(returned, (count,))))
+        self._check_finite(values, seed)
+        return values
+
+    def _check_finite(self, values: tuple[float, ...], seed: int) -> None:
         for value in values:
             if not math.isfinite(value):
                 raise NonFinite(
                     f"the objective {self._objective.function} returned {value} for seed {seed}: "
                     "it must return a finite number, such as a low one for parameters that fail"
                 )
-        return values
+
+    def unperturbed(self, vector: np.ndarray, seeds: Sequence[int]) -> list[tuple[float, ...]]:
+        """Return the values at a vector `[P]` for each seed: of as many members, or of one call."""
+        if self._members is None:
+            return [self(vector, seed) for seed in seeds]
+        return self.of_members(0, vector, [(0, 0.0)] * len(seeds), seeds)
+
+    def proved(self, vector: np.ndarray, seed: int) -> tuple[float, ...]:
+        """Return the values of one call that a proof is over: with members of two of them."""
+        if self._members is None:
+            return self(vector, seed)
+        rows = self.of_members(0, vector, [(0, 0.1), (0, -0.1)], [seed, seed + 1])
+        return (*rows[0], *rows[1])
+
+    def of_members(
+        self,
+        version: int,
+        parameters: np.ndarray,
+        members: Sequence[tuple[int, float]],
+        seeds: Sequence[int],
+    ) -> list[tuple[float, ...]]:
+        """Return the values of each member (noise key, scale) in one call at θ `[P]`.
+
+        Every member has a seed of its own; the global generators are seeded from the first one.
+        """
+        self._limit_torch()
+        count = self._objective.seeds_per_call
+        self._members.publish(version, parameters)
+        argument = self._members.perturbed(members)
+        given = np.array(seeds, np.int64)
+        if count > 1:
+            given = np.array([seeding.seeds(seed, count, "objective") for seed in seeds], np.int64)
+        seeding.seed_globals(seeds[0])
+        values = self._numbers(self._call(argument, given), given.shape)
+        rows = [tuple(map(float, row)) for row in values.reshape(len(seeds), count)]
+        for seed, row in zip(seeds, rows, strict=True):
+            self._check_finite(row, seed)
+        return rows
 
     def _vector(self, pieces: Pieces) -> np.ndarray:
         vector = np.empty(self._objective.dimensions, np.float32)
@@ -127,16 +185,21 @@ class ObjectiveFunction:
             pass
         raise self._refusal(returned, "one number: return a float, as in float(score.mean())")
 
-    def _numbers(self, returned: Any) -> tuple[float, ...]:
-        count = self._objective.seeds_per_call
+    def _numbers(self, returned: Any, shape: tuple[int, ...]) -> np.ndarray:
         try:
             values = np.asarray(returned).astype(np.float64, casting="same_kind")
         except (TypeError, ValueError, RuntimeError):
             values = np.zeros(())
-        if values.shape != (count,):
-            wanted = f"{count} numbers, one for each seed (--seeds-per-call {count})"
-            raise self._refusal(returned, wanted)
-        return tuple(map(float, values))
+        if values.shape != shape:
+            count, flags = self._objective.seeds_per_call, "--seeds-per-call"
+            words = f"{shape[0]} numbers, one for each seed ({flags} {count})"
+            if self._members is not None:
+                flags = f"--members-per-call {self._objective.members_per_call}"
+                words = f"{shape[0]} numbers, one for each member ({flags})"
+                if count > 1:
+                    words = f"numbers {list(shape)}, {count} for each member ({flags})"
+            raise self._refusal(returned, words)
+        return values
 
     def _refusal(self, returned: Any, wanted: str) -> ObjectiveProblem:
         return ObjectiveProblem(
@@ -174,12 +237,14 @@ class ObjectiveWorker:
     def __init__(self, spec: ObjectiveSpec, context: WorkerContext):
         self._spec = spec
         self._context = context
-        self._function = ObjectiveFunction(spec.objective)
+        self._function = ObjectiveFunction(spec.objective, spec.low_rank, spec.noise_seed)
         self._called = False
         self._read = noise_reader(spec.noise_seed, spec.subspace, context.shared, spec.low_rank)
 
-    def __call__(self, task: Evaluate | EvaluateMean | RehearseTwice) -> Any:
+    def __call__(self, task: Evaluate | EvaluateMembers | EvaluateMean | RehearseTwice) -> Any:
         """Run one task."""
+        if isinstance(task, EvaluateMembers):
+            return self._evaluate_members(task.tasks)
         if isinstance(task, RehearseTwice):
             first = self._evaluate(task.task, digest=True)
             self._evaluate(task.between, digest=False)
@@ -189,23 +254,28 @@ class ObjectiveWorker:
         return self._evaluate(task, digest=False)
 
     def _evaluate(self, task: Evaluate, *, digest: bool) -> Evaluation:
+        if self._spec.objective.members_per_call > 1:
+            return self._evaluate_members((task,), digest=digest)[0]
         pieces = self._pieces(task)
         self._context.probe("episode-begun")
         values = self._values(pieces, task.seed)
         self._context.probe("episode-ended")
-        fitness = _mean(values)
-        return Evaluation(
-            version=task.version,
-            member=task.member,
-            sign=task.sign,
-            noise_key=task.noise_key,
-            std=task.std,
-            fitness=fitness,
-            episode_return=fitness,
-            length=len(values),
-            moments=None,
-            digest=_digest(values) if digest else b"",
-        )
+        return _evaluation(task, values, digest=digest)
+
+    def _evaluate_members(
+        self, tasks: Sequence[Evaluate], *, digest: bool = False
+    ) -> list[Evaluation]:
+        version = tasks[0].version
+        parameters = self._context.published(version)["parameters"]
+        members = [(task.noise_key, task.sign * task.std) for task in tasks]
+        self._context.probe("episode-begun")
+        with self._first_call():
+            rows = self._function.of_members(version, parameters, members, [t.seed for t in tasks])
+        self._context.progress(sum(map(len, rows)))
+        self._context.probe("episode-ended")
+        return [
+            _evaluation(task, row, digest=digest) for task, row in zip(tasks, rows, strict=True)
+        ]
 
     def _evaluate_mean(self, task: EvaluateMean) -> MeanEvaluated:
         self._context.probe("mean-begun")
@@ -216,12 +286,17 @@ class ObjectiveWorker:
         return MeanEvaluated(tuple(map(_mean, values)), sum(map(len, values)))
 
     def _values(self, pieces: Pieces, seed: int) -> tuple[float, ...]:
-        # The first call may compile, as an environment's first step may.
-        with nullcontext() if self._called else self._context.building():
+        with self._first_call():
             values = self._function.at(pieces, seed)
-        self._called = True
         self._context.progress(len(values))
         return values
+
+    @contextmanager
+    def _first_call(self) -> Iterator[None]:
+        """The first call may compile, as an environment's first step may."""
+        with nullcontext() if self._called else self._context.building():
+            yield
+        self._called = True
 
     def _pieces(self, task: Evaluate) -> Pieces:
         """Return the parameters of a task; published ones are in memory that all workers share."""
@@ -249,7 +324,7 @@ class ObjectiveProofSpec:
 
     def __call__(self, context: WorkerContext) -> Worker:
         """Build the worker inside its process."""
-        function = ObjectiveFunction(self.objective)
+        function = ObjectiveFunction(self.objective, self.low_rank, _PROOF_SEED)
         noise = seeded_noise(_PROOF_SEED, self.low_rank)
 
         def answer(task: object) -> bytes:
@@ -258,7 +333,7 @@ class ObjectiveProofSpec:
             weights = [0.05, -0.025, 0.0125, 0.00625]
             vector = noise.weighted_sum(keys, weights, count, 1)
             with context.building():
-                values = function(vector, _PROOF_SEED)
+                values = function.proved(vector, _PROOF_SEED)
             return hashlib.sha256(vector.tobytes() + _digest(values)).digest()
 
         return answer
@@ -304,6 +379,22 @@ def _kind(value: Any) -> str:
     shape = getattr(value, "shape", None)
     name = type(value).__name__
     return f"a {name}" if shape in (None, ()) else f"a {name} of shape {tuple(shape)}"
+
+
+def _evaluation(task: Evaluate, values: tuple[float, ...], *, digest: bool) -> Evaluation:
+    fitness = _mean(values)
+    return Evaluation(
+        version=task.version,
+        member=task.member,
+        sign=task.sign,
+        noise_key=task.noise_key,
+        std=task.std,
+        fitness=fitness,
+        episode_return=fitness,
+        length=len(values),
+        moments=None,
+        digest=_digest(values) if digest else b"",
+    )
 
 
 def _mean(values: tuple[float, ...]) -> float:
