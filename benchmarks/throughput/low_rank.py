@@ -1,7 +1,8 @@
 """Members per second of a torch module: noise of low rank with members of one call, and full rank.
 
     plain      one forward pass of the unperturbed module over the inputs of M members
-    low_rank   the same inputs by `ModuleMembers`: factors drawn and stacked, then M members at once
+    low_rank   the same inputs by `ModuleMembers`: factors drawn and stacked, then M members at
+               once; parameters are written once for the calls of a generation, as in a worker
     alone      noise of low rank, a member at a time: its weights written, then a forward pass
     full_rank  noise of full rank from counters, a member at a time, as without --noise low-rank
 
@@ -106,14 +107,17 @@ def ways_of(
     return ways, theta.size
 
 
-def seconds_of(ways: dict[str, Callable[[int], Any]], turns: int) -> dict[str, np.ndarray]:
-    """Return the seconds of processor time of each way in each turn; the first is thrown away."""
+def seconds_of(
+    ways: dict[str, Callable[[int], Any]], turns: int, calls: int
+) -> dict[str, np.ndarray]:
+    """Return the seconds of each way for a generation of `calls`; the first turn is left out."""
     rng = np.random.default_rng(0)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(turns + 1):
         for name in rng.permutation(list(ways)).tolist():
             began = time.process_time()
-            ways[name](turn + 2)
+            for _ in range(calls):
+                ways[name](turn + 2)
             seconds[name].append(time.process_time() - began)
     return {name: np.array(each[1:]) for name, each in seconds.items()}
 
@@ -130,10 +134,10 @@ def measured(size: int, options: argparse.Namespace, rows: int) -> list[dict[str
     width, members = options.width, options.members
     place = place_of(width, max(1, round(size / width**2)))
     ways, parameters = ways_of(place, width, options.rank, members, rows)
-    seconds = seconds_of(ways, options.turns)
+    seconds = seconds_of(ways, options.turns, options.calls)
     table: list[dict[str, Any]] = []
     for name, each in seconds.items():
-        speed, slow, fast = interval(members / each)
+        speed, slow, fast = interval(options.calls * members / each)
         share, least, most = interval(seconds["plain"] / each)
         table.append(
             {
@@ -141,6 +145,7 @@ def measured(size: int, options: argparse.Namespace, rows: int) -> list[dict[str
                 "width": width,
                 "rank": options.rank,
                 "members_per_call": members,
+                "calls": options.calls,
                 "rows_per_member": rows,
                 "way": name,
                 "turns": options.turns,
@@ -163,6 +168,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=1000)
     parser.add_argument("--rank", type=int, default=1)
     parser.add_argument("--members", type=int, default=32)
+    parser.add_argument("--calls", type=int, default=2, help="of a generation")
     parser.add_argument("--rows", default="1,8,32,128", help="inputs of each member")
     parser.add_argument("--turns", type=int, default=15)
     options = parser.parse_args()

@@ -14,7 +14,15 @@ def test_every_way_is_measured_beside_the_plain_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     script: Any = load_script("throughput", "low_rank")
-    words = ["--sizes=1700", "--width=40", "--members=5", "--rows=2,3", "--turns=2", "--rank=2"]
+    words = [
+        "--sizes=1700",
+        "--width=40",
+        "--members=5",
+        "--rows=2,3",
+        "--turns=2",
+        "--rank=2",
+        "--calls=3",
+    ]
     out = tmp_path / "rows.csv"
     monkeypatch.setattr(sys, "argv", [script.__file__, f"--out={out}", *words])
     script.main()
