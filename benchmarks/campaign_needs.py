@@ -26,7 +26,7 @@ class Installed(Protocol):
 
 @dataclass(frozen=True)
 class Provided:
-    """What a need came to: flags for the run, or one sentence why it is missing."""
+    """Outcome of a need: flags for the run, or one sentence why it is missing."""
 
     flags: tuple[str, ...] = ()
     missing: str = ""
