@@ -5,7 +5,8 @@ process per core, no library; all of them begin at one moment, after their impor
 policies perturbed by the preset's σ in every episode, and ours learns next to nothing: a body that
 moves takes longer to simulate, and would not move alike otherwise. Every round is bare, ours, bare
 for each number of processes; ours is compared with the mean of the two around it. Scaling is
-compared within a round, too: ours from 1 to N processes over the bare loop's own.
+compared within a round, too: ours from 1 to N processes over the bare loop's own. With `--raw`
+every round also has raw physics and policy (`raw_physics.py`) in as many processes: the limit.
 
     python benchmarks/throughput/es.py --out benchmarks/results/es_throughput.csv
 """
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from math import isnan
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -29,7 +31,9 @@ BARE = """
 import sys, time
 import gymnasium, numpy as np
 env = gymnasium.make(sys.argv[1]); seconds = float(sys.argv[2]); rng = np.random.default_rng(0)
-sizes = [env.observation_space.shape[0], 64, 64, env.action_space.shape[0]]
+space = env.action_space
+scores = int(space.n) if hasattr(space, "n") else 0
+sizes = [env.observation_space.shape[0], 64, 64, scores or space.shape[0]]
 pairs = list(zip(sizes, sizes[1:]))
 base = [(rng.standard_normal((a, b)) / np.sqrt(a)).astype(np.float32) for a, b in pairs]
 base[-1] *= 0.01
@@ -37,10 +41,13 @@ std = np.float32(sys.argv[3])  # the same physics: a policy that moves costs mor
 pool = [[w + std * rng.standard_normal(w.shape, np.float32) for w in base] for _ in range(32)]
 W, turn = pool[0], 0
 B = [np.zeros(b, np.float32) for b in sizes[1:]]
-def act(o):
+def output(o):
     h = np.tanh(o.astype(np.float32) @ W[0] + B[0])
     h = np.tanh(h @ W[1] + B[1])
     return h @ W[2] + B[2]
+def choice(o):
+    return int(output(o).argmax())
+act = choice if scores else output
 o, _ = env.reset(seed=0)
 for _ in range(2000):
     o, r, te, tr, _ = env.step(act(o))
@@ -72,24 +79,34 @@ class Round(NamedTuple):
 
     bare: float
     drumline: Speed
+    raw: float = float("nan")
+    """Raw physics and policy, where they are measured."""
 
     @property
     def ratio(self) -> float:
         return self.drumline.steps / self.bare
 
+    @property
+    def share(self) -> float:
+        return self.drumline.steps / self.raw
+
 
 def bare(env: str, processes: int, seconds: float) -> float:
     """Return the steps per second of all bare loops together, over the same stretch of time."""
+    return together(["-c", BARE], env, processes, seconds)
+
+
+def raw(env: str, processes: int, seconds: float) -> float:
+    """Return the same for raw physics and policy."""
+    script = Path(__file__).with_name("raw_physics.py")
+    return together([str(script)], env, processes, seconds)
+
+
+def together(loop: list[str], env: str, processes: int, seconds: float) -> float:
+    std = str(ES.PRESETS.get(env, {}).get("std", ES.std))
     started = [
         subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                BARE,
-                env,
-                str(seconds),
-                str(ES.PRESETS.get(env, {}).get("std", ES.std)),
-            ],
+            [sys.executable, *loop, env, str(seconds), std],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -100,7 +117,7 @@ def bare(env: str, processes: int, seconds: float) -> float:
     ]
     pipes = [(process.stdin, process.stdout) for process in started]
     for _, answers in pipes:
-        assert answers.readline() == "ready\n", "a bare loop did not start"
+        assert answers.readline() == "ready\n", "a loop did not start"
     begin = time.perf_counter() + 0.25
     for orders, _ in pipes:
         orders.write(f"{begin!r}\n")
@@ -125,10 +142,13 @@ def ours(env: str, workers: int, steps: int, population: int) -> Speed:
     return Speed((rows[-1]["env_steps"] - rows[0]["env_steps"]) / seconds, updates / seconds)
 
 
-def one_round(env: str, processes: int, seconds: float, population: int) -> Round:
-    before = bare(env, processes, seconds / 2)
-    speed = ours(env, processes, int(before * seconds) + 1000 * population, population)
-    return Round((before + bare(env, processes, seconds / 2)) / 2, speed)
+def one_round(env: str, processes: int, options: argparse.Namespace) -> Round:
+    half, population = options.seconds / 2, options.population
+    before = bare(env, processes, half)
+    first = options.longest * population
+    speed = ours(env, processes, int(before * options.seconds) + first, population)
+    limit = raw(env, processes, half) if options.raw else float("nan")
+    return Round((before + bare(env, processes, half)) / 2, speed, limit)
 
 
 def summary(rounds: list[Round], single: list[Round]) -> dict[str, object]:
@@ -138,6 +158,13 @@ def summary(rounds: list[Round], single: list[Round]) -> dict[str, object]:
     floors = [many.bare / one.bare for many, one in pairs]
     scalings = [many.drumline.steps / one.drumline.steps for many, one in pairs]
     relative = [mine / floor for mine, floor in zip(scalings, floors, strict=True)]
+    shares = [one.share for one in rounds]
+    limits = {
+        "raw_env_steps_per_second": f"{median(one.raw for one in rounds):.0f}",
+        "raw_share_median": f"{median(shares):.3f}",
+        "raw_share_min": f"{min(shares):.3f}",
+        "raw_share_max": f"{max(shares):.3f}",
+    }
     return {
         "bare_env_steps_per_second": f"{median(one.bare for one in rounds):.0f}",
         "drumline_env_steps_per_second": f"{median(one.drumline.steps for one in rounds):.0f}",
@@ -150,6 +177,7 @@ def summary(rounds: list[Round], single: list[Round]) -> dict[str, object]:
         "scaling_ratio_min": f"{min(relative):.3f}",
         "scaling_ratio_max": f"{max(relative):.3f}",
         "update_core_share": f"{median(one.drumline.update_share for one in rounds):.4f}",
+        **({} if isnan(rounds[0].raw) else limits),
     }
 
 
@@ -160,6 +188,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="of ours; of bare half before")
     parser.add_argument("--population", type=int, default=40)
     parser.add_argument("--processes", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--raw", action="store_true", help="measure raw physics and policy, too")
+    parser.add_argument(
+        "--longest",
+        type=int,
+        default=1000,
+        help="env steps of an episode: the first generation is made beyond --seconds, not counted",
+    )
     parser.add_argument("--envs", nargs="*", default=["HalfCheetah-v5", "Hopper-v5", "Humanoid-v5"])
     options = parser.parse_args()
     table = []
@@ -167,7 +202,7 @@ def main() -> None:
         rounds: dict[int, list[Round]] = {processes: [] for processes in options.processes}
         for _ in range(options.rounds):
             for processes, measured in rounds.items():
-                measured.append(one_round(env, processes, options.seconds, options.population))
+                measured.append(one_round(env, processes, options))
         for processes, measured in rounds.items():
             row = {
                 "environment": env,

@@ -59,9 +59,9 @@ def spec_of(environment: Any) -> PolicySpec:
     return PolicySpec(environment.observation_space.shape[0], head, HIDDEN)
 
 
-def drawn(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
+def drawn(spec: PolicySpec, rng: np.random.Generator, std: float = 0.1) -> np.ndarray:
     vector = initial_vector(spec, rng)
-    return vector + np.float32(0.1) * rng.standard_normal(vector.size, np.float32)
+    return vector + np.float32(std) * rng.standard_normal(vector.size, np.float32)
 
 
 def record(environment: Any, policy: Any, seeds: list[int]) -> list[Recorded]:
