@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -26,6 +27,7 @@ from provenance import one_blas_thread, provenance, write_table
 CASES = {
     "CartPole-v1 ppo": ["CartPole-v1", "--num-envs=64", "--alpha=128", "--epochs=4"],
     "HalfCheetah-v5 ppo": ["HalfCheetah-v5", "--preset=paper"],
+    "HalfCheetah-v5 ppo gymnasium": ["HalfCheetah-v5", "--preset=paper", "--engine=gymnasium"],
     "Hopper-v5 ppo": ["Hopper-v5", "--preset=paper"],
     "Pong-v5 a2c": ["Pong-v5", "--learner=a2c", "--unroll=5", "--alpha=20", "--learner-threads=1"],
     "Pong-v5 ppo": ["Pong-v5"],
@@ -43,7 +45,6 @@ from drumline.policies.actions import sample
 from drumline.policies.inference import InferenceSpec
 from drumline.types import Rollout
 config, what, seconds = json.loads(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-start = float(sys.argv[4])
 config["hidden"] = tuple(config["hidden"])
 torch.set_num_threads(1)
 config = HTS(**config)
@@ -81,6 +82,8 @@ else:
         return alpha * n
     observations_ = observations(alpha + 1, n)
 work()
+print("ready", flush=True)
+start = float(input())
 while time.monotonic() < start: time.sleep(0.001)
 done, began = 0, time.perf_counter()
 while time.perf_counter() - began < seconds: done += work()
@@ -94,14 +97,20 @@ def resolved(case: list[str]) -> dict[str, object]:
 
 
 def part(config: dict[str, object], what: str, processes: int, seconds: float) -> float:
-    import time
-
-    start = str(time.monotonic() + 6.0)
-    words = [sys.executable, "-c", PART, json.dumps(config), what, str(seconds), start]
+    words = [sys.executable, "-c", PART, json.dumps(config), what, str(seconds)]
+    pipe = subprocess.PIPE
     started = [
-        subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=one_blas_thread())
+        subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=one_blas_thread())
         for _ in range(processes)
     ]
+    pipes = [(process.stdin, process.stdout) for process in started]
+    for _, answers in pipes:
+        while (line := answers.readline()) != "ready\n":
+            assert line, "a part did not start"
+    begin = time.monotonic() + 0.25
+    for orders, _ in pipes:
+        orders.write(f"{begin!r}\n")
+        orders.flush()
     return sum(float(process.communicate()[0]) for process in started)
 
 
