@@ -35,7 +35,7 @@ BOUND_SHARE = 0.95
 LISTED = 16
 """Groups that a sentence names; of more it gives the number."""
 SECONDS_GOALS = {"ppo": 1.4, "stable-baselines3-ppo": 2.5}
-"""Multiples of the seconds of `hts` that these are to take where learning does not fill the cores."""
+"""Multiples of the seconds of `hts` that these are to take: learning does not fill the cores."""
 SHARES = (0.25, 0.5, 0.75, 1.0)
 _PART = re.compile(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
