@@ -63,6 +63,11 @@ _LATE: dict[str, object] = {
     "normalization": "auto",
     "working_precision": "fp32",
     "trainable": "",
+    "subspace": 0,
+    "mirrored": True,
+    "initialization": "column-normalized",
+    "output_scale": 0.01,
+    "members_per_call": 1,
 }
 """Fields that older run folders lack, with the values that those runs had."""
 _LATE_OF: dict[str, dict[str, object]] = {
