@@ -11,6 +11,7 @@ ones for a shorter time, and the whole ends about when it was to.
 """
 
 import argparse
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -54,17 +55,24 @@ def main() -> None:
         parser.error(f"--minutes is a time, got {options.minutes:g}")
     rows, where = read_rows(options.out), provenance([0])
     names = [] if options.table else [name for name in PATHS if name in options.only]
+    failed: list[str] = []
     ends = time.perf_counter() + 60 * options.minutes
     for number, name in enumerate(names):
         planned = sum(PATHS[later].seconds for later in names[number:])
         scale = max(0.0, ends - time.perf_counter()) / planned
         print(f"{name}: {scale * PATHS[name].seconds:.0f} s", flush=True)
-        rows = [row for row in rows if row["measured"] != name]
-        rows += measured(name, min(scale, options.minutes), where)
+        try:
+            made = measured(name, min(scale, options.minutes), where)
+        except subprocess.CalledProcessError as error:
+            failed.append(f"{name}: {error}")  # the minutes of the other paths are not to be lost
+            continue
+        rows = [row for row in rows if row["measured"] != name] + made
         rows.sort(key=lambda row: list(PATHS).index(row["measured"]))
         write_table(options.out, rows)
     write_page(rows, options.page, options.chart)
     write_chart(rows, options.chart)
+    if failed:
+        raise SystemExit("\n".join(["not measured:", *failed]))
 
 
 if __name__ == "__main__":

@@ -123,6 +123,25 @@ def test_minutes_must_be_a_time(
     assert "--minutes is a time, got 0" in capsys.readouterr().err
 
 
+def test_a_path_that_fails_keeps_its_rows_and_those_of_the_others(
+    limits: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(task: Any) -> Any:
+        return task.run("td3_steps", "--rounds", "none")
+
+    def works(task: Any) -> Any:
+        return [{"path": "lean", "ours": "2", "unit": "µs", "ratio": "1.5"}]
+
+    monkeypatch.setitem(limits.PATHS, "driver", limits.PATHS["driver"]._replace(rows=fails))
+    monkeypatch.setitem(limits.PATHS, "lean", limits.PATHS["lean"]._replace(rows=works))
+    with pytest.raises(SystemExit, match="not measured:\ndriver: Command"):
+        run(limits, folder, monkeypatch, "--only", "driver", "lean")
+    with open(folder / "limits.csv", newline="") as lines:
+        found = [(row["measured"], row["ours"]) for row in csv.DictReader(lines)]
+    assert found == [("es-hopper", "12345.6"), ("lean", "2"), ("driver", "25.5")]
+    assert "| lean | 2 µs |" in (folder / "page.md").read_text()
+
+
 def test_the_page_of_the_repository_is_made_from_its_rows(page: Any, tmp_path: Path):
     copy = shutil.copy(page.PAGE, tmp_path / "performance.md")
     page.write_page(page.read_rows(page.RESULTS), copy, page.CHART)
