@@ -22,6 +22,8 @@ from limits_paths import PATHS
 from limits_task import Task
 from provenance import provenance, write_table
 
+LEAST_SHARE = 0.3
+"""Share of a path's time below which its figures would be chance."""
 COLUMNS = (
     *("measured", "path", "ours", "unit", "bound_kind", "bound", "ratio", "ratio_min", "ratio_max"),
     *("limit_kind", "limit", "share", "goal_ratio", "goal_share", "others_busy", "seconds"),
@@ -60,6 +62,9 @@ def main() -> None:
     for number, name in enumerate(names):
         planned = sum(PATHS[later].seconds for later in names[number:])
         scale = max(0.0, ends - time.perf_counter()) / planned
+        if scale < options.minutes / 10 * LEAST_SHARE:
+            failed.append(f"{name}: no time is left; --only {name} measures it alone")
+            continue
         print(f"{name}: {scale * PATHS[name].seconds:.0f} s", flush=True)
         try:
             made = measured(name, min(scale, options.minutes), where)

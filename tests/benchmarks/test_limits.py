@@ -5,6 +5,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,23 @@ def test_a_path_that_fails_keeps_its_rows_and_those_of_the_others(
     with open(folder / "limits.csv", newline="") as lines:
         found = [(row["measured"], row["ours"]) for row in csv.DictReader(lines)]
     assert found == [("es-hopper", "12345.6"), ("lean", "2"), ("driver", "25.5")]
+    assert "| lean | 2 µs |" in (folder / "page.md").read_text()
+
+
+def test_a_path_without_time_is_named_and_not_measured(
+    limits: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def slow(task: Any) -> Any:
+        time.sleep(0.5)
+        return [{"path": "lean", "ours": "2", "unit": "µs", "ratio": "1.5"}]
+
+    def never(task: Any) -> Any:
+        raise AssertionError("there was no time left")
+
+    monkeypatch.setitem(limits.PATHS, "lean", limits.PATHS["lean"]._replace(rows=slow))
+    monkeypatch.setitem(limits.PATHS, "driver", limits.PATHS["driver"]._replace(rows=never))
+    with pytest.raises(SystemExit, match="driver: no time is left; --only driver"):
+        run(limits, folder, monkeypatch, "--only", "lean", "driver", "--minutes", "0.005")
     assert "| lean | 2 µs |" in (folder / "page.md").read_text()
 
 
