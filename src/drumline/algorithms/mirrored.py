@@ -38,7 +38,7 @@ class MirroredSampler:
         keys = self.noise.keys(generation, first // 2, count // 2)
         members = range(first, first + count)
         seeds = seeding.seeds(self.seed, first + count, "episode", generation)
-        contributes = self._contributors(generation, first + count)
+        contributes = _contributors(self.seed, self.obs_stat_probability, generation, first + count)
         if self.common_seeds:
             seeds = [seeds[member - member % 2] for member in range(first + count)]
         # Positional arguments: keywords would cost as much as the rest of a task's creation.
@@ -56,9 +56,6 @@ class MirroredSampler:
             )
             for member in members
         ]
-
-    def _contributors(self, generation: int, count: int) -> list[bool]:
-        return _contributors(self.seed, self.obs_stat_probability, generation, count)
 
 
 @dataclass(frozen=True)

@@ -142,16 +142,16 @@ class OpenAIES:
         With subsets, coordinate j is divided by the number of members whose subset it is in.
         """
         size = self._search.parameters.size
-        share = self._search.sampler.MEMBERS_PER_KEY
-        of_key = weights[0::2] - weights[1::2] if share == 2 else weights
-        pairs = of_key / len(ordered)
-        keys = [result.noise_key for result in ordered[::share]]
+        members = self._search.sampler.MEMBERS_PER_KEY
+        signed = weights[0::2] - weights[1::2] if members == 2 else weights
+        shares = (signed / len(ordered)).tolist()
+        keys = [result.noise_key for result in ordered[::members]]
         noise = self._search.sampler.noise
         if self._fraction is None:
-            return noise.weighted_sum(keys, pairs.tolist(), size, self._threads)
+            return noise.weighted_sum(keys, shares, size, self._threads)
         ranges = [subset_range(key, size, self._fraction) for key in keys]
         total = weighted_noise_sum(
-            noise.read, keys, pairs.tolist(), size, ranges=ranges, threads=self._threads
+            noise.read, keys, shares, size, ranges=ranges, threads=self._threads
         )
         counts = np.zeros(size, dtype=np.float32)
         for start, stop in ranges:

@@ -22,7 +22,7 @@ class Initialization:
     ) -> np.ndarray:
         """Return the weights of one layer."""
         if self.layers == "uniform":
-            return uniform(rng, inputs, outputs)
+            return uniform(rng, inputs, (inputs, outputs))
         scale = self.output_scale if last else 1.0
         if self.layers == "orthogonal":
             with threadpool_limits(1, "blas"):  # no number of threads may change a bit
@@ -32,13 +32,13 @@ class Initialization:
 
     def bias(self, rng: np.random.Generator, inputs: int, outputs: int) -> np.ndarray:
         """Return the bias of one layer."""
-        return uniform(rng, inputs, outputs)[0] if self.layers == "uniform" else np.zeros(outputs)
+        return uniform(rng, inputs, (outputs,)) if self.layers == "uniform" else np.zeros(outputs)
 
 
-def uniform(rng: np.random.Generator, inputs: int, outputs: int) -> np.ndarray:
+def uniform(rng: np.random.Generator, inputs: int, shape: tuple[int, ...]) -> np.ndarray:
     """Draw uniformly in ±1/√inputs: torch's default for Linear."""
     bound = 1.0 / np.sqrt(inputs)
-    return rng.uniform(-bound, bound, (inputs, outputs))
+    return rng.uniform(-bound, bound, shape)
 
 
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from drumline.policies.heads import action_function
-from drumline.policies.initial_layers import Initialization
+from drumline.policies.initial_layers import Initialization, uniform
 from drumline.policies.spec import PolicySpec
 
 OBSERVATION_CLIP = 5.0
@@ -54,8 +54,7 @@ def uniform_vector(sizes: tuple[int, ...], rng: np.random.Generator) -> np.ndarr
     """Weights and biases uniform in ±1/√inputs (torch's default for Linear), flat `[P]`."""
     layers: list[np.ndarray] = []
     for inputs, outputs in pairwise(sizes):
-        bound = 1.0 / np.sqrt(inputs)
-        layers.append(rng.uniform(-bound, bound, (inputs + 1) * outputs).astype(np.float32))
+        layers.append(uniform(rng, inputs, ((inputs + 1) * outputs,)).astype(np.float32))
     return np.concatenate(layers)
 
 

@@ -4,14 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from drumline.functional.low_rank import LowRank, LowRankNoise
-from drumline.functional.perturbation import (
-    ReadNoise,
-    counter_noise,
-    counter_reader,
-    table_noise,
-    table_reader,
-)
+from drumline.functional.low_rank import LowRank, seeded_noise
+from drumline.functional.perturbation import ReadNoise, table_noise, table_reader
 from drumline.functional.subspace import SubspaceSpec
 
 
@@ -25,12 +19,10 @@ def noise_reader(
 
     With a subspace it reads M ε.
     """
-    if low_rank is not None:
-        assert seed is not None, "noise of low rank is at counters"
-        return LowRankNoise(seed, low_rank).read
-    if subspace is None:
-        return table_reader(shared["noise"]) if seed is None else counter_reader(seed)
     if seed is not None:
-        return subspace.of(counter_noise(seed)).reader()
-    count = subspace.parameter_count
-    return subspace.of(table_noise(shared["noise"], count, subspace.seed)).reader()
+        noise = seeded_noise(seed, low_rank)
+    elif subspace is None:
+        return table_reader(shared["noise"])
+    else:
+        noise = table_noise(shared["noise"], subspace.parameter_count, subspace.seed)
+    return noise.read if subspace is None else subspace.of(noise).reader()
