@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from universe.disk import Disk
 from universe.memory import ORDERS, SharedArray, laid_over
 from universe.planted import PLANTED
 from universe.trainings import METHODS, expected
+from universe.universes import explored
 from universe.world import Plan, World
 
 
@@ -93,6 +95,14 @@ def test_a_number_is_one_universe():
     )
     assert one == again
     assert one[0]["points"] != one[1]["points"]
+
+
+def test_the_processors_clock_changes_no_universe(monkeypatch):
+    """Its seconds are written in rows, whose length decides how much of one write is done."""
+    clock = random.Random(3)
+    monkeypatch.setattr(time, "process_time", lambda: 0.5 ** clock.randint(1, 30))
+    once, *others = [explored(10_003, "es") for _ in range(16)]
+    assert {other.virtual_seconds for other in others} == {once.virtual_seconds}
 
 
 def test_a_campaign_goes_on_where_its_table_ends(tmp_path):

@@ -374,7 +374,7 @@ class SimTime:
         """Return the seconds of the world."""
         return self._world.now if self._world.inside else time.perf_counter()
 
-    monotonic = perf_counter
+    monotonic = process_time = perf_counter
 
     def perf_counter_ns(self) -> int:
         """Return the nanoseconds of the world."""
