@@ -122,6 +122,32 @@ def contributions(part: str, rows: Rows) -> list[str]:
     return table
 
 
+def followed(part: str, rows: Rows) -> list[str]:
+    """Return a table: tuned rules × what moved the mean, and what came of its largest moves."""
+    runs = [row for row in rows.individuals if row["part"] == "aes-tuning"]
+    if not runs:
+        return []
+    table = [
+        "| runs | task | seeds | share of the path from worse individuals: ES, RL "
+        "| sampling std: first, last | gain kept after the fittest tenth: ES, RL |",
+        "|" + "---|" * 6,
+    ]
+    for group in dict.fromkeys(row["group"] for row in runs):
+        mine = [row for row in runs if row["group"] == group]
+        shares = [_mean(mine, f"{kind}_worse_path_share") for kind in ("es", "rl")]
+        stds = [_mean(mine, f"{end}_sampling_std") for end in ("first", "last")]
+        cells = [
+            f"`{group}`",
+            mine[0]["env"],
+            seeds_in_words([int(row["seed"]) for row in mine]),
+            ", ".join(_percent(share) or "–" for share in shares),
+            ", ".join("–" if math.isnan(std) else f"{std:.3g}" for std in stds),
+            _pair(mine, "kept_gain"),
+        ]
+        table.append("| " + " | ".join(cells) + " |")
+    return table
+
+
 def virtual_times(part: str, rows: Rows) -> list[str]:
     """Return a table: task × virtual seconds in which `aes` has the last score of `p-cem-rl`."""
     runs = [row for row in rows.runs if row["part"] == part]
@@ -203,6 +229,7 @@ AES_TABLES: Mapping[str, Callable[[str, Rows], list[str]]] = MappingProxyType(
         "aes-rl-100k": beside_rivals,
         "aes-virtual": virtual_times,
         "aes-contributions": contributions,
+        "aes-followed": followed,
         "aes-steadiness": steadiness_beside_rivals,
         "aes-ablation": steadiness,
         "aes-others": steadiness,

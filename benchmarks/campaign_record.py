@@ -95,6 +95,10 @@ def _individuals(run: Run, folder: Path) -> dict[str, str]:
         "seed": str(run.seed),
         "env_steps": _metrics(folder)[-1]["env_steps"],
     }
+    stds = [each["sampling_std"] for each in _metrics(folder) if each["kind"] in {"0.0", "1.0"}]
+    row["first_sampling_std"], row["last_sampling_std"] = (
+        f"{float(std):.5g}" for std in (stds[0], stds[-1])
+    )
     for kind in KINDS:
         for name, value in contribution(found, kind)._asdict().items():
             row[f"{kind.lower()}_{name}"] = "" if math.isnan(value) else f"{value:.5g}"

@@ -121,6 +121,18 @@ def test_contributions_are_means_over_the_seeds_of_a_run(campaign: Any):
     assert cells == ["`g`", "Hopper-v5", "0, 1", "50%", "70%", "", "-2, 0.5", "0.25, 0.5"]
 
 
+def test_tuned_rules_have_what_moved_the_mean_and_what_followed(campaign: Any):
+    def row(seed: int, worse: str, kept: str) -> dict[str, str]:
+        key = {"group": "g", "part": "aes-tuning", "env": "Hopper-v5", "seed": f"{seed}"}
+        stds = {"first_sampling_std": "0.03", "last_sampling_std": "0.01"}
+        shares = {"es_worse_path_share": worse, "rl_worse_path_share": ""}
+        return {**key, **stds, **shares, "es_kept_gain": kept, "rl_kept_gain": "1"}
+
+    individuals = [row(100, "0.2", "-0.1"), row(101, "0.4", "0.3")]
+    (cells,) = table_of(campaign, "aes-followed", campaign.Rows([], (), individuals))
+    assert cells == ["`g`", "Hopper-v5", "100, 101", "30%, –", "0.03, 0.01", "0.1, 1"]
+
+
 @pytest.mark.parametrize(("reached_at", "word"), [(50, "met"), (70, "missed"), (999, "missed")])
 def test_aes_is_to_have_the_score_in_a_share_of_the_virtual_seconds(
     campaign: Any, reached_at: int, word: str

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from display.contribution_rows import HEADER, ROWS
 from imageio import v2 as imageio
 
 from drumline.display.contributions import (
+    Individuals,
     contribution,
     contributions_figure,
     draw_contributions,
@@ -34,6 +36,36 @@ def test_what_each_kind_did_by_hand(folder: Path):
     # Σ p max(d, 0): ES 0.5, RL 3.
     assert (es.gain_share, rl.gain_share) == pytest.approx((1 / 7, 6 / 7))
     assert (es.staleness_tells, rl.staleness_tells) == (1.5, 1.5)
+    assert math.isnan(es.kept_gain), "no individual has ten before it and ten after"
+
+
+def test_the_path_of_worse_individuals_is_a_part_of_their_kinds():
+    told = made(norms=[1.0, 2.0, 3.0, 4.0], kinds=[0, 0, 1, 1], gains=[-5.0, 5.0, -1.0, 0.0])
+    es, rl = contribution(told, "ES"), contribution(told, "RL")
+    assert (es.worse_path_share, rl.worse_path_share) == pytest.approx((0.1, 0.3))
+    assert es.path_share + rl.path_share == 1.0
+
+
+@pytest.mark.parametrize(("after", "kept"), [(0.0, 0.0), (50.0, 0.5), (100.0, 1.0)])
+def test_a_fitness_that_nothing_follows_was_luck(after: float, kept: float):
+    """Of ten ES individuals the fittest, 100 above the mean, has ten RL ones on both sides."""
+    fitness = np.array([0.0] * 10 + [100.0] + [after] * 10 + [0.0] * 9)
+    kinds = [1] * 10 + [0] + [1] * 10 + [0] * 9
+    told = made(norms=[1.0] * 30, kinds=kinds, gains=fitness, fitness=fitness)
+    assert contribution(told, "ES").kept_gain == kept
+
+
+def made(**columns: Any) -> Individuals:
+    arrays = {name: np.asarray(values, float) for name, values in columns.items()}
+    size = arrays["kinds"].size
+    renamed = {"norms": "update_norm", "kinds": "kind", "gains": "improvement_over_mean"}
+    named = {renamed.get(name, name): values for name, values in arrays.items()}
+    zero = dict.fromkeys(
+        ("fitness", "step_size", "accepted", "distance_moved", "staleness_tells", "idle_after"),
+        np.zeros(size),
+    )
+    counts = {"ES": int(np.sum(named["kind"] == 0)), "RL": int(np.sum(named["kind"] == 1))}
+    return Individuals("made", {**zero, **named}, counts)
 
 
 def test_what_a_worker_waited_belongs_to_the_individual_before(folder: Path):

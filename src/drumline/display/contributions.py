@@ -25,6 +25,8 @@ _COLUMNS = (
     *("distance_moved", "staleness_tells"),
 )
 _BINS = 24
+_BESIDE = 10
+"""Individuals told before and after one by which `kept_gain` judges its fitness."""
 _PANELS = {
     "fitness": "fitness of the individual",
     "improvement_over_mean": "fitness above the mean's",
@@ -65,6 +67,15 @@ class Contribution(NamedTuple):
     staleness_tells: float
     idle_after: float
     """Virtual seconds that its logical worker waited afterwards."""
+    worse_path_share: float
+    """Σ ‖Δμ‖ of this kind's individuals with f_z < f_μ over that of all individuals."""
+    kept_gain: float
+    """Share of f_z − f_μ by which the individuals afterwards are fitter than those before.
+
+    Of the tenth of this kind with the largest f_z − f_μ: the mean fitness of the ten individuals
+    told next minus that of the ten told before, summed, over the sum of f_z − f_μ. 0: their
+    fitness was luck. nan where none of them has ten on both sides.
+    """
 
 
 def read_individuals(folder: Path, label: str | None = None) -> Individuals:
@@ -96,6 +107,10 @@ def contribution(individuals: Individuals, kind: str) -> Contribution:
         individuals=individuals.counts[kind],
         path_share=_share(columns["update_norm"], mine),
         gain_share=_share(gains, mine),
+        worse_path_share=_share(
+            columns["update_norm"], mine & (columns["improvement_over_mean"] < 0.0)
+        ),
+        kept_gain=_kept_gain(columns["fitness"], columns["improvement_over_mean"], mine),
         **{name: value for name, value in means.items() if name != "update_norm"},
     )
 
@@ -240,6 +255,20 @@ def _share(values: np.ndarray, mine: np.ndarray) -> float:
     known = np.isfinite(values)
     total = float(values[known].sum())
     return float(values[known & mine].sum()) / total if total > 0 else np.nan
+
+
+def _kept_gain(fitness: np.ndarray, improvement: np.ndarray, mine: np.ndarray) -> float:
+    """Return Σ (mean fitness of the next ten − of the ten before) over Σ (f_z − f_μ)."""
+    own = np.flatnonzero(mine & np.isfinite(improvement))
+    fittest = own[np.argsort(-improvement[own], kind="stable")][: -(-own.size // 10)]
+    inside = (fittest >= _BESIDE) & (fittest < fitness.size - _BESIDE)
+    lucky = fittest[inside & (improvement[fittest] > 0.0)]
+    if not lucky.size:
+        return np.nan
+    offsets = np.arange(1, _BESIDE + 1)
+    after = fitness[lucky[:, None] + offsets].mean(axis=1)
+    before = fitness[lucky[:, None] - offsets].mean(axis=1)
+    return float((after - before).sum() / improvement[lucky].sum())
 
 
 def _words(runs: Sequence[Individuals], kind: str) -> str:
