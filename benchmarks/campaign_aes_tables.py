@@ -150,9 +150,18 @@ def followed(part: str, rows: Rows) -> list[str]:
 
 def virtual_times(part: str, rows: Rows) -> list[str]:
     """Return a table: task × virtual seconds in which `aes` has the last score of `p-cem-rl`."""
+    return _times(part, rows, "virtual_seconds", "virtual seconds")
+
+
+def wall_times(part: str, rows: Rows) -> list[str]:
+    """Return the same in seconds of two cores that did nothing else."""
+    return _times(part, rows, "wall_seconds", "seconds")
+
+
+def _times(part: str, rows: Rows, clock: str, words: str) -> list[str]:
     runs = [row for row in rows.runs if row["part"] == part]
     table = [
-        "| task | seeds | last score of `p-cem-rl` | its virtual seconds | `aes` reaches it after "
+        f"| task | seeds | last score of `p-cem-rl` | its {words} | `aes` reaches it after "
         "| share | |",
         "|" + "---|" * 7,
     ]
@@ -164,8 +173,8 @@ def virtual_times(part: str, rows: Rows) -> list[str]:
         if not ours or not theirs:
             continue
         score = interquartile_mean(np.array([float(curve[-1]["mean"]) for curve in theirs]))
-        seconds = float(np.mean([float(curve[-1]["virtual_seconds"]) for curve in theirs]))
-        after = _when(ours, score)
+        seconds = float(np.mean([float(curve[-1][clock]) for curve in theirs]))
+        after = _when(ours, score, clock)
         share = after / seconds
         cells = [
             env,
@@ -180,13 +189,12 @@ def virtual_times(part: str, rows: Rows) -> list[str]:
     return table if len(table) > 2 else []
 
 
-def _when(curves: Sequence[Sequence[Row]], score: float) -> float:
-    """Return the first virtual seconds at which the seeds' interquartile mean reaches a score."""
-    times = sorted({float(row["virtual_seconds"]) for curve in curves for row in curve})
+def _when(curves: Sequence[Sequence[Row]], score: float, clock: str) -> float:
+    """Return the first seconds at which the interquartile mean of the seeds reaches a score."""
+    times = sorted({float(row[clock]) for curve in curves for row in curve})
     for at in times:
         newest = [
-            [float(row["mean"]) for row in curve if float(row["virtual_seconds"]) <= at]
-            for curve in curves
+            [float(row["mean"]) for row in curve if float(row[clock]) <= at] for curve in curves
         ]
         known = all(newest)
         if known and interquartile_mean(np.array([means[-1] for means in newest])) >= score:
@@ -228,6 +236,7 @@ AES_TABLES: Mapping[str, Callable[[str, Rows], list[str]]] = MappingProxyType(
         "aes-rl": beside_rivals,
         "aes-rl-100k": beside_rivals,
         "aes-virtual": virtual_times,
+        "aes-two-cores": wall_times,
         "aes-contributions": contributions,
         "aes-followed": followed,
         "aes-steadiness": steadiness_beside_rivals,

@@ -132,6 +132,7 @@ def _evaluation(run: Run, folder: Path, row: Row) -> dict[str, str]:
         "env_steps": row["env_steps"],
         "mean": f"{float(row['mean']):.6g}",
         "virtual_seconds": _at(folder, row["update"], "virtual_seconds"),
+        "wall_seconds": _at(folder, row["update"], "wall_seconds"),
         "of": "",
     }
 

@@ -133,12 +133,15 @@ def test_tuned_rules_have_what_moved_the_mean_and_what_followed(campaign: Any):
     assert cells == ["`g`", "Hopper-v5", "100, 101", "30%, –", "0.03, 0.01", "0.1, 1"]
 
 
+@pytest.mark.parametrize(
+    ("part", "clock"), [("aes-virtual", "virtual_seconds"), ("aes-two-cores", "wall_seconds")]
+)
 @pytest.mark.parametrize(("reached_at", "word"), [(50, "met"), (70, "missed"), (999, "missed")])
-def test_aes_is_to_have_the_score_in_a_share_of_the_virtual_seconds(
-    campaign: Any, reached_at: int, word: str
+def test_aes_is_to_have_the_score_in_a_share_of_the_seconds(
+    campaign: Any, reached_at: int, word: str, part: str, clock: str
 ):
     runs = [
-        {"group": method, "part": "aes-virtual", "method": method, "env": "X", "seed": seed}
+        {"group": method, "part": part, "method": method, "env": "X", "seed": seed}
         for method in ("aes", "p-cem-rl")
         for seed in "01"
     ]
@@ -149,12 +152,12 @@ def test_aes_is_to_have_the_score_in_a_share_of_the_virtual_seconds(
             "env_steps": f"{at}",
             "of": "",
             "mean": "100" if run["method"] == "p-cem-rl" or at >= reached_at else "0",
-            "virtual_seconds": f"{at}",
+            clock: f"{at}",
         }
         for run in runs
         for at in range(10, 110, 10)
     ]
-    (row,) = table_of(campaign, "aes-virtual", campaign.Rows(runs, curves))
+    (row,) = table_of(campaign, part, campaign.Rows(runs, curves))
     share = (
         [f"{reached_at}", f"{reached_at / 100:.2f}"] if reached_at < 100 else ["not reached", ""]
     )
