@@ -49,8 +49,8 @@ FAULTS = (
             _BY_ARRIVAL,
             Edit(
                 "src/drumline/algorithms/search_state.py",
-                "return in_member_order(results, self.generation)",
-                "return [in_member_order(results, self.generation), list(results)][1]",
+                "return in_member_order(results, self.generation, members_per_key)",
+                "return in_member_order(results, self.generation, members_per_key) and [*results]",
             ),
         ),
         ("tests/algorithms/test_search_state.py", "tests/training/test_search_promise.py"),

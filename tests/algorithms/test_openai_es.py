@@ -61,6 +61,35 @@ def test_without_mirroring_every_member_adds_its_own_perturbation():
     np.testing.assert_allclose(strategy.parameters, expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [3, 7])
+def test_an_odd_population_without_pairs_asks_and_tells_as_any_other(size: int):
+    sampler = IndependentSampler(3, counter_noise(3), obs_stat_probability=0.5)
+    tasks = sampler.tasks(2, 0, size, std=0.1, episode_cap=0)
+    more = sampler.tasks(2, 0, size + 1, std=0.1, episode_cap=0)
+    assert tasks == more[:size]
+    assert tasks == [sampler.tasks(2, k, 1, std=0.1, episode_cap=0)[0] for k in range(size)]
+
+    def told(order: slice) -> bytes:
+        sgd = SGD(SIZE, learning_rate=1.0, momentum=0.0)
+        strategy = OpenAIES(np.zeros(SIZE, np.float32), sampler, sgd, constant_std(0.1))
+        for _ in range(3):
+            results = [answer(t, float(strategy.candidate(t).sum())) for t in strategy.ask(size)]
+            strategy.tell(results[order])
+        assert strategy.parameters.sum() > 0.0
+        return strategy.parameters.tobytes()
+
+    assert told(slice(None)) == told(slice(None, None, -1))
+
+
+def test_a_generation_without_pairs_that_is_too_small_is_refused():
+    sampler, sgd = IndependentSampler(3, counter_noise(3)), SGD(SIZE, learning_rate=1.0)
+    strategy = OpenAIES(np.zeros(SIZE, np.float32), sampler, sgd, constant_std(0.1))
+    with pytest.raises(ValueError, match="a generation needs members, got 0"):
+        strategy.ask(0)
+    with pytest.raises(ValueError, match="needs 2 results or more, got 1"):
+        strategy.tell([answer(task, 1.0) for task in strategy.ask(1)])
+
+
 @pytest.mark.parametrize("variant", ["perturb_fraction", "use_fraction"])
 def test_subsets_average_each_coordinate_over_the_pairs_that_use_it(variant: str):
     sgd = SGD(SIZE, learning_rate=1.0, momentum=0.0)

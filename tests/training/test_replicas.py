@@ -33,6 +33,7 @@ SEARCHES: dict[str, ES | ARS] = {
     "perturbed subsets": replace(SMALL, subset="perturb", optimizer="sgd"),
     "used subsets and steps that shrink": replace(SMALL, subset="use", learning_rate_decay=0.9),
     "members of their own": replace(SMALL, mirrored=False),
+    "an odd number of members": replace(SMALL, mirrored=False, population_size=7, subset="use"),
     "a subspace": replace(SMALL, subspace=7),
     "common seeds, without moments": replace(SMALL, common_seeds=True, normalize=False),
     "an objective": ES(objective="objectives:noisy_sphere", dimensions=6, noise_table_size=1 << 12),
@@ -78,7 +79,11 @@ def generations(recipe: GenerationalRecipe, strategy: TellingStrategy, count: in
     assert recipe.replica is not None
     observed = recipe.replica.observation_size  # pyright: ignore[reportFunctionMemberAccess]
     for generation in range(count):
-        tasks = [*strategy.ask(6), *strategy.ask(2)]  # chunks as blocks of a generation are asked
+        rest = recipe.config.population_size - 6
+        tasks = [
+            *strategy.ask(6),
+            *strategy.ask(rest),
+        ]  # chunks as blocks of a generation are asked
         results = [result(task, observed) for task in tasks]
         order = np.random.default_rng(generation).permutation(len(results))
         yield strategy.tell([results[k] for k in order])

@@ -55,6 +55,26 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, expected, workers
     assert lasting_bytes(run.path) == expected
 
 
+@FAULTS
+def test_an_odd_number_of_members_without_pairs_has_the_same_bytes_however_it_is_run(
+    tmp_path: Path,
+):
+    config = replace(SMALL, mirrored=False, population_size=7, total_steps=600)
+    inline = SearchLayout(pool="inline", keep_scalars=True)
+    whole = lasting_bytes(train(config, layout=inline, out=tmp_path / "whole").path)
+    counted = [line.partition(b",")[0] for line in whole["episodes.csv"].splitlines()[1:]]
+    assert {counted.count(update) for update in set(counted)} == {7}
+    assert lasting_bytes(train(config, workers=1, out=tmp_path / "one").path) == whole
+    probe = KillAt("episode-begun", tmp_path / "flag")
+    killed = run_with_probe(tmp_path / "three", probe, config, workers=3)
+    assert (tmp_path / "flag").exists()
+    assert lasting_bytes(killed.path) == whole
+    first = train(replace(config, total_steps=200), workers="inline", out=tmp_path / "resumed")
+    again = resume(first.folder, SearchLayout(workers=2), total_steps=config.total_steps)
+    assert lasting_bytes(again.path) == whole
+    assert verify_again(again.folder, 2, SearchLayout(workers=1), TRUSTED) == (2, None)
+
+
 def test_every_third_version_and_the_last_one_are_evaluated(expected: dict[str, bytes]):
     header, *rows = expected["evaluations.csv"].decode().splitlines()
     assert header.startswith("update,")

@@ -73,6 +73,8 @@ class IndependentSampler:
         self, generation: int, first: int, count: int, *, std: float, episode_cap: int
     ) -> list[Evaluate]:
         """Return the tasks of members first … first + count − 1."""
+        if count <= 0:
+            raise ValueError(f"a generation needs members, got {count}")
         keys = self.noise.keys(generation, first, count)
         last = first + count
         seeds = seeding.seeds(self.seed, last, "episode", generation)
@@ -94,10 +96,17 @@ def _contributors(seed: int, probability: float, generation: int, count: int) ->
     return (words < np.uint64(int(probability * 2.0**64))).tolist()
 
 
-def in_member_order(results: Sequence[Evaluation], generation: int) -> list[Evaluation]:
-    """Return the results of mirrored pairs by member; ValueError if one is missing or doubled."""
+def in_member_order(
+    results: Sequence[Evaluation], generation: int, members_per_key: int
+) -> list[Evaluation]:
+    """Return a whole generation's results by member; ValueError if one is missing or doubled.
+
+    Where members share noise keys (`members_per_key` 2: mirrored pairs) their number is even.
+    """
     ordered = in_order(results, generation)
-    if len(ordered) < 2 or len(ordered) % 2:
+    if len(ordered) < 2:
+        raise ValueError(f"a generation needs 2 results or more, got {len(ordered)}")
+    if len(ordered) % members_per_key:
         raise ValueError(f"mirrored pairs need an even number of results, got {len(ordered)}")
     return ordered
 

@@ -76,7 +76,8 @@ class SearchState:
 
     def accept(self, results: Sequence[Evaluation]) -> list[Evaluation]:
         """Return the results of this generation by member; ValueError if it is not whole."""
-        return in_member_order(results, self.generation)
+        members_per_key = self.sampler.MEMBERS_PER_KEY
+        return in_member_order(results, self.generation, members_per_key)
 
     def advance(self, ordered: Sequence[Evaluation]) -> Metrics:
         """Fold moments, set the next cap and begin the next generation."""

@@ -76,7 +76,7 @@ class ES:
     flatten_observations: bool = False
     """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     population_size: int = 40
-    """Episodes per generation (per block, with --generation-env-steps); even."""
+    """Episodes per generation (per block, with --generation-env-steps); even for mirrored pairs."""
     generation_env_steps: int = 0
     """Take further blocks until a generation has this many env steps; 0: one block."""
     std: float = 0.02
@@ -136,7 +136,8 @@ class ES:
     """Search this many coordinates of a random subspace through the initial parameters; 0: all
     parameters."""
     mirrored: bool = True
-    """Perturb members in pairs, θ + σ ε and θ − σ ε; else every member has an ε of its own."""
+    """Perturb members in pairs, θ + σ ε and θ − σ ε; else every member has an ε of its own, and
+    their number may be odd."""
     common_seeds: bool = False
     """Run both halves of a pair on the same environment seed."""
     evaluate_every: int = 100
@@ -180,10 +181,12 @@ class ES:
         check_objective(self, _ENVIRONMENT_FIELDS)
         if self.objective and self.shaping == "sign-rank":
             raise ValueError("--shaping sign-rank ranks rewards, and --objective has none")
-        if self.population_size < 2 or self.population_size % 2:
+        if self.population_size < 2:
+            raise ValueError(f"--population-size must be at least 2, got {self.population_size}")
+        if self.mirrored and self.population_size % 2:
             raise ValueError(
-                f"--population-size must be even and at least 2 (mirrored pairs), "
-                f"got {self.population_size}"
+                f"--population-size must be even for mirrored pairs, got {self.population_size}: "
+                "--no-mirrored takes any number"
             )
         refuse_nonpositive(
             self,
