@@ -62,8 +62,10 @@ def command() -> str:
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write the rows; a column that only some of them have is empty in the others."""
+    columns = dict.fromkeys(name for row in rows for name in row)
     with open(path, "w", newline="") as lines:
-        writer = csv.DictWriter(lines, fieldnames=list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(lines, fieldnames=list(columns), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

@@ -112,11 +112,16 @@ def test_a_queue_is_worked_off_and_its_rows_are_those_of_the_run_folders(
     )
     home, tables = campaign.Home(tmp_path / "home"), campaign.Tables.beside(tmp_path)
     assert campaign.hours_left(home, groups[0]) == 1.0
+    # A table of before has rows of other runs, and fewer columns.
+    tables.evaluations.write_text("group,seed,env_steps,mean\na,1,10,2.5\n")
     worker(campaign, home, groups, tables).work(poll_seconds=0.05)
     settled(campaign)
     states = {run.name: home.state(run) for run in campaign.in_order(groups)}
     assert states == {"tiny-s3": "done", "tiny-s4": "done", "bad-s3": "failed"}
     assert "--hiden" in home.log(campaign.Run(groups[1], 3)).read_text()
+    older, *newer = campaign.read_rows(tables.evaluations)
+    assert (older["mean"], older["wall_seconds"]) == ("2.5", "")
+    assert all(float(row["wall_seconds"]) > 0.0 for row in newer)
     rows = campaign.read_rows(tables.runs)
     assert [(row["group"], row["seed"]) for row in rows] == [("tiny", "3"), ("tiny", "4")]
     for row in rows:
