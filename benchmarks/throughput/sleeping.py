@@ -132,7 +132,7 @@ def measure(cell: Cell, skip: int, intervals: int, seconds: float) -> Measured:
 
 
 def _synchronised(cell: Cell, skip: int, intervals: int) -> Measured:
-    crew, shape, arrays = _crew(cell)
+    crew, shape, arrays = crew_of(cell)
     learner = Idle(arrays, cell.update_seconds)
     lag: Any = int(cell.barrier != "lag 0")
     barrier: Any = cell.barrier if lag else "sliding"
@@ -155,7 +155,7 @@ def _synchronised(cell: Cell, skip: int, intervals: int) -> Measured:
 
 
 def _free(cell: Cell, seconds: float) -> Measured:
-    crew, _, _ = _crew(cell)
+    crew, _, _ = crew_of(cell)
     try:
         crew.start()
         finished = crew.exchange.finished
@@ -197,8 +197,13 @@ class _Spent(NamedTuple):
         )
 
 
-def _crew(cell: Cell) -> tuple[ProcessCrew, RolloutShape, Mapping[str, np.ndarray]]:
-    """Return a crew whose roles are not started, and what its memory and versions are."""
+def crew_of(
+    cell: Cell, *, newest: bool = False
+) -> tuple[ProcessCrew, RolloutShape, Mapping[str, np.ndarray]]:
+    """Return a crew whose roles are not started, and what its memory and versions are.
+
+    `newest`: executors act with the newest version, and each environment is released on its own.
+    """
     count = cell.environments
     lanes = LanesSpec(EnvironmentSpec("sleeping:still"), cell.seed, 0, count, cell.law)
     space, head = Still.observation_space, head_for(Still.action_space)
@@ -228,7 +233,7 @@ def _crew(cell: Cell) -> tuple[ProcessCrew, RolloutShape, Mapping[str, np.ndarra
         )
 
     executor = ExecutorSpec(
-        lanes, bounds, shape, head, cell.seed, None if cell.actors else inference
+        lanes, bounds, shape, head, cell.seed, None if cell.actors else inference, newest=newest
     )
     plan = CrewPlan(
         ownership=Ownership(bounds, served),
