@@ -114,8 +114,16 @@ def test_ars_searches_on_images(tmp_path: Path):
 def test_what_is_no_image_of_bytes_and_what_has_no_convolutions_is_refused():
     with pytest.raises(ValueError, match=r"takes images of bytes \[C, H, W\], and CartPole-v1 has"):
         ES(env="CartPole-v1", policy="a3c-cnn").build(SearchLayout())
-    with pytest.raises(ValueError, match="needs --policy a3c-cnn or nature-cnn, got mlp"):
-        ES(env="CartPole-v1", normalization="virtual-batch").build(SearchLayout())
+    hidden_layers = "is of the hidden layers of --policy mlp, a3c-cnn and nature-cnn: --policy "
+    for policy in ("linear", "torch_policies:Linear"):
+        with pytest.raises(ValueError, match=f"{hidden_layers}{policy} has none"):
+            ES(env="CartPole-v1", policy=policy, normalization="virtual-batch").build(
+                SearchLayout()
+            )
+    with pytest.raises(ValueError, match=f"{hidden_layers}mlp without --hidden has none"):
+        ES(env="CartPole-v1", hidden=(), normalization="virtual-batch").build(SearchLayout())
+    with pytest.raises(ValueError, match=f"{hidden_layers}linear has none"):
+        ARS(env="CartPole-v1", normalization="virtual-batch").build(SearchLayout())
     with pytest.raises(ValueError, match=r"needs larger images than \[36, 36, 2\]"):
         ES(env="pixel_environment:bytes_last", policy="a3c-cnn").build(SearchLayout())
     with pytest.raises(ValueError, match="ars trains linear policies and, on images, a3c-cnn"):

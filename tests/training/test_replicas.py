@@ -34,6 +34,7 @@ SEARCHES: dict[str, ES | ARS] = {
     "used subsets and steps that shrink": replace(SMALL, subset="use", learning_rate_decay=0.9),
     "members of their own": replace(SMALL, mirrored=False),
     "an odd number of members": replace(SMALL, mirrored=False, population_size=7, subset="use"),
+    "a reference batch": replace(SMALL, normalization="virtual-batch"),
     "a subspace": replace(SMALL, subspace=7),
     "common seeds, without moments": replace(SMALL, common_seeds=True, normalize=False),
     "an objective": ES(objective="objectives:noisy_sphere", dimensions=6, noise_table_size=1 << 12),

@@ -14,9 +14,9 @@ import numpy as np
 
 from drumline.commands.foreign_code import CodeTrust
 from drumline.envs.environment import EnvironmentSpec
+from drumline.policies import convolutional, virtual_batch_mlp
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
-from drumline.policies.convolutional import NETWORKS, ConvolutionalPolicy, parameter_count
 from drumline.policies.network_spec import NetworkSpec
 from drumline.policies.spec import REFERENCE, PolicySpec, spec_from
 from drumline.protocols import Policy
@@ -36,12 +36,10 @@ def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:
         )
     trust.policy(stored)
     spec = policy_spec(stored)
-    policy = build_policy(spec)
+    policy = build_policy(spec, stored.tensors.get(REFERENCE))
     parameters = stored.tensors["parameters"]
     if policy.vector.shape != parameters.shape:
         raise _damaged(stored, f"{parameters.size} parameters for {policy.vector.size}")
-    if isinstance(policy, ConvolutionalPolicy) and REFERENCE in stored.tensors:
-        policy.load_reference(stored.tensors[REFERENCE])
     policy.load_vector(parameters)
     if MOMENTS[0] in stored.tensors:
         policy.load_moments(*(stored.tensors[name] for name in MOMENTS))
@@ -93,6 +91,7 @@ def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
     outputs = network.head.output_size
     if isinstance(network, PolicySpec) and network.convolutions:
         _check_convolutions(stored, network, count)
+        _check_reference(stored, network)
         return spec
     if isinstance(network, NetworkSpec):
         shape, code = network.observation_shape, ":" in network.network
@@ -107,6 +106,10 @@ def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
     # A network of the user's own says itself how many parameters it has.
     least = 0 if code else _least_parameters(shape, network.hidden, outputs, len(shape) == 3)
     announced = spec.parameter_count if isinstance(spec, ActorCriticSpec) else count
+    if isinstance(network, PolicySpec):
+        _check_reference(stored, network)
+        if network.virtual_batch and not code:
+            announced = virtual_batch_mlp.parameter_count(network)
     if announced != count or least > count:
         raise _damaged(
             stored, f"a network of {max(announced, least)} parameters or more, not {count}"
@@ -115,22 +118,28 @@ def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
 
 
 def _check_convolutions(stored: StoredPolicy, spec: PolicySpec, count: int) -> None:
-    """Raise RunError unless parameters and reference batch are those of the network."""
-    known = spec.convolutions in NETWORKS and len(spec.image) == 3
-    if not known or min(*spec.image, spec.head.output_size) < 1 or spec.virtual_batch < 0:
+    """Raise RunError unless the parameters are those of the network."""
+    known = spec.convolutions in convolutional.NETWORKS and len(spec.image) == 3
+    if not known or min(*spec.image, spec.head.output_size) < 1:
         raise _damaged(stored, f"no images {list(spec.image)} for {spec.convolutions!r}")
     try:
-        announced = parameter_count(spec)
+        announced = convolutional.parameter_count(spec)
     except ValueError as error:
         raise _damaged(stored, str(error)) from error
     if announced != count:
         raise _damaged(stored, f"a network of {announced} parameters, not {count}")
-    frames = stored.tensors.get(REFERENCE)
-    wanted = ((spec.virtual_batch, *spec.image), np.dtype(np.uint8))
-    if (frames is None) == bool(spec.virtual_batch) or (
-        frames is not None and (frames.shape, frames.dtype) != wanted
+
+
+def _check_reference(stored: StoredPolicy, spec: PolicySpec) -> None:
+    """Raise RunError unless the reference batch is that of the network, if it has one."""
+    reference, (shape, dtype) = stored.tensors.get(REFERENCE), spec.reference_layout
+    wanted = (shape, np.dtype(dtype))
+    if (
+        spec.virtual_batch < 0
+        or (reference is None) == bool(spec.virtual_batch)
+        or (reference is not None and (reference.shape, reference.dtype) != wanted)
     ):
-        raise _damaged(stored, f"no reference batch {list(wanted[0])} of bytes")
+        raise _damaged(stored, f"no reference batch {list(shape)} of {wanted[1]}")
 
 
 def _least_parameters(

@@ -14,7 +14,7 @@ EVERY = 8
 
 
 def fill_with_random_play(frames: np.ndarray, spec: EnvironmentSpec, seed: int) -> None:
-    """Fill `frames` `[N, *observation shape]` from episodes of random actions.
+    """Fill `frames`, `[N, *observation shape]` or `[N, D]`, from episodes of random actions.
 
     They are a function of the environment and the seed, so that every machine finds the same.
     """
@@ -35,4 +35,4 @@ def fill_with_random_play(frames: np.ndarray, spec: EnvironmentSpec, seed: int) 
                 observation, _, terminated, truncated, _ = environment.step(actions.sample())
                 length += 1
                 ended = bool(terminated or truncated or length == made.limit)
-            frames[place] = observation
+            frames[place] = np.asarray(observation).reshape(frames.shape[1:])

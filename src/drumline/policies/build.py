@@ -8,8 +8,11 @@ from drumline.policies.spec import PolicySpec
 from drumline.protocols import Policy
 
 
-def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
-    """Return the policy; torch is imported only if the policy needs it."""
+def build_policy(spec: "PolicySpec | ActorCriticSpec", reference: Any = None) -> Policy:
+    """Return the policy; torch is imported only if the policy needs it.
+
+    `reference`: the batch of virtual batch normalisation, which may not change afterwards.
+    """
     if isinstance(spec, ActorCriticSpec):
         return ActorCriticPolicy(spec)
     if spec.module is not None:
@@ -19,7 +22,17 @@ def build_policy(spec: "PolicySpec | ActorCriticSpec") -> Policy:
     if spec.convolutions:
         from drumline.policies.convolutional import ConvolutionalPolicy
 
-        return ConvolutionalPolicy(spec)
+        policy = ConvolutionalPolicy(spec)
+        if reference is not None:
+            policy.load_reference(reference)
+        return policy
+    if spec.virtual_batch:
+        from drumline.policies.virtual_batch_mlp import VirtualBatchMLP
+
+        normalized = VirtualBatchMLP(spec)
+        if reference is not None:
+            normalized.load_reference(reference)
+        return normalized
     from drumline.policies.mlp import MLPPolicy
 
     return MLPPolicy(spec)
@@ -33,6 +46,10 @@ def tensor_shapes(spec: PolicySpec) -> tuple[tuple[int, ...], ...]:
         return tensor_shapes(spec)
     if spec.convolutions:
         from drumline.policies.convolutional import tensor_shapes
+
+        return tensor_shapes(spec)
+    if spec.virtual_batch:
+        from drumline.policies.virtual_batch_mlp import tensor_shapes
 
         return tensor_shapes(spec)
     from drumline.policies.mlp import tensor_shapes
@@ -55,4 +72,6 @@ def initial_parameters(spec: PolicySpec, rng: Any, rule: Initialization | None =
         return initial_vector(spec, rng)
     from drumline.policies.mlp import PUBLISHED, initial_vector
 
+    if spec.virtual_batch:
+        from drumline.policies.virtual_batch_mlp import initial_vector
     return initial_vector(spec, rng, rule or PUBLISHED)

@@ -17,6 +17,7 @@ from drumline.policies.mlp import layer_shapes
 from drumline.policies.observations import OBSERVATION_CLIP
 from drumline.policies.spec import PolicySpec
 from drumline.policies.torch_module import build_module
+from drumline.policies.virtual_batch_mlp import VirtualBatchMLP, folded_spec
 
 Moments = tuple[np.ndarray, np.ndarray] | None
 """Mean and 1/std of observations, `[D]` each."""
@@ -35,6 +36,14 @@ def torch_policy(
     if isinstance(spec, PolicySpec) and spec.convolutions:
         network = _convolutional(spec, parameters, reference)
         return PolicyModule(_Bytes(spec.image), network, _actions(spec.head, None, ())).eval()
+    if isinstance(spec, PolicySpec) and spec.virtual_batch and spec.module is None:
+        normalized = VirtualBatchMLP(spec)
+        normalized.load_vector(parameters)
+        if reference is not None:
+            normalized.load_reference(reference)
+        if moments is not None:
+            normalized.load_moments(*moments)
+        spec, parameters = folded_spec(spec), normalized.folded()
     if isinstance(spec, ActorCriticSpec):
         network = spec.network
         images = network.observation_dtype == "|u1"

@@ -10,10 +10,10 @@ from drumline.policies.heads import Head
 from drumline.policies.network_spec import NetworkSpec
 
 REFERENCE = "reference_frames"
-"""Name of the reference batch, `[N, C, H, W]` of bytes, in memory, checkpoints and policy files."""
+"""Name of the reference batch in memory, checkpoints and policy files."""
 
-OF_IMAGES = ("convolutions", "image", "virtual_batch")
-"""Fields of a spec that policy files have only where there are convolutions."""
+LATE_FIELDS = ("convolutions", "image", "virtual_batch")
+"""Fields of a spec that the policy files of plain MLPs and modules leave out."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,14 @@ class PolicySpec:
     image: tuple[int, ...] = ()
     """Channels, height and width of those images."""
     virtual_batch: int = 0
-    """Frames of the reference batch of virtual batch normalisation; 0: there is none."""
+    """Observations in the reference batch of virtual batch normalisation; 0: there is none."""
+
+    @property
+    def reference_layout(self) -> tuple[tuple[int, ...], str]:
+        """Return shape and dtype of the reference batch: images of bytes, or flat observations."""
+        if self.convolutions:
+            return (self.virtual_batch, *self.image), "|u1"
+        return (self.virtual_batch, self.observation_size), "<f4"
 
 
 def spec_from(document: Mapping[str, Any]) -> "PolicySpec | ActorCriticSpec":

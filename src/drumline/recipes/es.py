@@ -120,8 +120,8 @@ class ES:
     action_noise_std: float = 0.01
     """Std of the noise on continuous actions in training rollouts."""
     normalization: Literal["auto", "virtual-batch", "none"] = "auto"
-    """Of the layers of a network with convolutions: virtual-batch by statistics of 128 frames of
-    random play; auto: virtual-batch where there are convolutions."""
+    """Of the hidden layers of mlp, a3c-cnn and nature-cnn: virtual-batch by statistics of 128
+    observations of random play; auto: virtual-batch where there are convolutions."""
     action_bins: str = "continuous"
     """continuous, uniform:K, or custom:v0,v1,… from -1 to 1."""
     episode_cap: str = "none"

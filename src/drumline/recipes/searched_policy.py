@@ -22,7 +22,7 @@ from drumline.recipes.families import Searching, Space
 from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.runtime.shared_arrays import SharedArrays
 
-REFERENCE_FRAMES = 128
+REFERENCE_SIZE = 128
 """Size of the reference batch, as in the published implementations."""
 
 _MOST_OF_A_TABLE = 1 << 24
@@ -49,9 +49,11 @@ def environment_and_policy(
         raise ValueError(f"--policy {policy!r} is none of {words} and package.module:Class")
     if policy in NETWORKS:
         return spec, _on_images(config, policy, head, shape, observations.dtype)
-    if config.normalization == "virtual-batch":
+    if config.normalization == "virtual-batch" and (policy != "mlp" or not hidden):
+        given = "mlp without --hidden" if policy == "mlp" else policy
         raise ValueError(
-            f"--normalization virtual-batch needs --policy {' or '.join(NETWORKS)}, got {policy}"
+            f"--normalization virtual-batch is of the hidden layers of --policy mlp, "
+            f"{' and '.join(NETWORKS)}: --policy {given} has none that it knows"
         )
     module = policy if ":" in policy else None
     if module is None:
@@ -60,7 +62,14 @@ def environment_and_policy(
     size = math.prod(shape)
     layers = tuple(hidden) if policy == "mlp" else ()
     return spec, PolicySpec(
-        size, head, layers, bias=bias, module=module, normalize=config.normalize, zero_init=zero
+        size,
+        head,
+        layers,
+        bias=bias,
+        module=module,
+        normalize=config.normalize,
+        zero_init=zero,
+        virtual_batch=REFERENCE_SIZE if config.normalization == "virtual-batch" else 0,
     )
 
 
@@ -72,7 +81,7 @@ def _on_images(
             f"--policy {policy} takes images of bytes [C, H, W], and {config.env} has {dtype} "
             f"observations of shape {list(shape)}: --policy mlp takes those"
         )
-    frames = 0 if config.normalization == "none" else REFERENCE_FRAMES
+    frames = 0 if config.normalization == "none" else REFERENCE_SIZE
     spec = PolicySpec(
         math.prod(shape),
         head,
@@ -117,7 +126,7 @@ def make_shared(
             )
         arrays["noise"] = ((config.noise_table_size,), "<f4")
     if policy is not None and policy.virtual_batch:
-        arrays[REFERENCE] = ((policy.virtual_batch, *policy.image), "|u1")
+        arrays[REFERENCE] = policy.reference_layout
     if not arrays:
         return seeded_noise(config.seed, low_rank), None
     shared = SharedArrays.create(PublishedLayout(arrays))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from drumline.display.dashboard import Display
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.make import known_limit
-from drumline.policies.spec import OF_IMAGES, PolicySpec
+from drumline.policies.spec import LATE_FIELDS, PolicySpec
 from drumline.protocols import (
     Probe,
     PublishedLayout,
@@ -51,7 +51,7 @@ def described(searched: EnvironmentSpec | Objective, policy: Any) -> dict[str, d
         return {"objective": objective}
     fields = dataclasses.asdict(policy)
     if isinstance(policy, PolicySpec) and not policy.convolutions:
-        fields = {name: value for name, value in fields.items() if name not in OF_IMAGES}
+        fields = {name: value for name, value in fields.items() if value or name not in LATE_FIELDS}
     return {"environment": dataclasses.asdict(searched), "policy": fields}
 
 

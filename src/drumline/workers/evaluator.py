@@ -16,10 +16,9 @@ from drumline.functional.low_rank import LowRank
 from drumline.functional.subspace import SubspaceSpec
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
-from drumline.policies.convolutional import ConvolutionalPolicy
 from drumline.policies.sampled import SampledPolicy
 from drumline.policies.spec import REFERENCE, PolicySpec
-from drumline.protocols import Policy, WorkerContext
+from drumline.protocols import WorkerContext
 from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
 from drumline.workers.noise import noise_reader
 
@@ -60,7 +59,7 @@ class Evaluator:
         made = make_environment(spec.environment)
         context.on_leave(made.close)
         self._limit = made.limit
-        self._policy = _built(spec.policy, context)
+        self._policy = build_policy(spec.policy, context.shared.get(REFERENCE))
         if spec.sample:
             self._policy = SampledPolicy(self._policy, spec.policy, 0.0)
         self._loop = EpisodeLoop(
@@ -139,13 +138,6 @@ class Evaluator:
             return None
         rng: Any = seeding.generator(task.seed, "action-noise")
         return partial(_scaled_block, rng, head.action_size, np.float32(std))
-
-
-def _built(spec: PolicySpec | ActorCriticSpec, context: WorkerContext) -> Policy:
-    policy = build_policy(spec)
-    if isinstance(policy, ConvolutionalPolicy) and REFERENCE in context.shared:
-        policy.load_reference(context.shared[REFERENCE])
-    return policy
 
 
 def _scaled_block(rng: np.random.Generator, size: int, std: np.float32) -> np.ndarray:
