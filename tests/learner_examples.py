@@ -19,7 +19,7 @@ from drumline.algorithms.network_gradients import AutogradGradient, WrittenOutGr
 from drumline.algorithms.ppo import PPO, PPOSettings
 from drumline.algorithms.rollout_preparation import RolloutPreparation
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchOptimizer
-from drumline.functional.losses import Loss, a2c_loss, ppo_loss
+from drumline.functional.losses import Loss, a2c_loss, ppo_loss, reinforce_loss
 from drumline.functional.shards import Shards
 from drumline.policies.actions import ActionHead, sample
 from drumline.policies.actor_critic import build_network, initial_parameters
@@ -161,6 +161,8 @@ class Made:
         """The learner's own loss with the coefficients of an interval."""
         weights = {"value_coefficient": VALUE, "entropy_coefficient": self.entropy(interval)}
         if isinstance(self.settings, A2CSettings):
+            if self.settings.baseline == "none":
+                return partial(reinforce_loss, entropy_coefficient=self.entropy(interval))
             return partial(a2c_loss, **weights)
         clip = self.clip(interval)
         return partial(
@@ -275,6 +277,17 @@ class Explicit:
                         break
         return Rows(returns, returns - values[:STEPS])
 
+    def without_values(self) -> Rows:
+        """Discounted rewards up to the end of the episode or of the interval, and nothing more."""
+        returns = np.zeros((STEPS, ENVIRONMENTS))
+        for b in range(ENVIRONMENTS):
+            for t in range(STEPS):
+                for j in range(t, STEPS):
+                    returns[t, b] += DISCOUNT ** (j - t) * float(self.rollout.rewards[j, b])
+                    if self.ended(j, b):
+                        break
+        return Rows(returns, returns)
+
     def vtrace(self, values: np.ndarray, ratios: np.ndarray, lambda_: float) -> Rows:
         """Espeholt et al. 2018, eq. 1 as a sum, with both bounds 1."""
         bounded = np.minimum(ratios, 1.0)
@@ -315,7 +328,9 @@ def explicit_a2c(made: Made, rollout: Rollout, behavior: np.ndarray) -> tuple[np
     explicit = Explicit(made.spec, at, rollout)
     values = explicit.values()
     ratios = np.exp(explicit.log_probs().astype(np.float64) - rollout.log_probs)
-    if settings.correction == "vtrace":
+    if settings.baseline == "none":
+        rows = explicit.without_values()
+    elif settings.correction == "vtrace":
         rows = explicit.vtrace(values, ratios, 1.0)
     elif settings.unroll:
         rows = explicit.n_step(values, settings.unroll)
@@ -329,7 +344,8 @@ def explicit_a2c(made: Made, rollout: Rollout, behavior: np.ndarray) -> tuple[np
     log_probs, entropy = log_prob_and_entropy(made.spec.head, outputs, actions)
     loss = -(log_probs * torch.from_numpy(weights.reshape(-1))).mean()
     errors = torch.from_numpy(rows.targets.reshape(-1)) - now
-    loss = loss + VALUE * 0.5 * errors.square().mean()
+    learned = 0.0 if settings.baseline == "none" else VALUE
+    loss = loss + learned * 0.5 * errors.square().mean()
     loss = loss - made.entropy(rollout.interval) * entropy.mean()
     gradient = clipped(explicit.gradient(loss), settings.max_gradient_norm)
     return live - RATE * gradient.numpy(), gradient

@@ -53,6 +53,53 @@ def test_a_step_is_what_autograd_gives_at_the_corrections_parameters(
     assert found == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("head", [CATEGORICAL, GAUSSIAN], ids=lambda head: head.kind)
+@pytest.mark.parametrize("unroll", [0, 3])
+@pytest.mark.parametrize("correction", ["delayed", "none", "truncated-is"])
+def test_without_a_baseline_a_step_is_that_of_returns_times_scores(
+    correction: Any, unroll: int, head: ActionHead
+):
+    """REINFORCE by plain loops and autograd; the number of an unroll's steps is not read."""
+    settings = replace(A2C_SETTINGS, correction=correction, unroll=unroll, baseline="none")
+    found, expected, gradient, explicit = updated(Made(settings, head))
+    assert gradient == pytest.approx(explicit.numpy(), abs=5e-6)
+    assert found == pytest.approx(expected, abs=2e-6)
+    whole = updated(Made(replace(settings, baseline="critic"), head))[2]
+    assert np.abs(gradient - whole).max() > 1e-3
+
+
+def test_without_a_baseline_nothing_is_learned_about_values_nor_reported():
+    made = Made(replace(A2C_SETTINGS, correction="none", baseline="none"))
+    assert isinstance(made.optimizer, Downhill)
+    behavior = made.behavior(1)
+    rollout = rollout_of(made.spec, behavior, 3)
+    metrics = made.learner.update(rollout, behavior)
+    assert "policy_loss" in metrics
+    assert not {"value_loss", "explained_variance"} & set(metrics)
+    of_values = [
+        parameter.grad
+        for name, parameter in made.network.live.module.named_parameters()
+        if name.startswith("value")
+    ]
+    assert of_values
+    assert not any(gradient.any() for gradient in of_values if gradient is not None)
+
+
+@pytest.mark.parametrize("baseline", ["critic", "none"])
+def test_time_limits_and_ends_of_intervals_are_bootstrapped_with_a_critic_alone(baseline: Any):
+    """Other values of what comes after the interval change the step only where they are read."""
+    steps = []
+    for last in (0.0, 9.0):
+        made = Made(replace(A2C_SETTINGS, correction="none", baseline=baseline))
+        behavior = made.behavior(1)
+        rollout = rollout_of(made.spec, behavior, 3)
+        rollout.observations[-1] += last
+        rollout.final_observations[:] += last
+        made.learner.update(rollout, behavior)
+        steps.append(made.parameters)
+    assert (steps[0].tobytes() == steps[1].tobytes()) == (baseline == "none")
+
+
 def test_the_corrections_differ_where_live_and_behaviour_do():
     steps = []
     for correction in ("delayed", "none", "truncated-is", "vtrace"):

@@ -18,11 +18,13 @@ from drumline.functional.losses import (
     explained_variance,
     kl_estimates,
     ppo_loss,
+    reinforce_loss,
     standardized,
 )
 
 COEFFICIENTS = {"value_coefficient": 0.7, "entropy_coefficient": 0.03}
 A2C: Loss = partial(a2c_loss, **COEFFICIENTS)
+REINFORCE: Loss = partial(reinforce_loss, entropy_coefficient=0.03)
 PPO: Loss = partial(ppo_loss, clip=0.2, value_clip=0.3, **COEFFICIENTS)
 LEARNED = ("log_probs", "entropies", "values")
 
@@ -51,11 +53,13 @@ def autograds(loss: Any, rows: LossRows, divisor: int) -> tuple[Any, dict[str, n
     return loss_oracles.Parts(*(part.detach() for part in parts)), gradients
 
 
-def agree(loss: Loss, oracle: Any, rows: LossRows) -> None:
+def agree(loss: Loss, oracle: Any, rows: LossRows, *, of_values: bool = True) -> None:
     count = len(rows.values)
     expected, gradients = autograds(oracle, rows, 2 * count)
     terms = loss(rows, 2 * count)
-    for name in ("policy_loss", "value_loss"):
+    reported = ("policy_loss", "value_loss") if of_values else ("policy_loss",)
+    assert set(reported) <= set(terms.metrics)
+    for name in reported:
         wanted = float(getattr(expected, name))
         assert terms.metrics[name] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
     assert terms.d_log_probs == pytest.approx(gradients["log_probs"], rel=1e-4, abs=1e-6)
@@ -77,6 +81,12 @@ def test_ppos_derivatives_are_autograds(
     options = {"clip": clip, "value_clip": value_clip, **COEFFICIENTS}
     oracle = partial(loss_oracles.ppo_loss, **options)
     agree(partial(ppo_loss, **options), oracle, drawn(seed, rows))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 40))
+def test_reinforces_derivatives_are_autograds(seed: int, rows: int):
+    oracle = partial(loss_oracles.a2c_loss, value_coefficient=0.0, entropy_coefficient=0.03)
+    agree(REINFORCE, oracle, drawn(seed, rows), of_values=False)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 40))
@@ -132,7 +142,7 @@ def test_ppos_metrics_are_means_of_clipped_terms(seed: int, clip: float, value_c
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
-@pytest.mark.parametrize("loss", [A2C, PPO], ids=["a2c", "ppo"])
+@pytest.mark.parametrize("loss", [A2C, PPO, REINFORCE], ids=["a2c", "ppo", "reinforce"])
 def test_shards_add_up_to_the_whole(loss: Loss):
     rows = drawn(3)
     whole = loss(rows, 12)

@@ -13,6 +13,7 @@ from drumline.functional.returns import (
     gae,
     n_step_returns,
     next_values,
+    returns_to_go,
     truncated_importance_ratios,
     vtrace,
 )
@@ -119,6 +120,14 @@ def test_gae_without_lambda_is_the_error_and_with_all_of_it_the_return_less_the_
     torch.testing.assert_close(gae_of(r, 0.0), every(r, lambda t, b: error(r, t, b)))
     whole = n_step_returns(r.rewards, r.discounts, r.next_values, r.ended, unroll=len(r.rewards))
     torch.testing.assert_close(gae_of(r, 1.0), whole - r.values)
+
+
+@given(rollouts())
+def test_returns_to_go_are_sums_of_rewards_alone(r: Rollout):
+    def sums(t: int, b: int) -> float:
+        return sum(GAMMA ** (s - t) * float(r.rewards[s, b]) for s in episode_from(r, t, b))
+
+    torch.testing.assert_close(returns_to_go(r.rewards, r.discounts, r.ended), every(r, sums))
 
 
 @given(rollouts(), st.integers(1, 12))

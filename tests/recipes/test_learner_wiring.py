@@ -10,7 +10,7 @@ import pytest
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
 from drumline.buffers.rollout import RolloutStorage
 from drumline.commands.run import train
-from drumline.functional.losses import LossRows, LossTerms, a2c_loss
+from drumline.functional.losses import LossRows, LossTerms, a2c_loss, reinforce_loss
 from drumline.recipes import learners
 from drumline.recipes.a2c import A2C
 from drumline.recipes.actor_critic import parts_of
@@ -160,6 +160,18 @@ def test_what_nobody_changed_is_handed_over_as_it_is(learner: str):
 )
 def test_a_method_with_one_correction_has_its_own(config: Any, correction: str):
     assert handed(config)["settings"]["correction"] == correction
+
+
+def test_a2c_without_a_baseline_has_reinforces_loss_and_no_critic():
+    config = A2C(**SMALL, baseline="none", entropy_coefficient=0.25)
+    given = making_learner(config)[1]["A2C"]
+    assert given["settings"].baseline == "none"
+    loss = given["loss"](0)
+    assert (loss.func, loss.keywords) == (reinforce_loss, {"entropy_coefficient": 0.25})
+    for other in (A2C(**SMALL), CONFIGS["a2c"], Impala(**SMALL, batch=2)):
+        critic = making_learner(other)[1]["A2C"]
+        assert critic["settings"].baseline == "critic"
+        assert critic["loss"](0).func == a2c_loss
 
 
 RUNS: dict[str, Any] = {

@@ -53,6 +53,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, by
     made: dict[str, dict[str, bytes]] = {}
     for name, config in CONFIGS.items():
         same = {field.name: getattr(config, field.name) for field in fields(config)}
+        assert same.pop("baseline", "critic") == "critic"  # hts always has a critic
         correction = config.correction_used
         hts = HTS(**same, learner=config.learner, lag=0, correction=correction)
         made[name] = lasting_bytes(train(hts, workers="inline", out=out / name).path)
@@ -81,6 +82,24 @@ def test_every_layout_gives_the_bits_of_hts_without_lag(
     assert lasting_bytes(folder.path) == expected[name]
     rows = folder.processes_csv.read_text().splitlines()[1:]
     assert [row.split(",")[0] for row in rows].count("executor") == max(layout.executors, 1)
+
+
+def test_without_a_baseline_layouts_and_a_resume_keep_the_bits_which_are_others(
+    tmp_path: Path, expected: Any
+):
+    config = replace(CONFIGS["a2c"], baseline="none")
+    inline = LockstepLayout(pool="inline")
+    whole = run_on(tmp_path / "whole", config, inline)
+    assert lasting_bytes(whole.path) != expected["a2c"]
+    head = whole.metrics_csv.read_text().splitlines()[0].split(",")
+    assert "policy_loss" in head
+    assert not {"value_loss", "explained_variance"} & set(head)
+    apart = run_on(tmp_path / "apart", config, LockstepLayout(executors=2, halves=2))
+    assert lasting_bytes(apart.path) == lasting_bytes(whole.path)
+    first = train(replace(config, total_steps=150, anneal=False), layout=inline, out=tmp_path / "a")
+    more = resume(first.folder, inline, total_steps=config.total_steps)
+    again = run_on(tmp_path / "b", replace(config, anneal=False), inline)
+    assert lasting_bytes(more.path) == lasting_bytes(again.path)
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,11 @@ from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.loss_derivatives import Compared, derived
 from drumline.algorithms.network_gradients import NetworkGradient
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
-from drumline.functional.losses import LossOfInterval, explained_variance
+from drumline.functional.losses import Baseline, LossOfInterval, explained_variance
 from drumline.functional.returns import (
     gae,
     n_step_returns,
+    returns_to_go,
     truncated_importance_ratios,
     vtrace,
 )
@@ -57,6 +58,11 @@ class A2CSettings:
     correction: Correction
     ratio_bound: float = 1.0
     """ρ̄ and c̄ of truncated importance sampling and V-trace."""
+    baseline: Baseline = "critic"
+
+    def __post_init__(self) -> None:
+        if self.baseline == "none" and self.correction == "vtrace":
+            raise ValueError("V-trace corrects values, and without a baseline there are none")
 
 
 class A2C:
@@ -101,10 +107,12 @@ class A2C:
         names: list[str] = []
         for shard, seen in zip(data, self._preparation.seen(rollout, shards), strict=True):
             count = shard.rewards.numel()
-            tail = self._gradient.evaluate(at, shard.observations[count:]).values
-            final = self._gradient.evaluate(at, shard.final_observations).values
+            outside = None
+            if settings.baseline == "critic":
+                tail = self._gradient.evaluate(at, shard.observations[count:]).values
+                outside = tail, self._gradient.evaluate(at, shard.final_observations).values
             held = self._gradient.hold(at, shard.observations[:count])
-            values, targets, advantages = self._targets(shard, held.rows, tail, final)
+            values, targets, advantages = self._targets(shard, held.rows, outside)
             compared = _compared(shard, targets, advantages)
             derive = partial(derived, loss, network.spec.head, compared, rows)
             metrics: list[Metrics] = []
@@ -116,6 +124,10 @@ class A2C:
             own.append((gradient_part(at, shards), metrics_part(metrics), *columns, *seen))
         every = shards.gather(own)
         gradients, numbers, values, targets, *seen = zip(*every, strict=True)
+        critic: Metrics = {}
+        if settings.baseline == "critic":
+            columns = (np.concatenate(values), np.concatenate(targets))
+            critic["explained_variance"] = explained_variance(*columns)
         gradient = summed_gradient(at, gradients)
         norm = clip_by_global_norm_(gradient, settings.max_gradient_norm)
         self._learning.refuse_unfinite(norm, f"interval {rollout.interval}")
@@ -125,9 +137,7 @@ class A2C:
         self._preparation.fold(list(zip(*seen, strict=True)))
         return {
             **summed_metrics(names, numbers),
-            "explained_variance": explained_variance(
-                np.concatenate(values), np.concatenate(targets)
-            ),
+            **critic,
             "gradient_norm": norm,
             "learning_rate": rate,
             "gradient_steps": float(self._learning.optimizer.steps),
@@ -148,12 +158,17 @@ class A2C:
 
     @torch.no_grad()
     def _targets(
-        self, shard: Prepared, rows: Evaluated, tail: Tensor, final: Tensor
+        self, shard: Prepared, rows: Evaluated, outside: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return values, value targets and advantages `[T, B]`."""
-        values = rows.values.reshape(shard.rewards.shape)
-        following = shard.next_values(values, tail, final)
+        """Return values, value targets and advantages `[T, B]`.
+
+        `outside`: values at the interval's end and at time limits; None: there is no critic.
+        """
         settings = self._settings
+        values = rows.values.reshape(shard.rewards.shape)
+        following = (
+            torch.zeros_like(values) if outside is None else shard.next_values(values, *outside)
+        )
         inputs = (shard.rewards, shard.discounts)
         log_probs = shard.log_probs
         if settings.correction in ("vtrace", "truncated-is"):
@@ -172,7 +187,9 @@ class A2C:
                 c_bar=settings.ratio_bound,
             )
             return values, targets, advantages
-        if settings.unroll:
+        if outside is None:
+            targets = advantages = returns_to_go(*inputs, shard.ended)
+        elif settings.unroll:
             targets = n_step_returns(*inputs, following, shard.ended, unroll=settings.unroll)
             advantages = targets - values
         else:

@@ -7,7 +7,7 @@ entropy is positive, in nats.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32
@@ -52,6 +52,9 @@ Loss = Callable[[LossRows, int], LossTerms]
 
 LossOfInterval = Callable[[int], Loss]
 """Interval → the loss of its data, with the coefficients that the interval has."""
+
+Baseline = Literal["critic", "none"]
+"""V of a critic in A2C's advantages and returns, or neither: REINFORCE (Williams 1992)."""
 
 
 def ppo_loss(
@@ -116,6 +119,19 @@ def a2c_loss(
         },
         d_log_probs=rows.advantages * np.float32(-1.0 / divisor),
         d_values=errors * np.float32(value_coefficient / divisor),
+        d_entropies=np.float32(-entropy_coefficient / divisor),
+    )
+
+
+def reinforce_loss(rows: LossRows, divisor: int, *, entropy_coefficient: float) -> LossTerms:
+    """L = −R log π − c_H H (Williams 1992): values are neither used nor learned.
+
+    `advantages` holds R, weighted as asked.
+    """
+    return LossTerms(
+        {"policy_loss": -float(np.add.reduce(rows.advantages * rows.log_probs)) / divisor},
+        d_log_probs=rows.advantages * np.float32(-1.0 / divisor),
+        d_values=np.zeros_like(rows.values),
         d_entropies=np.float32(-entropy_coefficient / divisor),
     )
 

@@ -66,6 +66,13 @@ def n_step_returns(
     return torch.stack(returns)
 
 
+def returns_to_go(
+    rewards: Float[Tensor, "T B"], discounts: Float[Tensor, "T B"], ended: Bool[Tensor, "T B"]
+) -> Float[Tensor, "T B"]:
+    """REINFORCE's R_t = Σₖ γᵏ r_{t+k} to the end of the episode or of the rollout."""
+    return _discounted_sums(rewards, discounts * ~ended)
+
+
 class VTrace(NamedTuple):
     """Value targets v_s and the advantages ρ_s (r_s + γ v_{s+1} − V(x_s))."""
 

@@ -137,6 +137,9 @@ class A2C:
     """Repeat the first interval of the first environment and stop if its bits differ."""
     unroll: int = 5
     """Steps of an n-step return; 0: generalized advantage estimation."""
+    baseline: Literal["critic", "none"] = "critic"
+    """none: REINFORCE (Williams 1992), rewards to the end of the episode or of the interval, no
+    critic: --unroll, --gae-lambda and --value-coefficient have no effect."""
 
     LAYOUT: ClassVar[type[Layout]] = LockstepLayout
     ENGINE: ClassVar[Engine] = "envpool"

@@ -20,7 +20,7 @@ from drumline.functional.torch_threads import limit_torch
 from drumline.policies.actor_critic import initial_parameters
 from drumline.protocols import Learner
 from drumline.recipes.families import Config
-from drumline.recipes.losses import a2c_loss_of, ppo_loss_of
+from drumline.recipes.losses import a2c_loss_of, baseline_of, ppo_loss_of
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.types import Metrics, Rollout
 
@@ -91,6 +91,7 @@ def _a2c(config: Config, **parts: Any) -> Learner:
         gae_lambda=config.gae_lambda,
         max_gradient_norm=config.max_gradient_norm,
         correction=config.correction_used,
+        baseline=baseline_of(config),
     )
     return A2C(settings=settings, **parts)
 

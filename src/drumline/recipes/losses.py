@@ -4,18 +4,31 @@ from collections.abc import Callable
 from functools import partial
 
 from drumline.functional.annealing import linear
-from drumline.functional.losses import LossOfInterval, a2c_loss, ppo_loss
+from drumline.functional.losses import (
+    Baseline,
+    LossOfInterval,
+    a2c_loss,
+    ppo_loss,
+    reinforce_loss,
+)
 from drumline.recipes.families import ActorCritic, Epochs
 
 
 def a2c_loss_of(config: ActorCritic) -> LossOfInterval:
     """Return A2C's loss with a config's coefficients."""
     bonus = entropy_coefficient_of(config)
+    if baseline_of(config) == "none":
+        return lambda interval: partial(reinforce_loss, entropy_coefficient=bonus(interval))
     return lambda interval: partial(
         a2c_loss,
         value_coefficient=config.value_coefficient,
         entropy_coefficient=bonus(interval),
     )
+
+
+def baseline_of(config: ActorCritic) -> Baseline:
+    """Return the baseline of A2C's advantages: a critic's, but where `a2c` has a flag for it."""
+    return getattr(config, "baseline", "critic")
 
 
 def ppo_loss_of(config: Epochs) -> LossOfInterval:

@@ -68,6 +68,7 @@ _LATE: dict[str, object] = {
     "initialization": "column-normalized",
     "output_scale": 0.01,
     "members_per_call": 1,
+    "baseline": "critic",
 }
 """Fields that older run folders lack, with the values that those runs had."""
 _LATE_OF: dict[str, dict[str, object]] = {
@@ -92,7 +93,7 @@ _ELSEWHERE = {
     "rainbow": "ppo is the usual choice for discrete actions",
     "a3c": "impala is its successor, and a2c its form without lag",
     "apex": "impala and hts are the parallel ones",
-    "reinforce": "a2c is its nearest relative here",
+    "reinforce": "it is a2c --baseline none",
     "trpo": "ppo is its successor",
     "ppo2": "did you mean ppo?",
     "openaies": "did you mean es?",
