@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from benchmark_scripts import load_script
 
+from drumline import cli
+
 HERE = Path(__file__).resolve().parents[2]
 
 
@@ -317,6 +319,14 @@ def test_a_home_in_the_work_tree_is_refused(
     monkeypatch.setattr(sys, "argv", [*words, f"--home={tmp_path / 'home'}"])
     assert campaign.main() == 0
     assert "tiny: 2 not begun; 1.0 core hours left" in capsys.readouterr().out
+
+
+def test_train_takes_the_flags_of_every_study(campaign: Any, capsys: pytest.CaptureFixture[str]):
+    studies = campaign.read_queue(HERE / "benchmarks" / "es_studies.toml")
+    for group in studies:
+        words = ["train", group.method, group.env, *group.flags, "--print-config"]
+        assert cli.run(words) == 0, (group.name, capsys.readouterr().err)
+    assert capsys.readouterr().out.count("total_steps") >= len(studies)
 
 
 def test_the_queue_of_the_repository_can_be_read(campaign: Any):
