@@ -9,14 +9,15 @@ from drumline.runtime.leases import TaskQueue
 
 _RESERVE_SECONDS = 0.75
 """Work in reserve for each worker of a node: more than passes between two messages of its host."""
-_LEAST_SECONDS = 0.04
+_LEAST_SECONDS = 0.05
 """Reserve, in seconds, that a node is given to the end of the queue: a message costs more than
 an imbalance of this length."""
 _GROWTH = 16
 """Tasks in reserve for each task that the host has answered: one fast task proves little."""
 _SHARES = 2
 """A node's reserve is at most this part of its share of the queue, so that no node has tasks
-waiting at the end of the queue while another one is idle."""
+waiting at the end of the queue while another one is idle. Less than the least reserve is not
+shared: a few tasks in a message of their own cost the driver more than they save."""
 WATCH_SECONDS = 1.0
 """Time between two looks at which nodes there are."""
 
@@ -45,8 +46,8 @@ class HostLoads:
                 return 1 if held == 0 else 0
         if self._one_task_leases:
             return min(queued, host.size - held)
-        share = math.ceil(queued * host.size / workers)
-        return min(share, host.size * (1 + _reserve(host, queued, workers)) - held)
+        share = max(math.ceil(queued * host.size / workers), int(host.size * _least(host)))
+        return min(queued, share, host.size * (1 + _reserve(host, queued, workers)) - held)
 
 
 def takes_tasks(host: DrivenHost) -> bool:
@@ -92,8 +93,14 @@ def _reserve(host: DrivenHost, queued: int, workers: int) -> int:
     pace = host.pace.seconds_per_task
     if pace is None:
         return int(queued >= _SHARES * workers)
-    shrinking = max(queued / (_SHARES * workers), _LEAST_SECONDS / pace)
+    shrinking = max(queued / (_SHARES * workers), _least(host))
     return int(min(max(1.0, _RESERVE_SECONDS / pace), shrinking, _GROWTH * host.answered))
+
+
+def _least(host: DrivenHost) -> float:
+    """Return the tasks that a worker of a host is given to the end of the queue."""
+    pace = host.pace.seconds_per_task
+    return 0.0 if pace is None else _LEAST_SECONDS / pace
 
 
 def _leaves_too_soon(host: DrivenHost) -> bool:

@@ -56,7 +56,7 @@ _GATHER_SECONDS = 0.25
 """Longest time for which finished tasks wait for others, so that one message has all."""
 _SCARCE_SECONDS = 0.01
 """Longest time for which they wait once a worker may soon be idle."""
-_RESERVE_SECONDS = 0.03
+_RESERVE_SECONDS = 0.02
 """Work in reserve for each worker, below which a worker may soon be idle."""
 _ACTIVITY_SECONDS = 0.25
 """Time between two messages with the rows of processes."""
