@@ -166,5 +166,6 @@ class IssuedTasks:
                 self.stragglers.sent_twice(serial, host.first)
         else:
             warm = host.pace.seconds_per_task is not None
-            kinds: list[Any] = [(type(task), getattr(task, "training", None)) for task in tasks]
+            training = [getattr(task, "training", None) for task in tasks]
+            kinds: list[Any] = list(zip(map(type, tasks), training, strict=True))
             self.stragglers.sent(serials, kinds, time.perf_counter(), counts=warm)

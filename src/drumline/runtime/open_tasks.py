@@ -1,7 +1,9 @@
 """Tasks of a node pool that were neither withdrawn nor returned, with their progress and marks."""
 
 import sys
+from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
 
@@ -38,8 +40,7 @@ class OpenTasks:
         """Forget tasks, open or not."""
         for known in (self.tasks, self._pickles, self._highest, self.marks):
             if known:
-                for serial in serials:
-                    known.pop(serial, None)
+                deque(map(known.pop, serials, repeat(None)), maxlen=0)
 
     def withdraw(self, below: int) -> None:
         """Forget every task; all serials so far are below the mark."""

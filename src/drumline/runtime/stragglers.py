@@ -6,6 +6,7 @@ it holds whatever may be slow: the worker, the host, or the network between.
 
 from collections import deque
 from collections.abc import Hashable, Sequence
+from itertools import groupby, repeat
 
 FLOOR_SECONDS = 1.0
 """Shortest time after which a task is late: a busy machine may keep a process from its core for
@@ -40,8 +41,8 @@ class Stragglers:
 
         `counts`: their times say something about their kinds, as those of a host's start do not.
         """
-        pairs = zip(serials, kinds, strict=True)
-        self._sent.update({serial: (kind, now, counts) for serial, kind in pairs})
+        alike = {kind: (kind, now, counts) for kind in set(kinds)}
+        self._sent.update(zip(serials, map(alike.__getitem__, kinds), strict=True))
         self._forget_doubles(serials)
 
     def sent_twice(self, serial: int, host: int) -> None:
@@ -51,14 +52,12 @@ class Stragglers:
 
     def answered(self, serials: Sequence[int], host: int, now: float) -> None:
         """Note the first results of tasks, and take their times into account."""
-        take, times = self._sent.pop, self._seconds
-        for serial in serials:
-            sent = take(serial, None)
+        known = map(self._sent.pop, serials, repeat(None))
+        for sent, alike in groupby(known):  # a message's tasks of one kind share a record
             if sent is not None and sent[2]:
-                kind = sent[0]
-                if kind not in times:
-                    times[kind] = deque(maxlen=RECENT)
-                times[kind].append(now - sent[1])
+                kind, since, _ = sent
+                times = self._seconds.setdefault(kind, deque(maxlen=RECENT))
+                times.extend([now - since] * len(list(alike)))
         if serials:
             self._bounds.clear()
         if self._doubles:
