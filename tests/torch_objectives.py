@@ -85,6 +85,10 @@ class Frozen(nn.Module):
         self.one = nn.Linear(3, 3).requires_grad_(False)
 
 
+class Empty(nn.Module):
+    """A module without parameters."""
+
+
 class NeedsArguments(nn.Module):
     def __init__(self, size: int):
         super().__init__()

@@ -19,6 +19,8 @@ SMALL = [
     "--pool=inline",
     "--no-tensorboard",
 ]
+OF_A_MODULE = ["es", "--objective=torch_objectives:near_ones", *SMALL[2:]]
+REGRESSOR = "--policy=torch_objectives:Regressor"
 
 
 def trained(terminal: Terminal, *words: str) -> Path:
@@ -107,6 +109,13 @@ def test_verify_and_rebuild_agree_with_the_run(terminal: Terminal):
         (["es", "--objective=objectives:start"], "needs its number of parameters"),
         (["es", *SMALL, "--preset=paper"], "--preset paper is of an environment"),
         (["es", "--objective=objectives:lost", "--dimensions=1"], "cannot be imported"),
+        (["es", *SMALL, "--subspace=7"], "--subspace 7 has more dimensions than there are"),
+        ([*OF_A_MODULE, "--policy=torch_objectives:Tied"], "parameters that share storage"),
+        ([*OF_A_MODULE, "--policy=torch_objectives:WholeNumbers"], "no noise can be added"),
+        ([*OF_A_MODULE, "--policy=torch_objectives:Empty"], "has no parameters"),
+        ([*OF_A_MODULE, REGRESSOR, "--trainable=lost"], "whose name matches --trainable 'lost'"),
+        ([*OF_A_MODULE, REGRESSOR, "--noise=low-rank:64"], "no parameter is a matrix with more"),
+        ([*OF_A_MODULE, REGRESSOR, "--subspace=9999"], "--subspace 9999 has more dimensions"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_leaves_no_run(

@@ -91,6 +91,7 @@ def test_a_vector_of_another_length_is_refused():
         ("Doubles", "'one' of float64: searched parameters are float32"),
         ("Lazy", r"'one.weight' without a shape"),
         ("Frozen", "no parameters that require gradients"),
+        ("Empty", "has no parameters, so there is nothing to search"),
         ("NeedsArguments", "cannot be made without arguments.*TypeError"),
         ("no_module", "made a dict, not a torch.nn.Module"),
         ("nowhere", "cannot be imported"),
@@ -120,7 +121,10 @@ def test_only_parameters_whose_names_match_are_searched():
     module = searched.with_parameters(np.zeros(searched.parameter_count, np.float32))
     assert module.inner.bias.abs().sum() > 0
     assert not module.outer.bias.any()
-    with pytest.raises(ObjectiveProblem, match=r"matches --trainable 'lost': scale, inner\.weight"):
+    with pytest.raises(
+        ObjectiveProblem,
+        match=r"matches --trainable 'lost': scale, inner\.weight, [\w., ]*outer\.bias$",
+    ):
         SearchedModule("torch_objectives:Regressor", 7, trainable="lost")
 
 

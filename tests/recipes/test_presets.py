@@ -142,7 +142,7 @@ OPTIONS: list[dict[str, Any]] = [
     [
         ({"subspace": -1}, "--subspace"),
         ({"subspace": 3, "subset": "use"}, "leave out --subset"),
-        ({"mirrored": False, "common_seeds": True}, "leave out --no-mirrored"),
+        ({"mirrored": False, "common_seeds": True}, "leave out --no-mirrored, or add --no"),
         ({"population_size": 7}, "even for mirrored pairs, got 7: --no-mirrored takes any number"),
         ({"mirrored": False, "population_size": 1}, "must be at least 2, got 1"),
         ({"policy": "a3c-cnn", "output_scale": 1.0}, "a3c-cnn has its own initial parameters"),

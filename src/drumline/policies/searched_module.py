@@ -122,10 +122,13 @@ def _made(path: str) -> torch.nn.Module:
 def _searched(path: str, module: torch.nn.Module, trainable: str) -> dict[str, torch.nn.Parameter]:
     """Return the searched parameters by name; ObjectiveProblem for any that no search can set."""
     named = dict(module.named_parameters(remove_duplicate=False))
+    if not named:
+        _refuse(path, "has no parameters, so there is nothing to search")
     frozen = [name for name in named if not re.search(trainable, name)]
     if len(frozen) == len(named):
-        names = ", ".join(list(named)[:_NAMED])
-        _refuse(path, f"has no parameter whose name matches --trainable {trainable!r}: {names}, …")
+        more = ", …" if len(named) > _NAMED else ""
+        names = ", ".join(list(named)[:_NAMED]) + more
+        _refuse(path, f"has no parameter whose name matches --trainable {trainable!r}: {names}")
     for name in frozen:
         named[name].requires_grad_(False)
     for name, parameter in named.items():

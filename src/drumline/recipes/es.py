@@ -200,7 +200,10 @@ class ES:
         )
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
         if self.common_seeds and not self.mirrored:
-            raise ValueError("--common-seeds is of mirrored pairs: leave out --no-mirrored")
+            raise ValueError(
+                "--common-seeds, which --objective begins with, is of mirrored pairs: leave out "
+                "--no-mirrored, or add --no-common-seeds"
+            )
         if self.subspace and self.subset != "none":
             raise ValueError(
                 f"--subspace {self.subspace} perturbs all parameters: leave out --subset"
