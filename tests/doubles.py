@@ -521,3 +521,28 @@ def is_running(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"  # no process may be there to reap an orphan
+
+
+class stacking_worker:
+    """Runs up to four numbers side by side; an odd one fails, and a negative one is deadly."""
+
+    at_once = 4
+
+    def __init__(self, context: WorkerContext):
+        pass
+
+    def __call__(self, number: int) -> tuple[int, int]:
+        """Return the number and 1, for a number alone."""
+        if number < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number % 2:
+            raise OddNumber(f"{number} is odd")
+        return number, 1
+
+    def leading(self, tasks: Sequence[int]) -> int:
+        """Return the count of tasks before the first zero, which runs alone."""
+        return next((place for place, number in enumerate(tasks) if number == 0), len(tasks))
+
+    def together(self, tasks: Sequence[int]) -> list[tuple[int, int]]:
+        """Return each number with how many ran side by side."""
+        return [(self(number)[0], len(tasks)) for number in tasks]

@@ -10,7 +10,7 @@ them on the pool's far side.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -287,6 +287,29 @@ class WorkerContext(Protocol):
 
 Worker = Callable[[Any], Any]
 """Runs one task and returns its result; a pure function of the task and the published arrays."""
+
+
+@runtime_checkable
+class StackingWorker(Protocol):
+    """A worker that can run several tasks side by side, with the results of each alone."""
+
+    at_once: int
+
+    def __call__(self, task: Any) -> Any:
+        """Run one task."""
+        ...
+
+    def leading(self, tasks: Sequence[Any]) -> int:
+        """Return how many of the first tasks can run side by side."""
+        ...
+
+    def together(self, tasks: Sequence[Any]) -> Sequence[Any]:
+        """Return their results in order, None for a task that was withdrawn before it began.
+
+        An exception is that of any of them: run alone, each shows its own.
+        """
+        ...
+
 
 WorkerFactory = Callable[[WorkerContext], Worker]
 """Builds a worker inside its process; must pickle by reference (no callable of `__main__`)."""

@@ -78,3 +78,26 @@ def test_tasks_issued_again_come_first_and_keep_their_serials():
     again = queue.take(len(queue))
     assert again.tasks == ("a", "b", "c", "d")
     assert again.serials == (0, 1, 2, 3)
+
+
+def test_a_worker_that_runs_tasks_side_by_side_gets_enough_for_that():
+    pace = Pace()
+    pace.observe(1, 1.0)
+    assert lease_size(1000, 2, pace) == 1
+    assert lease_size(1000, 2, pace, at_once=8) >= 8
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_tasks_side_by_side_never_exceed_a_workers_share(workers: int):
+    pace = Pace()
+    pace.observe(1, 1.0)
+    for queued in range(1, 40):
+        assert lease_size(queued, workers, pace, at_once=8) <= -(-queued // workers)
+
+
+def test_a_task_issued_again_alone_shares_no_lease():
+    queue = TaskQueue()
+    queue.push(["a", "b", "c", "d", "e"])
+    first = queue.take(3)
+    queue.push_front(zip(first.serials, first.tasks, strict=True), alone=True)
+    assert [queue.take(4).tasks for _ in range(4)] == [("a",), ("b",), ("c",), ("d", "e")]

@@ -274,3 +274,34 @@ def test_a_worker_that_is_built_and_never_says_so_has_fallen_after_the_time_of_i
     fallen = [fleet._has_fallen(worker, fleet._creation_seconds / 2) for _ in range(3)]
     assert fallen == [False, False, True]
     assert worker.hung
+
+
+def test_a_stacking_worker_runs_the_tasks_of_a_lease_side_by_side(make_pool: MakePool):
+    pool = make_pool(doubles.stacking_worker, size=1)
+    pool.submit([0, *range(2, 100, 2)])
+    done = doubles.collect(pool, 50)
+    assert sorted(each.result[0] for each in done) == list(range(0, 100, 2))
+    assert max(each.result[1] for each in done) >= 4
+    assert pool.activity()[0].tasks == 50
+
+
+def test_a_failure_side_by_side_is_of_its_own_task_alone(make_pool: MakePool):
+    pool = make_pool(doubles.stacking_worker, size=1)
+    pool.submit([0] * 20)
+    doubles.collect(pool, 20)  # a lease has many tasks from now on
+    pool.submit([2, 4, 5, 6, 8])
+    with pytest.raises(WorkerError, match="5 is odd") as raised:
+        doubles.collect(pool, 5)
+    assert raised.value.task == 5
+    assert sorted(each.result[0] for each in doubles.collect(pool, 2)) == [6, 8]
+
+
+def test_a_task_that_kills_a_stack_is_told_from_those_beside_it(make_pool: MakePool):
+    lines: list[str] = []
+    pool = make_pool(doubles.stacking_worker, size=1, log=lines.append)
+    pool.submit([0] * 20)
+    doubles.collect(pool, 20)
+    pool.submit([2, -4, 6, 8])
+    with pytest.raises(TaskKilledWorkers) as raised:
+        doubles.collect(pool, 4)
+    assert raised.value.task == -4

@@ -15,6 +15,7 @@ from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.search_state import constant_std
 from drumline.algorithms.subspace import SubspaceES
 from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.episode import NonFinite
 from drumline.errors import TaskKilledWorkers
 from drumline.functional.perturbation import Noise, counter_noise, fill_table, table_noise
 from drumline.functional.subspace import SubspaceSpec
@@ -146,3 +147,86 @@ def test_a_published_population_is_trained_member_by_member_and_its_mean_evaluat
         training = task._replace(member=number, training=True)
         assert acted_with(evaluator, training).tobytes() == members[number].tobytes()
         assert acted_with(evaluator, task).tobytes() == START.tobytes()
+
+
+def bits(results: list[Any]) -> list[Any]:
+    """Return results as values that compare by their bytes."""
+    return [
+        (
+            result._replace(moments=None),
+            None
+            if result.moments is None
+            else [np.asarray(part).tobytes() for part in result.moments],
+        )
+        for result in results
+    ]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "head", "size"),
+    [
+        ("CartPole-v1", Head("discrete", choices=2), 4),
+        ("Hopper-v5", Head("bins", (-1.0,) * 3, (1.0,) * 3, (3,), bins=(-1.0, 0.0, 1.0)), 11),
+        ("Pendulum-v1", Head("continuous", (-2.0,), (2.0,), (1,)), 3),
+    ],
+)
+@pytest.mark.parametrize("signs", [False, True])
+def test_episodes_side_by_side_have_the_bits_of_each_alone(
+    env_id: str, head: Head, size: int, signs: bool
+):
+    spec = PolicySpec(size, head, hidden=(8, 8))
+    count, rng = build_policy(spec).parameter_count, np.random.default_rng(1)
+    published = {
+        "parameters": rng.standard_normal(count).astype(np.float32),
+        "observation_mean": rng.standard_normal(size) * 0.1,
+        "observation_inverse_std": rng.random(size) + 0.5,
+    }
+    context: Any = SimpleNamespace(
+        shared={"noise": TABLE},
+        probe=lambda point: None,
+        published=lambda version: published,
+        progress=lambda amount: None,
+        withdrawn=lambda: False,
+        building=nullcontext,
+        on_leave=lambda callback: None,
+    )
+    made = EvaluatorSpec(
+        EnvironmentSpec(env_id), spec, noise_seed=None, action_noise_std=0.1, sign_fitness=signs
+    )
+    evaluator, together = made(context), made(context)
+    assert together.at_once > 1
+    sampler = MirroredSampler(3, table_noise(TABLE, count, 3), obs_stat_probability=0.5)
+    tasks = sampler.tasks(0, 0, 3 * together.at_once + 2, std=0.5, episode_cap=150)
+    alone = bits([evaluator(task) for task in tasks])
+    assert together.leading(tasks) == len(tasks)
+    assert bits(together.together(tasks)) == alone
+    assert bits(together.together(tasks[:3])) == alone[:3]
+    assert len({row[0].length for row in alone}) > 1 or env_id == "Pendulum-v1"
+
+
+def test_only_training_episodes_of_one_version_share_a_stack():
+    published = {"parameters": START}
+    evaluator = evaluator_on(published, noise_seed=3)
+    tasks = strategy_on(counter_noise(3), None).ask(4)
+    evaluations = evaluation_tasks(3, 0, 2)
+    assert evaluator.leading([*tasks[:3], evaluations[0], tasks[3]]) == 3
+    assert evaluator.leading([tasks[0], tasks[1]._replace(version=1)]) == 1
+    assert evaluator.leading(evaluations) == 0
+
+
+def test_withdrawn_episodes_end_and_others_do_not_begin():
+    withdrawn = False
+    evaluator = evaluator_on({"parameters": START}, noise_seed=3)
+    evaluator._context.withdrawn = lambda: withdrawn
+    tasks = strategy_on(counter_noise(3), None).ask(200)
+    assert None not in evaluator.together(tasks)
+    withdrawn = True
+    results = evaluator.together(tasks)
+    assert None in results
+    assert any(result is not None for result in results)
+
+
+def test_a_nan_ends_the_whole_stack():
+    evaluator = evaluator_on({"parameters": np.full(SIZE, np.nan, np.float32)}, noise_seed=3)
+    with pytest.raises(NonFinite):
+        evaluator.together(strategy_on(counter_noise(3), None).ask(4))

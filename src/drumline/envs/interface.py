@@ -64,6 +64,11 @@ class CheckedEnvironment:
             self._check_step(returned)
         return returned
 
+    @property
+    def checked(self) -> Any:
+        """Return the environment itself."""
+        return self._environment
+
     def info_of_last_step(self) -> dict[str, Any]:
         """Return the `info` of the last step of an environment that makes it only if asked."""
         asked = getattr(type(self._environment), "info_of_last_step", None)

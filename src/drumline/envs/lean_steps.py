@@ -12,7 +12,7 @@ on some processors. Constants are the default arguments of Gymnasium's construct
 
 import importlib
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,9 @@ _cos, _sin = np.cos, np.sin
 
 class LeanEnvironment:
     """A task of Gymnasium's with another `step`; each subclass is one task."""
+
+    AT_ONCE: ClassVar[int] = 16
+    """Episodes that a worker runs side by side; it influences no bit."""
 
     def __init__(self, environment: Any):
         self.observation_space = environment.observation_space
@@ -66,6 +69,8 @@ class LeanEnvironment:
 
 class _MuJoCo(LeanEnvironment):
     """Substeps and views of a MuJoCo task."""
+
+    AT_ONCE = 8
 
     _place: np.ndarray
     """Positions whose change is rewarded or in `info`; a view."""

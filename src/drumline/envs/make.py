@@ -19,6 +19,7 @@ from drumline.envs.environment import (
     refuse_flatten,
 )
 from drumline.envs.interface import CheckedEnvironment
+from drumline.envs.lean_steps import LeanEnvironment
 from drumline.envs.observation_spaces import check_observations
 from drumline.envs.step_choice import step_choice
 
@@ -50,6 +51,12 @@ def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> M
         limit, wrapped = -(-limit // spec.frame_skip), -(-wrapped // spec.frame_skip)
         stack = 1
     return MadeEnvironment(environment, limit, stack, wrapped)
+
+
+def lean_environment(made: Environment) -> LeanEnvironment | None:
+    """Return the environment below the checks of a made one if its step is Drumline's own."""
+    bare = made.checked if isinstance(made, CheckedEnvironment) else None
+    return bare if isinstance(bare, LeanEnvironment) else None
 
 
 def _stack(environment: Environment) -> int:

@@ -1,6 +1,6 @@
 """Heads: conversions from a policy's raw output to an action of the environment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -9,6 +9,9 @@ import numpy as np
 
 ToAction = Callable[[np.ndarray, np.ndarray | None], Any]
 """(raw output, action noise or None) → action; may overwrite the output, a buffer of the policy."""
+
+BatchToActions = Callable[[np.ndarray, np.ndarray | None], Sequence[Any]]
+"""(raw outputs `[N, O]`, action noise `[N, A]` or None) → N actions; may overwrite the outputs."""
 
 LOG_STD_BOUNDS = (-20.0, 2.0)
 """Range that a squashed Gaussian's log-stds are clipped to, as in SAC (Haarnoja et al. 2018)."""
@@ -173,5 +176,43 @@ def action_function(head: Head) -> ToAction:
             np.minimum(output, high, out=output)
         # The environment may keep the array, so the buffer itself is never returned.
         return output.copy() if plain else formed(output)
+
+    return bound
+
+
+def batch_action_function(head: Head) -> BatchToActions | None:
+    """Return `action_function` for the outputs of several members; None for some heads."""
+    if head.kind == "discrete":
+        start = head.start
+        return lambda outputs, noise: (outputs.argmax(axis=1) + start).tolist()
+    if head.kind not in ("continuous", "bins"):
+        return None
+    if np.dtype(head.dtype) != np.float32 or head.shape != (len(head.low),):
+        return None
+    low, high = np.array(head.low, np.float32), np.array(head.high, np.float32)
+    if head.kind == "bins":
+        places = np.array(head.bins, np.float32)
+        values = low[:, None] + (places + 1.0) * 0.5 * (high - low)[:, None]
+        values = np.minimum(values, high[:, None])
+        rows, components = np.arange(len(head.low)), len(head.low)
+
+        def pick(outputs: np.ndarray, noise: np.ndarray | None) -> list[np.ndarray]:
+            chosen = outputs.reshape(len(outputs), components, -1).argmax(axis=2)
+            actions = values[rows, chosen]
+            if noise is not None:
+                actions += noise
+                np.maximum(actions, low, out=actions)
+                np.minimum(actions, high, out=actions)
+            return list(actions)
+
+        return pick
+    bounded = bool(np.any(np.isfinite(low)) or np.any(np.isfinite(high)))
+
+    def bound(outputs: np.ndarray, noise: np.ndarray | None) -> list[np.ndarray]:
+        actions = outputs.copy() if noise is None else outputs + noise
+        if bounded:
+            np.maximum(actions, low, out=actions)
+            np.minimum(actions, high, out=actions)
+        return list(actions)
 
     return bound

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from drumline.protocols import Probe, Worker
+from drumline.protocols import Probe, StackingWorker, Worker
 from drumline.runtime.board import (
     ANSWERING,
     BASE,
@@ -125,7 +125,8 @@ def main() -> NoReturn:
             leaving.close()
             leave(1)
         context.row[PHASE] = IDLE
-        _send(result_fd, Ready(time.process_time()), _no_probe)
+        at_once = worker.at_once if isinstance(worker, StackingWorker) else 1
+        _send(result_fd, Ready(time.process_time(), at_once), _no_probe)
         probe("worker-built")
         _serve(task_fd, result_fd, worker, context)
     board.row(index)[PHASE] = LEAVING
@@ -158,10 +159,23 @@ def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
     lease = _read_lease(frame)
     if isinstance(lease, Failure):
         return Answer(start, time.perf_counter(), results, lease)
-    for serial, task in zip(lease.serials, lease.tasks, strict=True):
+    stacking = worker if isinstance(worker, StackingWorker) and worker.at_once > 1 else None
+    alone = 0  # tasks before this place run one by one
+    for place, (serial, task) in enumerate(zip(lease.serials, lease.tasks, strict=True)):
+        if place < len(results):
+            continue
         if is_withdrawn(serial):
             results.append(None)
             continue
+        if stacking is not None and place >= alone:
+            count = stacking.leading(lease.tasks[place:])
+            if count > 1 and row[TASKS]:
+                stop = place + count
+                together = _run_together(stacking, lease, place, stop, context)
+                results += together
+                alone = stop
+                if together:
+                    continue
         context.begin(serial)
         probe("before-task")
         begin = clock()
@@ -178,6 +192,28 @@ def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
         probe("after-task")
     row[PHASE] = ANSWERING
     return Answer(start, time.perf_counter(), results, failure)
+
+
+def _run_together(
+    worker: StackingWorker, lease: Lease, start: int, stop: int, context: ChildContext
+) -> list[bytes | None]:
+    """Run tasks side by side under the last one's serial; empty: they are to run one by one.
+
+    An exception is not said to be of one of them: run one by one, each task raises its own.
+    """
+    row, dumps = context.row, pickle.dumps
+    context.begin(lease.serials[stop - 1])
+    context.probe("before-task")
+    begin = time.perf_counter_ns()
+    try:
+        values = worker.together(lease.tasks[start:stop])
+    except (Exception, SystemExit):  # noqa: BLE001 - tasks are pure and run again
+        return []
+    finally:
+        row[BUSY_NS] += time.perf_counter_ns() - begin
+    row[TASKS] += stop - start
+    context.probe("after-task")
+    return [None if value is None else dumps(value, 5) for value in values]
 
 
 def _read_lease(frame: bytes) -> Lease | Failure:

@@ -12,6 +12,7 @@ LEAST_SECONDS = 0.002  # an imbalance of this length at the end of the queue is 
 _LEASES_IN_RESERVE = 4  # per worker: with fewer, no task may wait behind another one
 _LARGEST_GROWTH = 16
 _LARGEST = 4096
+_STACKS = 2
 
 
 class Pace:
@@ -34,14 +35,18 @@ class Pace:
         self.largest = min(_LARGEST, _LARGEST_GROWTH * tasks)
 
 
-def lease_size(queued: int, workers: int, pace: Pace) -> int:
-    """Return the tasks for one lease: 50 ms of work, and fewer towards the end of the queue."""
+def lease_size(queued: int, workers: int, pace: Pace, at_once: int = 1) -> int:
+    """Return the tasks for one lease: 50 ms of work, and fewer towards the end of the queue.
+
+    A worker that runs `at_once` tasks side by side gets enough for that, within its share.
+    """
     if pace.seconds_per_task is None:
         return 1
     timed = LEASE_SECONDS / pace.seconds_per_task
     shrinking = max(queued / (_LEASES_IN_RESERVE * workers), LEAST_SECONDS / pace.seconds_per_task)
     share = math.ceil(queued / workers)
-    return max(1, min(int(min(timed, shrinking)), share, pace.largest))
+    side_by_side = _STACKS * at_once if at_once > 1 else 1
+    return min(max(1, side_by_side, min(int(min(timed, shrinking)), pace.largest)), share)
 
 
 def may_wait(size: int, queued: int, workers: int) -> bool:
@@ -59,6 +64,8 @@ class TaskQueue:
     def __init__(self) -> None:
         self.next_serial = 0
         self._waiting: deque[tuple[int, Any]] = deque()
+        self._alone: set[int] = set()
+        """Serials of tasks that go into leases of their own."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -68,15 +75,29 @@ class TaskQueue:
         first, self.next_serial = self.next_serial, self.next_serial + len(tasks)
         self._waiting.extend(zip(range(first, self.next_serial), tasks, strict=True))
 
-    def push_front(self, numbered: Iterable[tuple[int, Any]]) -> None:
-        """Queue tasks that were issued before in front of all others."""
-        self._waiting.extendleft(reversed(list(numbered)))
+    def push_front(self, numbered: Iterable[tuple[int, Any]], *, alone: bool = False) -> None:
+        """Queue tasks that were issued before in front of all others.
+
+        `alone`: each in a lease of its own, so that one that ends its worker can be told.
+        """
+        again = list(numbered)
+        self._waiting.extendleft(reversed(again))
+        if alone:
+            self._alone.update(serial for serial, _ in again)
 
     def take(self, count: int) -> Lease:
-        """Return the first `count` tasks."""
-        numbered = [self._waiting.popleft() for _ in range(count)]
+        """Return the first tasks, at most `count`."""
+        numbered = [self._waiting.popleft()]
+        while len(numbered) < count and not self._apart(numbered[-1][0]):
+            numbered.append(self._waiting.popleft())
+        self._alone.difference_update(serial for serial, _ in numbered)
         serials, tasks = zip(*numbered, strict=True)
         return Lease(serials, tasks)
+
+    def _apart(self, serial: int) -> bool:
+        """Return whether the next task cannot be in the lease of this one."""
+        alone = self._alone
+        return not self._waiting or serial in alone or self._waiting[0][0] in alone
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         return iter(self._waiting)
@@ -84,3 +105,4 @@ class TaskQueue:
     def clear(self) -> None:
         """Drop all tasks; their serials are not used again."""
         self._waiting.clear()
+        self._alone.clear()

@@ -41,6 +41,8 @@ class Ready(NamedTuple):
     """The worker is built."""
 
     cpu_seconds: float
+    at_once: int = 1
+    """Tasks that it runs side by side where a lease has as many."""
 
 
 class Reached(NamedTuple):

@@ -234,7 +234,9 @@ class ProcessPool:
         self._dispatch_owed = False
 
     def _lease_size(self, queued: int, worker: WorkerProcess) -> int:
-        return 1 if self._one_task_leases else lease_size(queued, self.size, worker.pace)
+        if self._one_task_leases:
+            return 1
+        return lease_size(queued, self.size, worker.pace, worker.at_once)
 
     def _send(self, worker: WorkerProcess, size: int) -> None:
         lease = self._queue.take(size)
@@ -269,7 +271,7 @@ class ProcessPool:
             if isinstance(message, Answer):
                 self._settle(worker, message)
             elif isinstance(message, Ready):
-                worker.ready_seconds = message.cpu_seconds
+                worker.ready_seconds, worker.at_once = message.cpu_seconds, message.at_once
             elif isinstance(message, Reached):
                 self._mark_reached = True
             else:
@@ -318,7 +320,7 @@ class ProcessPool:
         status = self._fleet.status(worker.index)
         loss = self._deaths.judge(worker, cause, status, self._withdrawn_below)
         worker.leases.clear()
-        self._queue.push_front(loss.again)
+        self._queue.push_front(loss.again, alone=worker.at_once > 1)
         self._dispatch_owed = True
         if loss.condemned is not None:
             self.outstanding -= 1

@@ -23,6 +23,8 @@ class WorkerProcess:
         self.pace = Pace()
         self.ready_seconds: float | None = None
         """CPU seconds that the child took to build its worker; None before."""
+        self.at_once = 1
+        """Tasks of one lease that the worker can run side by side."""
         self.hung = ""
         """Cause of its death, if it was killed because its progress stood still."""
         self.pid = 0

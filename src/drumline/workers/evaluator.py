@@ -1,6 +1,6 @@
 """The evaluator: runs one episode of perturbed parameters, or of a published member."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,15 +9,18 @@ import numpy as np
 
 from drumline import seeding
 from drumline.envs.environment import EnvironmentSpec
-from drumline.envs.episode import NOISE_BLOCK, EpisodeLoop
-from drumline.envs.make import make_environment
+from drumline.envs.episode import NOISE_BLOCK, Episode, EpisodeLoop
+from drumline.envs.episode_stack import Beginning, EpisodeStack
+from drumline.envs.make import lean_environment, make_environment
 from drumline.functional import moments, perturbation
 from drumline.functional.low_rank import LowRank
 from drumline.functional.subspace import SubspaceSpec
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
+from drumline.policies.mlp import MLPPolicy
 from drumline.policies.sampled import SampledPolicy
 from drumline.policies.spec import REFERENCE, PolicySpec
+from drumline.policies.stacked_mlp import StackedMLP, equals_single, stackable
 from drumline.protocols import WorkerContext
 from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
 from drumline.workers.noise import noise_reader
@@ -66,6 +69,9 @@ class Evaluator:
             made.environment, self._policy, spec.environment.id, context.building
         )
         self._read = noise_reader(spec.noise_seed, spec.subspace, context.shared, spec.low_rank)
+        self.at_once = self._stack_size(made.environment)
+        """Episodes that may run side by side."""
+        self._stack: tuple[StackedMLP, EpisodeStack] | None = None
 
     def __call__(self, task: Evaluate | RehearseTwice) -> Evaluation | Rehearsal:
         """Run one task."""
@@ -75,16 +81,72 @@ class Evaluator:
             return Rehearsal(first, self._evaluate(task.task, digest=True))
         return self._evaluate(task, digest=False)
 
+    def leading(self, tasks: Sequence[Any]) -> int:
+        """Return how many of the first tasks can run side by side."""
+        version, count = getattr(tasks[0], "version", None), 0
+        for task in tasks:
+            if type(task) is not Evaluate or not task.training or task.version != version:
+                break
+            count += 1
+        return count
+
+    def together(self, tasks: Sequence[Evaluate]) -> list[Evaluation | None]:
+        """Run tasks side by side, with the results of each alone; None: withdrawn before."""
+        if self._stack is None:
+            self._stack = self._stacked()
+        policy, stack = self._stack
+        published = self._context.published(tasks[0].version)
+        if "observation_mean" in published:
+            policy.load_moments(published["observation_mean"], published["observation_inverse_std"])
+        episodes = stack.run(
+            [
+                Beginning(
+                    task.seed,
+                    self._longest(task),
+                    partial(self._write, task, published),
+                    self._action_noise(task),
+                    task.contributes,
+                )
+                for task in tasks
+            ],
+            count_signs=self._spec.sign_fitness,
+            probe=self._context.probe,
+            progress=self._context.progress,
+            withdrawn=self._context.withdrawn,
+        )
+        return [
+            None if episode is None else self._result(task, episode)
+            for task, episode in zip(tasks, episodes, strict=True)
+        ]
+
+    def _stack_size(self, environment: Any) -> int:
+        """Return the number of episodes side by side that a lean environment is best with."""
+        lean, spec = lean_environment(environment), self._spec.policy
+        if lean is None or type(self._policy) is not MLPPolicy or not stackable(spec):
+            return 1
+        assert isinstance(spec, PolicySpec), "only these are stackable"
+        return lean.AT_ONCE if equals_single(spec, lean.AT_ONCE) else 1
+
+    def _stacked(self) -> tuple[StackedMLP, EpisodeStack]:
+        spec, environments = self._spec.policy, []
+        assert isinstance(spec, PolicySpec), "only these are stackable"
+        with self._context.building():
+            for _ in range(self.at_once):
+                made = make_environment(self._spec.environment)
+                self._context.on_leave(made.close)
+                environments.append(lean_environment(made.environment))
+        policy = StackedMLP(spec, self.at_once)
+        return policy, EpisodeStack(environments, policy)
+
     def _evaluate(self, task: Evaluate, *, digest: bool) -> Evaluation:
         self._load(task)
         seeding.seed_globals(task.seed)
         if isinstance(self._policy, SampledPolicy):
             self._policy.begin(seeding.generator(task.seed, "evaluation-action"))
         self._context.probe("episode-begun")
-        limits = [limit for limit in (self._limit, task.episode_cap) if limit]
         episode = self._loop.run(
             task.seed,
-            min(limits, default=0),
+            self._longest(task),
             noise=self._action_noise(task),
             count_signs=self._spec.sign_fitness,
             keep_observations=task.contributes,
@@ -94,6 +156,12 @@ class Evaluator:
             withdrawn=self._context.withdrawn,
         )
         self._context.probe("episode-ended")
+        return self._result(task, episode)
+
+    def _longest(self, task: Evaluate) -> int:
+        return min((limit for limit in (self._limit, task.episode_cap) if limit), default=0)
+
+    def _result(self, task: Evaluate, episode: Episode) -> Evaluation:
         fitness = episode.sign_return if self._spec.sign_fitness else episode.episode_return
         if task.training:
             fitness -= self._spec.reward_shift * episode.length
@@ -113,12 +181,21 @@ class Evaluator:
         )
 
     def _load(self, task: Evaluate) -> None:
-        published = self._context.published(task.version)
-        parameters, policy = published["parameters"], self._policy
+        published, policy = self._context.published(task.version), self._policy
+        self._write(task, published, policy.vector)
+        policy.loaded()
+        if "observation_mean" in published:
+            policy.load_moments(published["observation_mean"], published["observation_inverse_std"])
+
+    def _write(
+        self, task: Evaluate, published: Mapping[str, np.ndarray], vector: np.ndarray
+    ) -> None:
+        """Write the parameters of a task's member into `vector` `[P]`."""
+        parameters = published["parameters"]
         if task.training and "population" in published:
-            policy.load_vector(published["population"][task.member])
+            vector[:] = published["population"][task.member]
         elif task.sign == 0:
-            policy.load_vector(parameters)
+            vector[:] = parameters
         else:
             within = None
             if self._spec.subset_fraction is not None:
@@ -126,11 +203,8 @@ class Evaluator:
                     task.noise_key, parameters.size, self._spec.subset_fraction
                 )
             perturbation.perturb(
-                parameters, self._read, task.noise_key, task.sign * task.std, policy.vector, within
+                parameters, self._read, task.noise_key, task.sign * task.std, vector, within
             )
-            policy.loaded()
-        if "observation_mean" in published:
-            policy.load_moments(published["observation_mean"], published["observation_inverse_std"])
 
     def _action_noise(self, task: Evaluate) -> Callable[[], np.ndarray] | None:
         std, head = self._spec.action_noise_std, self._spec.policy.head
