@@ -22,7 +22,7 @@ UV := uv pip install -q --python $(BIN)/python
 WHAT := -c .venv/constraints.txt -e '.[dev]'
 CPU_BUILDS := the page pytorch.org/get-started/locally names the index of the CPU builds, for PIP_EXTRA_INDEX_URL
 
-.PHONY: demo smoke test test-faults test-slow lint site setup clean
+.PHONY: demo smoke test test-faults test-slow test-gpu lint site setup clean
 .DEFAULT_GOAL := setup
 
 demo: setup
@@ -33,13 +33,17 @@ smoke: setup
 	@$(BIN)/python tests/smoke.py
 
 test: setup
-	@$(PYTEST) -m 'not slow and not faults' $(PARALLEL)
+	@$(PYTEST) -m 'not slow and not faults and not gpu' $(PARALLEL)
 
 test-faults: setup
-	@$(PYTEST) -m 'faults and not slow' $(PARALLEL)
+	@$(PYTEST) -m 'faults and not slow and not gpu' $(PARALLEL)
 
 test-slow: setup
-	@$(PYTEST) -m slow
+	@$(PYTEST) -m 'slow and not gpu'
+
+# Where there is no CUDA device, each of its tests is skipped with the reason.
+test-gpu: setup
+	@$(PYTEST) -m gpu tests/training/test_device_promise.py
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -10,13 +10,19 @@ import torch
 from torch import Tensor
 
 from drumline.functional.shards import Shards, add_up
+from drumline.functional.torch_devices import host_array
 from drumline.policies.vector import FlatParameters
 from drumline.types import Metrics
 
 
 def gradient_part(at: FlatParameters, shards: Shards) -> np.ndarray:
-    """Return the gradient `[P]` of one shard; a copy, where another shard's is to follow."""
-    gradient = at.gradient.numpy()
+    """Return the gradient `[P]` of one shard; a copy, where another shard's is to follow.
+
+    A device has one shard, whose gradient stays there: nothing is returned.
+    """
+    if at.gradient.device.type != "cpu" and shards.count == 1:
+        return np.empty(0, np.float32)
+    gradient = host_array(at.gradient)
     return gradient if shards.count == 1 else gradient.copy()
 
 

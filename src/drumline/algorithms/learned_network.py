@@ -38,10 +38,13 @@ class LearnedNetwork:
         *,
         precision: Literal["fp32", "bf16"],
         microbatches: Microbatches,
+        device: torch.device | None = None,
     ):
         self.spec = spec
-        self.live = FlatParameters(build_network(spec))
-        self.frozen = FlatParameters(build_network(spec))
+        self.device = device
+        """Device of parameters, gradients and observations; None: the host's own path."""
+        self.live = FlatParameters(build_network(spec), device=device)
+        self.frozen = FlatParameters(build_network(spec), device=device)
         self.live.load(initial)
         self._precision = precision
         self._microbatches = microbatches
@@ -54,7 +57,10 @@ class LearnedNetwork:
         return Evaluated(outputs.float(), values.float())
 
     def evaluate(self, parameters: FlatParameters, observations: Observations) -> Evaluated:
-        """Evaluate any number of rows without gradients, a microbatch at a time."""
+        """Evaluate any number of rows without gradients, a microbatch at a time.
+
+        The host gets the results, wherever the network is.
+        """
 
         @torch.no_grad()  # set within each thread, because torch's modes belong to a thread
         def work(lane: int, rows: slice) -> Evaluated:
@@ -64,7 +70,7 @@ class LearnedNetwork:
         if not parts:
             return Evaluated(torch.zeros(0, self.spec.head.output_size), torch.zeros(0))
         return Evaluated(
-            torch.cat([p.outputs for p in parts]), torch.cat([p.values for p in parts])
+            torch.cat([p.outputs for p in parts]).cpu(), torch.cat([p.values for p in parts]).cpu()
         )
 
     def accumulate(
@@ -106,7 +112,7 @@ class LearnedNetwork:
         """Return `at` and others with its values, one for each microbatch that runs at once."""
         lanes = self._lanes.setdefault(at, [at])
         while len(lanes) < self._microbatches.threads:
-            lanes.append(FlatParameters(build_network(self.spec), at.values))
+            lanes.append(FlatParameters(build_network(self.spec), at.values, device=self.device))
         return lanes
 
     def _inputs(self, observations: Observations) -> Tensor:
@@ -114,7 +120,7 @@ class LearnedNetwork:
         if observations.dtype != torch.uint8:
             return observations
         kind = torch.bfloat16 if self._precision == "bf16" else torch.float32
-        if observations.ndim == 4:
+        if observations.ndim == 4 and self.device is None:
             # Converting bytes to channels-last is two to five times as fast as converting the wider
             # type.
             observations = observations.contiguous(memory_format=torch.channels_last)

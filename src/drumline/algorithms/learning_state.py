@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from drumline.algorithms.torch_optimizers import TorchOptimizer
+from drumline.functional.torch_devices import host_array
 from drumline.policies.vector import FlatParameters
 from drumline.types import State
 
@@ -25,12 +26,12 @@ class LearningState:
         self.optimizer = optimizer
 
     def published(self) -> dict[str, np.ndarray]:
-        """Return the live parameters in place; a crew copies them."""
-        return {"parameters": self._live.values.numpy()}
+        """Return the live parameters, in place where the host has them; a crew copies them."""
+        return {"parameters": host_array(self._live.values)}
 
     def state(self, more: State) -> State:
         """Return copies of parameters and optimiser, with the entries of `more`."""
-        tensors = {"parameters": self._live.values.numpy().copy(), **self.optimizer.tensors()}
+        tensors = {"parameters": host_array(self._live.values).copy(), **self.optimizer.tensors()}
         counters: dict[str, int | float] = {"gradient_steps": self.optimizer.steps}
         return State.merged(State(tensors, counters), more)
 

@@ -17,6 +17,7 @@ import torch
 
 from drumline.algorithms.learned_network import Evaluated, LearnedNetwork
 from drumline.algorithms.stacked_rows import Observations, in_one_piece
+from drumline.functional.torch_devices import host_array
 from drumline.policies.mlp_gradients import MLPGradients
 from drumline.policies.vector import FlatParameters
 from drumline.types import Metrics
@@ -92,7 +93,7 @@ class AutogradGradient:
         graphs = network.each(at, count, forward)
         kept = {part.start: graph for part, graph in zip(parts, graphs, strict=True)}
         outputs, values = zip(*kept.values(), strict=True)
-        rows = Evaluated(torch.cat(outputs).detach(), torch.cat(values).detach())
+        rows = Evaluated(torch.cat(outputs).detach().cpu(), torch.cat(values).detach().cpu())
         return Held(
             rows, partial(self._backward, at, count, lambda lane, part: kept.pop(part.start))
         )
@@ -101,7 +102,7 @@ class AutogradGradient:
         self, at: FlatParameters, observations: Observations, rows: np.ndarray, derive: Derive
     ) -> Iterator[Metrics]:
         """Add up the gradients of as many rows at once as stay in the cache."""
-        picks = torch.from_numpy(rows)
+        picks = torch.from_numpy(rows).to(self._network.live.values.device)
 
         def forward(lane: FlatParameters, part: slice) -> Evaluated:
             return self._network.forward(lane, observations[picks[part]])
@@ -117,10 +118,11 @@ class AutogradGradient:
     ) -> Iterator[Metrics]:
         def passes(lane: FlatParameters, part: slice) -> Metrics:
             evaluated = forward(lane, part)
-            outputs, values = (tensor.detach().numpy() for tensor in evaluated)
+            outputs, values = map(host_array, evaluated)
             with np.errstate(over="ignore", invalid="ignore"):  # shows in the gradient
                 derived = derive(outputs, values, part)
-            pairs = list(zip(evaluated, map(torch.from_numpy, derived[:2]), strict=True))
+            downwards = (torch.from_numpy(part).to(evaluated[0].device) for part in derived[:2])
+            pairs = list(zip(evaluated, downwards, strict=True))
             # A user's network may give constant values, which have no graph.
             attached = [pair for pair in pairs if pair[0].requires_grad] or pairs
             torch.autograd.backward([pair[0] for pair in attached], [pair[1] for pair in attached])

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drumline.algorithms.device_copies import DeviceCopies
 from drumline.algorithms.learning_state import UnfiniteLoss
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.stacked_rows import Observations, StackedRows
@@ -72,7 +73,10 @@ class RolloutPreparation:
         scale_rewards: bool,
         clip_rewards: bool = False,
         renew_intervals: int = 0,
+        copies: DeviceCopies | None = None,
     ):
+        """`copies`: copies of the observations on the device that learns; None: in place."""
+        self._copies = copies
         self._discount = discount
         scale = partial(inverse_std, variance_floor=1e-8)
         self._moments = (
@@ -110,9 +114,13 @@ class RolloutPreparation:
         own = slice(first, last)
         mine = (rollout.final_environments >= first) & (rollout.final_environments < last)
         rewards, discounts, ended = derived
+        observations = self._observations(_rows(rollout.observations, own), behavior)
+        final = self._observations(_final(rollout, mine), behavior)
+        if self._copies is not None:
+            observations, final = self._copies.of(observations, final)
         return Prepared(
-            observations=self._observations(_rows(rollout.observations, own), behavior),
-            final_observations=self._observations(_final(rollout, mine), behavior),
+            observations=observations,
+            final_observations=final,
             final_steps=torch.from_numpy(rollout.final_steps[mine].astype(np.int64)),
             final_environments=torch.from_numpy(rollout.final_environments[mine] - first),
             actions=torch.from_numpy(rollout.actions[:, own]),

@@ -13,8 +13,8 @@ class StackedRows:
     """Rows indexed like a tensor `[N, depth · C, ...]`; only a batch is ever stacked."""
 
     def __init__(self, frames: Tensor, indices: Tensor):
-        self._frames = frames
-        self._indices = indices
+        self.frames = frames
+        self.indices = indices
 
     @staticmethod
     def of(observations: StackedFrames) -> "StackedRows":
@@ -23,15 +23,15 @@ class StackedRows:
         return StackedRows(torch.from_numpy(observations.frames), torch.from_numpy(indices))
 
     def __len__(self) -> int:
-        return len(self._indices)
+        return len(self.indices)
 
     def __getitem__(self, rows: slice | Tensor) -> "StackedRows":
-        return StackedRows(self._frames, self._indices[rows])
+        return StackedRows(self.frames, self.indices[rows])
 
     def stacked(self) -> Tensor:
         """Return the stacks of these rows."""
-        rows, depth = self._indices.shape
-        found = self._frames.index_select(0, self._indices.reshape(-1))
+        rows, depth = self.indices.shape
+        found = self.frames.index_select(0, self.indices.reshape(-1))
         return found.reshape(rows, depth * found.shape[1], *found.shape[2:])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drumline.functional.torch_devices import host_array
 from drumline.functional.torch_steps import adam_step_, rmsprop_step_
 
 
@@ -37,11 +38,11 @@ class TorchOptimizer(Protocol):
 class TorchAdam:
     """Adam (Kingma & Ba 2015) with the ε of PPO implementations."""
 
-    def __init__(self, size: int, epsilon: float = 1e-5):
+    def __init__(self, size: int, epsilon: float = 1e-5, *, device: torch.device | None = None):
         self.steps = 0
         self._epsilon = epsilon
-        self._first = torch.zeros(size)
-        self._second = torch.zeros(size)
+        self._first = torch.zeros(size, device=device)
+        self._second = torch.zeros(size, device=device)
 
     def step(self, parameters: Tensor, gradient: Tensor, learning_rate: float) -> None:
         """Change the parameters in place."""
@@ -59,8 +60,8 @@ class TorchAdam:
     def tensors(self) -> dict[str, np.ndarray]:
         """Return copies of both moments."""
         return {
-            "adam_first": self._first.numpy().copy(),
-            "adam_second": self._second.numpy().copy(),
+            "adam_first": host_array(self._first).copy(),
+            "adam_second": host_array(self._second).copy(),
         }
 
     def load(self, tensors: Mapping[str, np.ndarray], steps: int) -> None:
@@ -73,11 +74,18 @@ class TorchAdam:
 class TorchRMSProp:
     """RMSProp without momentum (Tieleman & Hinton 2012), as in A2C's reference settings."""
 
-    def __init__(self, size: int, alpha: float = 0.99, epsilon: float = 1e-5):
+    def __init__(
+        self,
+        size: int,
+        alpha: float = 0.99,
+        epsilon: float = 1e-5,
+        *,
+        device: torch.device | None = None,
+    ):
         self.steps = 0
         self._alpha = alpha
         self._epsilon = epsilon
-        self._second = torch.zeros(size)
+        self._second = torch.zeros(size, device=device)
 
     def step(self, parameters: Tensor, gradient: Tensor, learning_rate: float) -> None:
         """Change the parameters in place."""
@@ -93,7 +101,7 @@ class TorchRMSProp:
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return a copy of the second moment."""
-        return {"rmsprop_second": self._second.numpy().copy()}
+        return {"rmsprop_second": host_array(self._second).copy()}
 
     def load(self, tensors: Mapping[str, np.ndarray], steps: int) -> None:
         """Load the second moment."""

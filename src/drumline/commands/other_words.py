@@ -84,6 +84,11 @@ def in_our_words(
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             flag = name.replace("_", "-")
+            if flag == "device" and flag not in flags:
+                raise WrongUse(
+                    "there is no --device here: only trainings with a learner compute on a GPU "
+                    "(drumline train hts CartPole-v1 --help-all): leave it out"
+                )
             if flag not in flags and (ours := OTHER_NAMES.get(flag)) in flags:
                 raise WrongUse(f"there is no --{flag} here: it is called --{ours}")
             if equals and flag in whole_numbers:

@@ -37,8 +37,18 @@ def run_document(
         **({"tags": checked_tags(tags)} if tags else {}),
         "versions": versions((*computed_by, "mujoco", "torch", "envpool")),
         "computed_by": list(computed_by),
-        "machine": machine(),
+        "machine": {**machine(), **_device_of(config)},
     }
+
+
+def _device_of(config: Any) -> dict[str, str]:
+    """Return the device that a run computes on, with what else decides its bits there."""
+    device = method_of(config).device(config)
+    if not device:
+        return {}
+    from drumline.functional.torch_devices import described  # imports torch
+
+    return {"device": described(device)}
 
 
 def step_path_of(config: Any) -> str:

@@ -88,7 +88,7 @@ def _fused(
             [first],
             [second],
             [],
-            [torch.tensor(steps_before + 1.0)],
+            [torch.full((), steps_before + 1.0, device=parameters.device)],
             lr=learning_rate,
             beta1=beta1,
             beta2=beta2,

@@ -32,6 +32,8 @@ class InferenceSpec:
     precision: Literal["fp32", "bf16"] = "fp32"
     rows: int = 0
     """0: any number of rows from 4 on; otherwise every call is padded to exactly this many."""
+    device: str = "cpu"
+    """Device of a torch network's parameters; an mlp acts on the host everywhere, without torch."""
 
     def __call__(self) -> Inference:
         """Build the forward pass; torch is imported only if the network needs it."""
@@ -39,6 +41,8 @@ class InferenceSpec:
             from drumline.policies.mlp_actor_critic import MLPInference
 
             return MLPInference(self.network)
-        from drumline.policies.torch_inference import TorchInference
+        from drumline.policies.torch_inference import DeviceInference, TorchInference
 
+        if self.device != "cpu":
+            return DeviceInference(self)
         return TorchInference(self)

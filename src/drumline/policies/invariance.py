@@ -33,9 +33,13 @@ def choose_rows(
 ) -> int:
     """Return the first that keeps every row's bits: any number of rows, one size, single rows.
 
+    On a device the first to be tried is the size of the largest batch.
+
     `observations` has as many rows as the largest batch will have.
     """
-    for rows in (ANY, *PADDED, len(observations), SINGLE):
+    # A device picks its kernels by the number of rows: no check could try all of them.
+    several = (ANY, *PADDED) if spec.device == "cpu" else ()
+    for rows in (*several, len(observations), *(() if several else PADDED), SINGLE):
         inference = build(replace(spec, rows=rows))
         inference.load(arrays)
         if is_invariant(inference, observations):

@@ -1,19 +1,54 @@
 """The forward pass of a torch network for acting."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from drumline.functional.torch_devices import device_of, host_array
 from drumline.policies.actor_critic import build_network
 from drumline.policies.observations import normalized
+from drumline.policies.vector import FlatParameters
 
 if TYPE_CHECKING:
     from drumline.policies.inference import InferenceSpec
+    from drumline.policies.network_spec import NetworkSpec
 
 LEAST_ROWS = 4  # in fp32 a row's bits are the same in every batch of at least this many (measured)
+
+
+class DeviceInference:
+    """A torch network at one version on a device; every call has the same number of rows there.
+
+    Kernels are chosen by the number of rows, so the bits of a row would depend on its batch.
+    """
+
+    def __init__(self, spec: "InferenceSpec"):
+        self._spec = spec
+        self._device = device_of(spec.device)
+        self._flat = FlatParameters(build_network(spec.network), device=self._device)
+        self._scaling = Scaling(spec.network)
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Load the published arrays of a version."""
+        self._flat.load(arrays["parameters"])
+        self._scaling.load(arrays)
+
+    def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return outputs `[B, O]` and values `[B]`."""
+        return in_parts(observations, self._spec.rows, self._forward)
+
+    def _forward(self, observations: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        count = len(observations)
+        given = torch.from_numpy(self._scaling.rows(observations, rows)).to(self._device)
+        inputs = given.to(torch.float32)
+        if given.dtype == torch.uint8:
+            inputs = inputs.mul_(1.0 / 255.0)
+        with torch.inference_mode():
+            outputs, values = self._flat.module(inputs)
+            return host_array(outputs[:count]), host_array(values[:count])
 
 
 class TorchInference:
@@ -27,9 +62,7 @@ class TorchInference:
         if self._images:
             self._module = self._module.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         self._parameters = list(self._module.parameters())
-        self._rows = spec.rows
-        self._mean = np.zeros(spec.network.observation_size)
-        self._inverse_std = np.ones(spec.network.observation_size)
+        self._scaling = Scaling(spec.network)
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Load the published arrays of a version."""
@@ -43,22 +76,11 @@ class TorchInference:
                 piece = np.array(vector[start:end]).reshape(parameter.shape)
                 parameter.copy_(torch.from_numpy(piece))
                 start = end
-        if self._spec.network.normalize:
-            self._mean = arrays["observation_mean"]
-            self._inverse_std = arrays["observation_inverse_std"]
+        self._scaling.load(arrays)
 
     def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs `[B, O]` and values `[B]`."""
-        count = len(observations)
-        rows = self._rows or max(count, LEAST_ROWS)
-        if not self._rows or count <= rows:
-            return self._forward(observations, rows)
-        parts = [
-            self._forward(observations[start : start + rows], rows)
-            for start in range(0, count, rows)
-        ]
-        outputs, values = zip(*parts, strict=True)
-        return np.concatenate(outputs), np.concatenate(values)
+        return in_parts(observations, self._spec.rows, self._forward)
 
     def _forward(self, observations: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
         count = len(observations)
@@ -67,15 +89,49 @@ class TorchInference:
             return outputs[:count].float().numpy(), values[:count].float().numpy()
 
     def _inputs(self, observations: np.ndarray, rows: int) -> Tensor:
+        given = torch.from_numpy(self._scaling.rows(observations, rows))
+        if self._images:  # transposed before the cast to a wider dtype: fewer bytes
+            given = given.contiguous(memory_format=torch.channels_last)
+        inputs = given.to(self._kind)
+        return inputs.mul_(1.0 / 255.0) if given.dtype == torch.uint8 else inputs
+
+
+class Scaling:
+    """Observations as a network takes them: padded to a number of rows, and normalised."""
+
+    def __init__(self, network: "NetworkSpec"):
+        self._normalize = network.normalize
+        self._mean = np.zeros(network.observation_size)
+        self._inverse_std = np.ones(network.observation_size)
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Load the published moments of a version."""
+        if self._normalize:
+            self._mean = arrays["observation_mean"]
+            self._inverse_std = arrays["observation_inverse_std"]
+
+    def rows(self, observations: np.ndarray, rows: int) -> np.ndarray:
+        """Return the observations and rows of zeros, `rows` in all."""
         count = len(observations)
         if count < rows:
             padded = np.zeros((rows, *observations.shape[1:]), observations.dtype)
             padded[:count] = observations
             observations = padded
-        if self._spec.network.normalize and observations.dtype != np.uint8:
+        if self._normalize and observations.dtype != np.uint8:
             observations = normalized(observations, self._mean, self._inverse_std)
-        given = torch.from_numpy(np.ascontiguousarray(observations))
-        if self._images:  # transposed before the cast to a wider dtype: fewer bytes
-            given = given.contiguous(memory_format=torch.channels_last)
-        inputs = given.to(self._kind)
-        return inputs.mul_(1.0 / 255.0) if given.dtype == torch.uint8 else inputs
+        return np.ascontiguousarray(observations)
+
+
+def in_parts(
+    observations: np.ndarray,
+    rows: int,
+    forward: Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return outputs and values of all rows, `rows` of them at once; 0: all of them."""
+    count = len(observations)
+    at_once = rows or max(count, LEAST_ROWS)
+    if not rows or count <= at_once:
+        return forward(observations, at_once)
+    parts = [forward(observations[start : start + rows], rows) for start in range(0, count, rows)]
+    outputs, values = zip(*parts, strict=True)
+    return np.concatenate(outputs), np.concatenate(values)

@@ -8,23 +8,33 @@ from torch import Tensor, nn
 class FlatParameters:
     """A module whose parameters and gradients are views of two flat float32 vectors `[P]`.
 
-    With `values` it shares the parameters of another; its gradient is its own.
+    With `values` it shares the parameters of another; its gradient is its own. On a `device` the
+    module gets new parameters there.
     """
 
-    def __init__(self, module: nn.Module, values: Tensor | None = None):
+    def __init__(
+        self,
+        module: nn.Module,
+        values: Tensor | None = None,
+        *,
+        device: torch.device | None = None,
+    ):
         self.module = module
-        parameters = list(module.parameters())
-        size = sum(parameter.numel() for parameter in parameters)
-        self.values = torch.empty(size) if values is None else values
-        self.gradient = torch.zeros(size)
+        named = list(module.named_parameters())
+        size = sum(parameter.numel() for _, parameter in named)
+        self.values = torch.empty(size, device=device) if values is None else values
+        self.gradient = torch.zeros(size, device=self.values.device)
         start = 0
-        for parameter in parameters:
+        for name, parameter in named:
             end = start + parameter.numel()
             view = self.values[start:end].view_as(parameter)
             if values is None:
                 with torch.no_grad():
                     view.copy_(parameter)
-            parameter.data = view
+            if device is None:
+                parameter.data = view
+            else:
+                parameter = _replaced(module, name, view)
             parameter.grad = self.gradient[start:end].view_as(parameter)
             start = end
 
@@ -35,3 +45,12 @@ class FlatParameters:
                 f"this network has {self.values.numel()} parameters, got {list(vector.shape)}"
             )
         self.values.copy_(torch.from_numpy(np.array(vector, dtype=np.float32)))
+
+
+def _replaced(module: nn.Module, name: str, view: Tensor) -> nn.Parameter:
+    """Give the module another parameter of this name: data of another device cannot be set."""
+    owner, _, own = name.rpartition(".")
+    parent = module.get_submodule(owner)
+    made = nn.Parameter(view, requires_grad=parent.get_parameter(own).requires_grad)
+    setattr(parent, own, made)
+    return made

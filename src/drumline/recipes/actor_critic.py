@@ -14,7 +14,6 @@ from drumline.envs.timing import parse_step_time
 from drumline.functional.losses import LossOfInterval
 from drumline.policies.actions import ActionHead, head_for
 from drumline.policies.heads import Head
-from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
 from drumline.recipes.chosen_environment import chosen_environment
@@ -70,7 +69,13 @@ def with_inference_rows(config: Rollouts, acting_threads: int = 1) -> Rollouts:
         "observation_mean": np.zeros(size),
         "observation_inverse_std": np.ones(size),
     }
-    rows = choose_rows(InferenceSpec(network, config.precision), arrays, observations)
+    # One place says where a network acts: the parts.
+    spec = dataclasses.replace(parts.inference(), network=network, rows=0)
+    rows = choose_rows(spec, arrays, observations)
+    if config.device != "cpu":
+        from drumline.recipes.learners import try_gradient
+
+        try_gradient(network, config.device, observations[:4])
     if config.inference_rows not in (-1, rows):
         raise ValueError(
             f"the run's forward passes have --inference-rows {config.inference_rows}, but on this "

@@ -110,6 +110,9 @@ class HTS:
     """Steps of each environment between two synchronisations."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the network's forward and backward passes."""
+    device: str = "cpu"
+    """Device of the learner, and of networks for images when acting: cpu, cuda or cuda:N.
+    Environments and an acting mlp stay on the cores. A run on a GPU carries no promise."""
     learners: int = 1
     """Shards of the environments whose gradients are computed apart and added in order."""
     learner_threads: int = 1
@@ -276,19 +279,21 @@ class HTS:
         """Put the parts together; only here do names become functions."""
         environments = layout.environments_of_a_group(self.num_envs, self.learners)
         executors = layout.executors_for(environments)
+        parts = parts_of(self)
+        actors = parts.actors(layout.actors)
         words = counted(executors, "executor")
-        if layout.actors:
-            words = f"{words}, {counted(layout.actors, 'actor')}"
+        if actors:
+            words = f"{words}, {counted(actors, 'actor')}"
         inline = layout.pool == "inline"
         staff = Staff(
             executors,
-            layout.actors,
+            actors,
             inline,
             engine_threads=layout.engine_threads_beside(self.learner, executors),
             words="inline" if inline else layout.in_words(words),
             groups=layout.nodes,
         )
-        return RotationRecipe(parts_of(self), staff, partial(_course, layout.barrier), make_learner)
+        return RotationRecipe(parts, staff, partial(_course, layout.barrier), make_learner)
 
 
 def _course(

@@ -83,6 +83,9 @@ class Impala:
     """Steps of an unroll."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the network's forward and backward passes."""
+    device: str = "cpu"
+    """Device of the learner, and of networks for images when acting: cpu, cuda or cuda:N.
+    Environments and an acting mlp stay on the cores. A run on a GPU carries no promise."""
     learners: int = 1
     """Shards of the environments whose gradients are computed apart and added in order."""
     learner_threads: int = 1
@@ -196,20 +199,21 @@ class Impala:
     def build(self, layout: ActorLayout) -> RotationRecipe:
         """Put the parts together; the course scales rewards, not the learner."""
         executors = layout.executors_for(self.num_envs)
+        parts = parts_of(self)
+        actors = parts.actors(layout.actors)
         inline = layout.pool == "inline"
         words = counted(executors, "executor")
-        if layout.actors:
-            words = f"{words}, {counted(layout.actors, 'actor')}"
+        if actors:
+            words = f"{words}, {counted(actors, 'actor')}"
         words = "inline" if inline else f"{words}, free running"
         staff = Staff(
             executors,
-            layout.actors,
+            actors,
             inline,
             engine_threads=layout.engine_threads_beside(self.learner, executors),
             newest=True,
             words=words,
         )
-        parts = parts_of(self)
         parts = replace(parts, config=replace(parts.config, scale_rewards=False))
         return RotationRecipe(parts, staff, partial(_course, self.scale_rewards), make_learner)
 

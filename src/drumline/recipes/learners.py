@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from drumline.algorithms.a2c import A2C, A2CSettings
+from drumline.algorithms.device_copies import DeviceCopies
 from drumline.algorithms.learned_network import LearnedNetwork, Pause
 from drumline.algorithms.learning_state import LearningState
 from drumline.algorithms.microbatches import Microbatches
@@ -16,8 +18,10 @@ from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
 from drumline.functional.annealing import linear
 from drumline.functional.losses import LossOfInterval
 from drumline.functional.shards import Shards
+from drumline.functional.torch_devices import device_of
 from drumline.functional.torch_threads import limit_torch
 from drumline.policies.actor_critic import initial_parameters
+from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
 from drumline.recipes.families import Config
 from drumline.recipes.losses import a2c_loss_of, baseline_of, ppo_loss_of
@@ -27,6 +31,8 @@ from drumline.types import Metrics, Rollout
 _OPTIMIZERS = {"adam": TorchAdam, "rmsprop": TorchRMSProp}
 _ROWS_AT_ONCE = {"mlp": 4096, "impala-resnet": 32}
 _IMAGES_AT_ONCE = 128  # more activations than this fall out of the cache (measured)
+_ON_DEVICE = {"mlp": 65_536, "impala-resnet": 1024}
+_IMAGES_ON_DEVICE = 4096  # by memory: about 85 kB of activations a row of nature-cnn
 
 
 def make_learner(
@@ -42,24 +48,32 @@ def make_learner(
     """
     config = parts.config
     initial = initial_parameters(parts.network, config.seed)
-    written_out = parts.network.is_mlp and config.precision == "fp32"
+    device = device_of(getattr(config, "device", "cpu"))  # a method from outside may lack it
+    written_out = parts.network.is_mlp and config.precision == "fp32" and device is None
     written_out &= parts.network.observation_dtype != "|u1"  # bytes are scaled by torch's forward
     microbatches = Microbatches(
         _ROWS_AT_ONCE.get(config.network, _IMAGES_AT_ONCE),
         multiple=1 if parts.network.is_mlp else 2,
         threads=1 if written_out else config.learner_threads,
     )
+    if device is not None:
+        microbatches = Microbatches(_ON_DEVICE.get(config.network, _IMAGES_ON_DEVICE))
     network = LearnedNetwork(
-        parts.network, initial, precision=config.precision, microbatches=microbatches
+        parts.network,
+        initial,
+        precision=config.precision,
+        microbatches=microbatches,
+        device=device,
     )
-    learning = LearningState(network.live, _OPTIMIZERS[config.optimizer](initial.size))
+    optimizer = _OPTIMIZERS[config.optimizer](initial.size, device=device)
+    learning = LearningState(network.live, optimizer)
     make, own_loss = (_a2c, a2c_loss_of) if config.learner == "a2c" else (_ppo, ppo_loss_of)
     rate = config.learning_rate
     learner = make(
         config,
         network=network,
         learning=learning,
-        preparation=_preparation(parts),
+        preparation=_preparation(parts, None if device is None else DeviceCopies(device)),
         learning_rate=linear(rate, 0.0 if config.anneal else rate, config.intervals),
         loss=(loss_of or own_loss)(config),
         gradient=(WrittenOutGradient if written_out else AutogradGradient)(network),
@@ -71,7 +85,28 @@ def make_learner(
     return _OnThreads(learner, threads, acting_threads)
 
 
-def _preparation(parts: ActorCriticParts) -> RolloutPreparation:
+def try_gradient(spec: NetworkSpec, device: str, observations: np.ndarray) -> None:
+    """Raise ValueError if a device has no deterministic gradient of this network."""
+    at = device_of(device)
+    rows = torch.from_numpy(observations).to(at)
+    made = LearnedNetwork(
+        spec,
+        initial_parameters(spec, 0),
+        precision="fp32",
+        microbatches=Microbatches(len(rows)),
+        device=at,
+    )
+    try:
+        outputs, values = made.forward(made.live, rows)
+        (outputs.sum() + values.sum()).backward()
+    except RuntimeError as error:
+        words = str(error).partition("You can turn off")[0]  # which Drumline does not
+        raise ValueError(
+            f"--device {device} cannot train --network {spec.network}: {' '.join(words.split())}"
+        ) from error
+
+
+def _preparation(parts: ActorCriticParts, copies: DeviceCopies | None) -> RolloutPreparation:
     config = parts.config
     return RolloutPreparation(
         parts.network.observation_size,
@@ -81,6 +116,7 @@ def _preparation(parts: ActorCriticParts) -> RolloutPreparation:
         scale_rewards=config.scale_rewards,
         clip_rewards=config.clip_rewards,
         renew_intervals=config.renew_intervals if parts.renewed else 0,
+        copies=copies,
     )
 
 

@@ -101,6 +101,10 @@ class Method:
 
         A package that is installed later must not change a resumed or repeated run.
         """
+        if device := self.device(config):
+            from drumline.functional.torch_devices import device_of  # imports torch
+
+            device_of(device)
         if hasattr(config, "engine") and config.env:
             engine = resolve_engine(config.env, config.engine, self.prefers)
             config = dataclasses.replace(config, engine=engine)
@@ -158,7 +162,17 @@ class Method:
     def no_promise(self, config: Config) -> str:
         """Return why a run cannot be repeated; empty if it can."""
         reason: str = getattr(config, "no_promise", "")
+        if device := self.device(config):
+            reason = reason or (
+                f"computed on {device}: no runs kept from a machine with a GPU have shown equal "
+                "bits yet"
+            )
         return reason or ("" if config.promise else "trained with --no-promise")
+
+    def device(self, config: Config) -> str:
+        """Return the device of a config's learner; empty on the host, and for other methods."""
+        device: str = "" if self.outside else getattr(config, "device", "")
+        return "" if device == "cpu" else device
 
     def _called(self, doing: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Call the config's code; an error of code from outside becomes one sentence."""

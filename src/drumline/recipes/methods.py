@@ -69,6 +69,7 @@ _LATE: dict[str, object] = {
     "output_scale": 0.01,
     "members_per_call": 1,
     "baseline": "critic",
+    "device": "cpu",
 }
 """Fields that older run folders lack, with the values that those runs had."""
 _LATE_OF: dict[str, dict[str, object]] = {

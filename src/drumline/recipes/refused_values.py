@@ -1,6 +1,7 @@
 """Checks of a config's values; each error names the flag."""
 
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,13 @@ from drumline.recipes.families import (
 
 if TYPE_CHECKING:
     from drumline.recipes.td3 import TD3
+
+
+HOST = "cpu"
+"""Device of the path on cores, whose bits are promised."""
+REHEARSED = "cpu:0"
+"""Device path without a device, for tests: the host's memory, with everything that is copied."""
+_DEVICES = rf"{HOST}|{REHEARSED}|cuda(:\d+)?"
 
 
 def refuse_nonpositive(config: object, *names: str) -> None:
@@ -104,8 +112,27 @@ def refuse_unusable_refining(config: Refining) -> None:
         )
 
 
+def refuse_unusable_device(config: object) -> None:
+    """Raise for a device that no machine has, or for settings that a device does not serve."""
+    device: str = getattr(config, "device", HOST)
+    if not re.fullmatch(_DEVICES, device):
+        raise ValueError(f"--device must be cpu, cuda or cuda:N, as in cuda:0, got {device!r}")
+    if device == HOST:
+        return
+    if getattr(config, "precision", "fp32") != "fp32":
+        raise ValueError(
+            f"--device {device} computes in fp32 alone: leave --precision "
+            f"{getattr(config, 'precision', '')} out"
+        )
+    if (learners := getattr(config, "learners", 1)) > 1:
+        raise ValueError(
+            f"--device {device} has one learner: leave --learners {learners} out, or --device"
+        )
+
+
 def refuse_unusable_rollouts(config: ActorCritic) -> None:
     """Raise for values of an actor-critic method that could never work."""
+    refuse_unusable_device(config)
     positive = ["total_steps", "num_envs", "alpha", "learners", "learner_threads"]
     refuse_nonpositive(config, *positive, "learning_rate", "max_gradient_norm")
     refuse_nonpositive(config, "evaluate_episodes")

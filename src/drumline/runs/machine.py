@@ -54,7 +54,9 @@ def differences(document: Mapping[str, Any]) -> list[MachineDifference]:
     known = document.get("versions", {})
     made = {name: known.get(name, "unknown") for name in document.get("computed_by", known)}
     here = versions(made)
-    made |= document.get("machine", {})
+    facts = document.get("machine", {})
+    # A device is known to torch alone, and its runs promise nothing.
+    made |= {name: fact for name, fact in facts.items() if name != "device"}
     here |= machine()
     return [
         MachineDifference(name, made[name], here.get(name, "unknown"))

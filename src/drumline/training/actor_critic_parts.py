@@ -35,7 +35,18 @@ class ActorCriticParts:
     def inference(self) -> InferenceSpec:
         """Return the settings of the forward pass of an executor, an actor or the driver."""
         rows = max(0, self.config.inference_rows)  # not resolved: MLPs keep their bits in any batch
-        return InferenceSpec(self.network, self.config.precision, rows)
+        return InferenceSpec(self.network, self.config.precision, rows, self.acting_device)
+
+    @property
+    def acting_device(self) -> str:
+        """Return the device of forward passes for acting: an mlp acts on the host everywhere."""
+        # A method from outside need not have the field.
+        device: str = getattr(self.config, "device", "cpu")
+        return "cpu" if self.network.is_mlp else device
+
+    def actors(self, asked: int) -> int:
+        """Return the number of actors: executors have no device, so one has an actor at least."""
+        return asked or (0 if self.acting_device == "cpu" else 1)
 
     def policy(self, parameter_count: int) -> ActorCriticSpec:
         """Return the description of the policy in a policy file."""

@@ -1,0 +1,123 @@
+"""Devices that learners compute on: their names, what is there, and arithmetic that repeats itself.
+
+`cpu` is the path of every run so far. Any other name takes the device path: networks, gradients and
+optimisers are on the device, everything else stays with the host.
+"""
+
+import os
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+HOST = "cpu"
+_FILLS = "fill_uninitialized_memory"
+_WORKSPACES = (":4096:8", ":16:8")
+
+
+def device_of(name: str) -> torch.device | None:
+    """Return the device, set to deterministic arithmetic; None for the host.
+
+    Raises `ValueError` with what to do where it is not there.
+    """
+    if name == HOST:
+        return None
+    device = torch.device(name)
+    if device.type == "cuda":
+        refuse_absent(name)
+        _repeat_arithmetic()
+    return device
+
+
+def refuse_absent(name: str) -> None:
+    """Raise `ValueError` if this build of torch, or this machine, has no such CUDA device."""
+    index = torch.device(name).index or 0
+    if not torch.backends.cuda.is_built():
+        raise ValueError(
+            f"--device {name}: torch {torch.__version__} is a build without CUDA: install the "
+            "other build (make TORCH=cuda, docs/install.md), or leave --device out"
+        )
+    count = device_count()
+    if not count:
+        raise ValueError(
+            f"--device {name}: torch finds no CUDA device here: look at nvidia-smi and at "
+            "CUDA_VISIBLE_DEVICES, or leave --device out"
+        )
+    if index >= count:
+        there = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise ValueError(f"--device {name}: torch finds {there} here: give one of these")
+
+
+def device_count() -> int:
+    """Return the number of CUDA devices that torch finds; 0 in a build without CUDA."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a driver that is missing or too old is said by the caller
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def described(name: str) -> str:
+    """Return model, CUDA and cuDNN of a device that is there, which decide a run's bits."""
+    device = torch.device(name)
+    if device.type != "cuda":
+        return name
+    model = torch.cuda.get_device_name(device)
+    return f"{model}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
+
+
+def host_array(tensor: Tensor) -> np.ndarray:
+    """Return a tensor's values: in place where the host has them, else a copy."""
+    return tensor.detach().cpu().numpy()
+
+
+class Arithmetic(NamedTuple):
+    """Settings of this process that choose torch's kernels on a device."""
+
+    deterministic: bool = False
+    warns_only: bool = False
+    fills_memory: bool = True
+    benchmark: bool = False
+    deterministic_convolutions: bool = False
+    tf32_convolutions: bool = True
+    tf32_products: bool = False
+
+    @staticmethod
+    def now() -> "Arithmetic":
+        """Return the settings as they are; the defaults are those of a fresh torch."""
+        return Arithmetic(
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+            getattr(torch.utils.deterministic, _FILLS),
+            torch.backends.cudnn.benchmark,
+            torch.backends.cudnn.deterministic,
+            torch.backends.cudnn.allow_tf32,
+            bool(torch.backends.cuda.matmul.allow_tf32),
+        )
+
+    def set(self) -> None:
+        """Make these the settings of this process."""
+        torch.use_deterministic_algorithms(self.deterministic, warn_only=self.warns_only)
+        setattr(torch.utils.deterministic, _FILLS, self.fills_memory)
+        torch.backends.cudnn.benchmark = self.benchmark
+        torch.backends.cudnn.deterministic = self.deterministic_convolutions
+        torch.backends.cudnn.allow_tf32 = self.tf32_convolutions
+        torch.backends.cuda.matmul.allow_tf32 = self.tf32_products
+
+
+REPEATABLE = Arithmetic(
+    deterministic=True,
+    fills_memory=False,  # all memory is written before it is read
+    deterministic_convolutions=True,
+    tf32_convolutions=False,
+)
+
+
+def _repeat_arithmetic() -> None:
+    """Choose deterministic kernels in full float32, for this process.
+
+    cuBLAS reads its workspace from the environment when it begins, so this comes before any kernel.
+    """
+    if os.environ.get("CUBLAS_WORKSPACE_CONFIG") not in _WORKSPACES:
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = _WORKSPACES[0]
+    REPEATABLE.set()

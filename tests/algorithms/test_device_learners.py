@@ -1,0 +1,79 @@
+"""Learners on a device come to what those on the host come to, and mix no memory with it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import device_examples
+import numpy as np
+import pytest
+from device_examples import CONFIGS, acted, learned, parts_on
+
+from drumline.recipes.learners import make_learner
+
+TESTS = Path(device_examples.__file__).parent
+HOST, DEVICE = "cpu", "cpu:0"
+
+
+@pytest.fixture(scope="module")
+def pretended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """States of a process whose device is apart from the host."""
+    out = tmp_path_factory.mktemp("pretended")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    command = [sys.executable, "-W", "error", str(TESTS / "device_examples.py"), str(out)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    return out
+
+
+def close(found: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_device_path_agrees_with_the_host_to_rounding(name: str):
+    expected, found = learned(name, HOST), learned(name, DEVICE)
+    assert found.counters == expected.counters
+    assert found.tensors.keys() == expected.tensors.keys()
+    for key, array in expected.tensors.items():
+        close(found.tensors[key], array)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_device_apart_from_the_host_agrees_too(name: str, pretended: Path):
+    expected = learned(name, HOST).tensors
+    with np.load(pretended / f"{name}.npz") as found:
+        assert set(found) == set(expected)
+        for key, array in expected.items():
+            close(found[key], array)
+
+
+def test_a_network_for_images_acts_on_the_device(pretended: Path):
+    expected = acted("ppo-images", HOST)
+    close(acted("ppo-images", DEVICE), expected)
+    close(np.load(pretended / "acted.npy"), expected)
+    np.testing.assert_array_equal(expected[:3], expected[3:6])
+
+
+@pytest.mark.parametrize("name", ["ppo-mlp", "ppo-images", "a2c-mlp"])
+def test_a_state_that_is_loaded_goes_on_with_the_same_bits(name: str):
+    expected, found = learned(name, DEVICE), learned(name, DEVICE, through_state=True)
+    for key, array in expected.tensors.items():
+        np.testing.assert_array_equal(found.tensors[key], array)
+
+
+@pytest.mark.parametrize("name", ["ppo-images", "a2c-mlp"])
+def test_states_have_the_same_form_on_every_device(name: str):
+    of_host = make_learner(parts_on(name, HOST), lambda: None)
+    of_device = make_learner(parts_on(name, DEVICE), lambda: None)
+    host, device = of_host.state(), of_device.state()
+    assert {k: (v.dtype, v.shape) for k, v in device.tensors.items()} == {
+        k: (v.dtype, v.shape) for k, v in host.tensors.items()
+    }
+    state = learned(name, HOST)
+    of_device.load(state)
+    for key, array in of_device.state().tensors.items():
+        assert array.tobytes() == state.tensors[key].tobytes()
+    published = of_device.published()["parameters"]
+    assert published.tobytes() == state.tensors["parameters"].tobytes()

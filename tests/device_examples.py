@@ -1,0 +1,156 @@
+"""Learners of configs on a device, intervals to learn from, and what they should come to."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drumline.policies.actions import sample
+from drumline.policies.actor_critic import initial_parameters
+from drumline.recipes.actor_critic import parts_of
+from drumline.recipes.hts import HTS
+from drumline.recipes.impala import Impala
+from drumline.recipes.learners import make_learner
+from drumline.training.actor_critic_parts import ActorCriticParts
+from drumline.types import Rollout, StackedFrames, State
+
+_SMALL: dict[str, Any] = {
+    "num_envs": 4,
+    "alpha": 8,
+    "total_steps": 320,
+    "engine": "gymnasium",
+    "epochs": 2,
+    "minibatches": 2,
+    "learning_rate": 1e-2,
+    "entropy_coefficient": 0.01,
+    "evaluate_episodes": 1,
+}
+_ROWS = {**_SMALL, "env": "CartPole-v1", "hidden": (8,)}
+_CONTROL = {**_SMALL, "env": "Pendulum-v1", "hidden": (8,), "normalize_observations": True}
+_IMAGES = {**_SMALL, "env": "pixel_environment:make", "network": "nature-cnn"}
+CONFIGS: dict[str, Any] = {
+    "ppo-mlp": HTS(**_ROWS, scale_rewards=True, target_kl=0.5),
+    "ppo-control": HTS(**_CONTROL, correction="decoupled"),
+    "ppo-delayed": HTS(**_ROWS, correction="delayed"),
+    "ppo-vtrace": HTS(**_ROWS, correction="vtrace"),
+    "ppo-images": HTS(**_IMAGES),
+    "a2c-mlp": HTS(**_ROWS, learner="a2c", optimizer="rmsprop"),
+    "a2c-images": HTS(**_IMAGES, learner="a2c"),
+    "a2c-vtrace": HTS(**_IMAGES, learner="a2c", correction="vtrace"),
+    "impala-images": Impala(
+        env="pixel_environment:make",
+        engine="gymnasium",
+        network="nature-cnn",
+        num_envs=4,
+        batch=4,
+        alpha=8,
+        total_steps=320,
+    ),
+}
+FRAMES = "ppo-images"
+"""The config whose intervals have every frame once."""
+
+
+def parts_on(name: str, device: str) -> ActorCriticParts:
+    """The parts of a config on a device, also of one that no user can name."""
+    parts = parts_of(CONFIGS[name])
+    config = dataclasses.replace(parts.config)
+    object.__setattr__(config, "device", device)
+    return dataclasses.replace(parts, config=config)
+
+
+def interval_of(parts: ActorCriticParts, number: int, *, frames: bool) -> Rollout:
+    """An interval of made-up observations, acted by the initial parameters on the host."""
+    rng = np.random.default_rng(number)
+    network, steps, environments = parts.network, parts.config.alpha, parts.config.num_envs
+    grid = (steps, environments)
+    shape = network.observation_shape
+    count = 3
+    finals = np.sort(rng.permutation(steps * environments)[:count])
+    truncated = np.zeros(grid, bool)
+    truncated.reshape(-1)[finals] = True
+    final_environments, final_steps = np.nonzero(truncated.T)
+
+    def drawn(*rows: int) -> Any:
+        if frames:
+            depth, store = shape[0], rng.integers(0, 256, (90, 1, *shape[1:]), np.uint8)
+            return StackedFrames(store, rng.integers(20, 70, (*rows, depth)))
+        if network.observation_dtype == "|u1":
+            return rng.integers(0, 256, (*rows, *shape), np.uint8)
+        return rng.standard_normal((*rows, *shape)).astype(network.observation_dtype)
+
+    observations, final = drawn(steps + 1, environments), drawn(count)
+    if frames:
+        final = final._replace(frames=observations.frames)
+    raw = observations.frames[observations.indices][:, :, :, 0] if frames else observations
+    inference = dataclasses.replace(parts.inference(), device="cpu")()
+    inference.load(published(parts))
+    outputs, values = inference(raw[:-1].reshape(-1, *shape))
+    noise = rng.random((len(outputs), network.head.noise_size)).astype(np.float32)
+    actions, log_probs = sample(network.head, outputs, noise)
+    terminated = (rng.random(grid) < 0.1) & ~truncated
+    return Rollout(
+        number,
+        observations,
+        actions.reshape(*grid, *network.head.action_shape),
+        rng.standard_normal(grid).astype(np.float32),
+        terminated,
+        truncated,
+        log_probs.reshape(grid),
+        values.reshape(grid).copy(),
+        final_steps.astype(np.int32),
+        final_environments,
+        final,
+    )
+
+
+def published(parts: ActorCriticParts) -> dict[str, np.ndarray]:
+    """The arrays of the version that acts: initial parameters, and moments of something."""
+    size = parts.network.observation_size
+    moments = {
+        "observation_mean": np.linspace(-0.1, 0.1, size),
+        "observation_inverse_std": np.linspace(0.9, 1.1, size),
+    }
+    arrays = {"parameters": initial_parameters(parts.network, 7)}
+    return {**arrays, **(moments if parts.network.normalize else {})}
+
+
+def learned(name: str, device: str, *, through_state: bool = False) -> State:
+    """The state after three intervals; `through_state`: with another learner for the last one."""
+    parts = parts_on(name, device)
+    learner = make_learner(parts, lambda: None)
+    for number in range(2, 5):
+        if through_state and number == 4:
+            state, learner = learner.state(), make_learner(parts, lambda: None)
+            learner.load(state)
+        rollout = interval_of(parts, number, frames=name == FRAMES)
+        metrics = learner.update(rollout, published(parts))
+    state = learner.state()
+    numbers = np.array([metrics[key] for key in sorted(metrics)])
+    return State({**state.tensors, "metrics": numbers}, state.counters)
+
+
+def acted(name: str, device: str) -> np.ndarray:
+    """Outputs and values of the policy in a batch that is padded, and in parts of one."""
+    parts = parts_on(name, device)
+    inference = dataclasses.replace(parts.inference(), rows=4)()
+    inference.load(published(parts))
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 256, (7, *parts.network.observation_shape), np.uint8)
+    both = [inference(rows[:3]), inference(rows)]
+    return np.concatenate([np.column_stack(pair) for pair in both])
+
+
+def _main(out: Path) -> None:
+    """Learn on the pretended device, for the process that has it."""
+    for name in CONFIGS:
+        np.savez(out / f"{name}.npz", **learned(name, "pretend").tensors)
+    np.save(out / "acted.npy", acted("ppo-images", "pretend"))
+
+
+if __name__ == "__main__":
+    import pretend_device  # noqa: F401
+
+    _main(Path(sys.argv[1]))

@@ -1,0 +1,77 @@
+"""A device is there or refused in one sentence, and its arithmetic is set in this process alone."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from drumline.commands.process_as_found import process_as_found
+from drumline.functional import torch_devices
+from drumline.functional.torch_devices import (
+    REPEATABLE,
+    Arithmetic,
+    described,
+    device_of,
+    host_array,
+)
+
+
+def test_the_host_is_no_device_and_its_second_name_is_one():
+    assert device_of("cpu") is None
+    assert device_of("cpu:0") == torch.device("cpu", 0)
+    assert described("cpu:0") == "cpu:0"
+
+
+def with_devices(monkeypatch: pytest.MonkeyPatch, *, built: bool, count: int) -> None:
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: built)
+    monkeypatch.setattr(torch_devices, "device_count", lambda: count)
+
+
+@pytest.mark.parametrize(
+    ("name", "built", "count", "words"),
+    [
+        ("cuda", False, 0, "is a build without CUDA: install the other build (make TORCH=cuda"),
+        ("cuda", True, 0, "torch finds no CUDA device here: look at nvidia-smi"),
+        ("cuda:3", True, 1, "--device cuda:3: torch finds cuda:0 here: give one of these"),
+        ("cuda:2", True, 2, "--device cuda:2: torch finds cuda:0 to cuda:1 here"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, name: str, built: bool, count: int, words: str
+):
+    with_devices(monkeypatch, built=built, count=count)
+    before = Arithmetic.now()
+    with pytest.raises(ValueError, match=f"^--device {name}") as refused:
+        device_of(name)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert Arithmetic.now() == before
+
+
+def test_a_device_sets_deterministic_kernels_which_the_caller_does_not_keep(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    with_devices(monkeypatch, built=True, count=2)
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    before = Arithmetic.now()
+    with process_as_found():
+        assert device_of("cuda:1") == torch.device("cuda", 1)
+        assert Arithmetic.now() == REPEATABLE
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch_devices.os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert Arithmetic.now() == before
+
+
+def test_the_defaults_are_those_of_a_fresh_torch():
+    code = (
+        "from drumline.functional.torch_devices import Arithmetic\n"
+        "assert Arithmetic.now() == Arithmetic(), Arithmetic.now()"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_the_host_gives_its_arrays_in_place():
+    tensor = torch.arange(3.0)
+    host_array(tensor)[1] = 7.0
+    assert tensor.tolist() == [0.0, 7.0, 2.0]
