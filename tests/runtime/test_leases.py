@@ -95,6 +95,15 @@ def test_tasks_side_by_side_never_exceed_a_workers_share(workers: int):
         assert lease_size(queued, workers, pace, at_once=8) <= -(-queued // workers)
 
 
+def test_a_lone_worker_that_runs_tasks_side_by_side_gets_all_within_fifty_milliseconds():
+    pace = Pace()
+    for _ in range(3):
+        pace.observe(20, 20 * LEASE_SECONDS / 100)
+    assert lease_size(40, 1, pace, at_once=16) == 40
+    assert lease_size(1000, 1, pace, at_once=16) == 100
+    assert lease_size(40, 2, pace, at_once=16) == 20
+
+
 def test_a_task_issued_again_alone_shares_no_lease():
     queue = TaskQueue()
     queue.push(["a", "b", "c", "d", "e"])

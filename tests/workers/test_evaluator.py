@@ -204,6 +204,13 @@ def test_episodes_side_by_side_have_the_bits_of_each_alone(
     assert len({row[0].length for row in alone}) > 1 or env_id == "Pendulum-v1"
 
 
+def test_large_bodies_run_one_by_one():
+    spec = PolicySpec(105, Head("continuous", (-1.0,) * 8, (1.0,) * 8, (8,)), hidden=(8,))
+    made = EvaluatorSpec(EnvironmentSpec("Ant-v5"), spec, noise_seed=0)
+    context: Any = SimpleNamespace(shared={}, building=nullcontext, on_leave=lambda close: None)
+    assert made(context).at_once == 1
+
+
 def test_only_training_episodes_of_one_version_share_a_stack():
     published = {"parameters": START}
     evaluator = evaluator_on(published, noise_seed=3)

@@ -20,10 +20,13 @@ class StackedPolicy(Protocol):
     count: int
     vectors: list[np.ndarray]
     observations: list[np.ndarray]
-    actions: Callable[[np.ndarray, np.ndarray | None], Sequence[Any]]
 
     def outputs(self, active: int) -> np.ndarray:
         """Return the raw outputs `[active, O]` of the first places."""
+        ...
+
+    def actions(self, outputs: np.ndarray, noise: np.ndarray | None) -> Sequence[Any]:
+        """Return an action for each row of outputs."""
         ...
 
     def move(self, source: int, target: int) -> None:

@@ -211,6 +211,8 @@ class Swimmer(_MuJoCo):
 class Ant(_MuJoCo):
     """Ant-v5; the contact forces are part of observation and reward."""
 
+    AT_ONCE = 1  # each body's arrays fill much of a cache: side by side a step takes 2 % longer
+
     _contact_cost: Any
 
     def __init__(self, environment: Any):
@@ -252,6 +254,8 @@ class Ant(_MuJoCo):
 
 class _Humanoids(_MuJoCo):
     """The observation of the body of Humanoid and HumanoidStandup, and the squares of its costs."""
+
+    AT_ONCE = 1  # as Ant: side by side a step takes 3 % longer
 
     _impact: float
 

@@ -184,7 +184,9 @@ def batch_action_function(head: Head) -> BatchToActions | None:
     """Return `action_function` for the outputs of several members; None for some heads."""
     if head.kind == "discrete":
         start = head.start
-        return lambda outputs, noise: (outputs.argmax(axis=1) + start).tolist()
+        if start == 0:
+            return lambda outputs, noise: outputs.argmax(1).tolist()
+        return lambda outputs, noise: (outputs.argmax(1) + start).tolist()
     if head.kind not in ("continuous", "bins"):
         return None
     if np.dtype(head.dtype) != np.float32 or head.shape != (len(head.low),):

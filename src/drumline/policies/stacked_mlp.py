@@ -1,11 +1,11 @@
 """Multilayer perceptrons of several members, called once for an observation of each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from drumline.policies.heads import Head, batch_action_function
+from drumline.policies.heads import Head, action_function, batch_action_function
 from drumline.policies.mlp import OBSERVATION_CLIP, MLPPolicy, aligned_zeros, layer_shapes
 from drumline.policies.spec import PolicySpec
 
@@ -27,7 +27,7 @@ class StackedMLP:
         act = batch_action_function(spec.head)
         assert act is not None, "only `stackable` policies come here"
         self.count = count
-        self.actions: Callable[[np.ndarray, np.ndarray | None], Sequence[Any]] = act
+        self._to_actions, self._to_action = act, action_function(spec.head)
         shapes = layer_shapes(spec)
         parameters = _rows(count, sum(rows * columns for rows, columns in shapes))
         self.vectors = list(parameters)
@@ -99,6 +99,12 @@ class StackedMLP:
         for multiply, source, matrix, out in last.products:
             multiply(source, matrix, out)
         return last.values
+
+    def actions(self, outputs: np.ndarray, noise: np.ndarray | None) -> Sequence[Any]:
+        """Return an action for each row of outputs; `noise` is `[active, A]`."""
+        if len(outputs) > 1:
+            return self._to_actions(outputs, noise)
+        return [self._to_action(outputs[0], None if noise is None else noise[0])]
 
 
 class _Layer:

@@ -38,14 +38,17 @@ class Pace:
 def lease_size(queued: int, workers: int, pace: Pace, at_once: int = 1) -> int:
     """Return the tasks for one lease: 50 ms of work, and fewer towards the end of the queue.
 
-    A worker that runs `at_once` tasks side by side gets enough for that, within its share.
+    A worker that runs `at_once` tasks side by side gets enough for that, within its share: where
+    there is no other worker, all that it can do in 50 ms.
     """
     if pace.seconds_per_task is None:
         return 1
     timed = LEASE_SECONDS / pace.seconds_per_task
     shrinking = max(queued / (_LEASES_IN_RESERVE * workers), LEAST_SECONDS / pace.seconds_per_task)
     share = math.ceil(queued / workers)
-    side_by_side = _STACKS * at_once if at_once > 1 else 1
+    side_by_side = 1
+    if at_once > 1:
+        side_by_side = max(_STACKS * at_once, min(int(timed), pace.largest) if workers == 1 else 0)
     return min(max(1, side_by_side, min(int(min(timed, shrinking)), pace.largest)), share)
 
 

@@ -122,7 +122,9 @@ class Evaluator:
     def _stack_size(self, environment: Any) -> int:
         """Return the number of episodes side by side that a lean environment is best with."""
         lean, spec = lean_environment(environment), self._spec.policy
-        if lean is None or type(self._policy) is not MLPPolicy or not stackable(spec):
+        if lean is None or lean.AT_ONCE == 1 or type(self._policy) is not MLPPolicy:
+            return 1
+        if not stackable(spec):
             return 1
         assert isinstance(spec, PolicySpec), "only these are stackable"
         return lean.AT_ONCE if equals_single(spec, lean.AT_ONCE) else 1
