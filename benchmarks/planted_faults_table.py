@@ -240,7 +240,7 @@ FAULTS = (
         (
             Edit(
                 "src/drumline/runtime/process_pool.py",
-                "        self._queue.push_front(loss.again)\n",
+                "        self._queue.push_front(loss.again, alone=worker.at_once > 1)\n",
                 "        self.outstanding -= len(loss.again)\n",
             ),
         ),
