@@ -8,7 +8,7 @@ import doubles
 import pytest
 
 from drumline.protocols import PublishedLayout
-from drumline.runtime import node_host
+from drumline.runtime import node_news
 from drumline.runtime.node_host import NodeHost
 from drumline.runtime.node_messages import Close, Heard, HostSpec, Publish, Submit
 from drumline.runtime.portable import by_reference
@@ -21,7 +21,7 @@ def host_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     hosts: list[NodeHost] = []
 
     def make(**options: Any) -> NodeHost:
-        monkeypatch.setattr(node_host, "_GATHER_SECONDS", LONG)
+        monkeypatch.setattr(node_news, "_GATHER_SECONDS", LONG)
         spec = HostSpec(
             size=2,
             factory=by_reference(doubles.digest_worker, "the factory"),
@@ -84,7 +84,7 @@ def test_results_wait_for_no_other_once_workers_may_be_idle_though_the_driver_ha
 
 
 def test_a_full_message_waits_for_no_other(host_of, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(node_host, "_MESSAGE_RESULTS", 5)
+    monkeypatch.setattr(node_news, "_MESSAGE_RESULTS", 5)
     host = host_of(size=1)
     begin(host, [doubles.Digest(number, 0, 0.03) for number in range(12)])
     assert 5 <= len(messages(host, 12)[0].done.serials) < 12

@@ -121,7 +121,7 @@ def told(nodes: ThreadNodes, kind: Any) -> list[Any]:
 
 
 def replica_on(nodes: ThreadNodes, number: int) -> Sums:
-    replica = nodes.links[number].host._replica
+    replica = nodes.links[number].host._commands.replica
     assert isinstance(replica, Sums)
     return replica
 
@@ -227,8 +227,8 @@ def test_shared_arrays_are_filled_by_the_replica_and_not_sent(pool_of, expected)
     assert made.results == expected
     assert not told(nodes, Write)
     for link in nodes.links:
-        assert link.host._shared is not None
-        assert link.host._shared.arrays["table"].tolist() == [7.0] * 5
+        assert link.host._commands.shared is not None
+        assert link.host._commands.shared.arrays["table"].tolist() == [7.0] * 5
 
 
 def test_another_version_than_the_replicas_is_refused(pool_of):

@@ -122,7 +122,7 @@ def test_parameters_that_are_sent_have_the_same_bytes(tmp_path: Path, expected: 
 
 def flip(nodes: ThreadNodes) -> None:
     """Change one bit of the first node's parameters."""
-    replica: Any = nodes.links[0].host._replica
+    replica: Any = nodes.links[0].host._commands.replica
     replica._strategy._search.parameters.view(np.uint32)[5] ^= 1 << 20
 
 
