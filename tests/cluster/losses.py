@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ from drumline.recipes.methods import method_of
 from drumline.runtime.ray_pool import RayNodes
 from drumline.training.run_request import RunRequest
 
+DRIVERS = "drum1"
+_PATIENCE_SECONDS = 30.0
+"""Time from the start of a process for which it waits; less than a hang."""
 CONFIGS: dict[str, Any] = {
     "es": ES(
         env="HalfCheetah-v5",
@@ -57,7 +61,10 @@ CONFIGS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class LosesMachines:
-    """Probe factory: each machine is lost once, by the first of its processes at its point."""
+    """Probe factory: each machine is lost once, by the first of its processes at its point.
+
+    The driver's machine waits for the losses, lest it end a short run alone before others are up.
+    """
 
     losses: tuple[tuple[str, str, str], ...]
     """(machine, point, manner)"""
@@ -66,10 +73,15 @@ class LosesMachines:
     def __call__(self) -> Probe:
         own = _machine()
         due = {point: MANNERS[manner] for machine, point, manner in self.losses if machine == own}
+        planted = {f"{machine}-{point}" for machine, point, _ in self.losses}
+        patience = time.perf_counter() + _PATIENCE_SECONDS
 
         def probe(point: str) -> None:
             if point in due and doubles.first(self.flags / f"{own}-{point}"):
                 due[point]()
+            if own == DRIVERS and point == "before-task":
+                while time.perf_counter() < patience and planted - set(os.listdir(self.flags)):
+                    time.sleep(0.05)
 
         return probe
 
