@@ -9,19 +9,19 @@ import pytest
 
 from drumline.protocols import PublishedLayout
 from drumline.runtime import node_news
+from drumline.runtime.gathering import Waits
 from drumline.runtime.node_host import NodeHost
 from drumline.runtime.node_messages import Close, Heard, HostSpec, Publish, Submit
 from drumline.runtime.portable import by_reference
 
-LONG = 60.0
+WAITS = Waits(gather=60.0, scarce=0.01, beat=0.0)
 
 
 @pytest.fixture
-def host_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def host_of() -> Iterator[Any]:
     hosts: list[NodeHost] = []
 
     def make(**options: Any) -> NodeHost:
-        monkeypatch.setattr(node_news, "_GATHER_SECONDS", LONG)
         spec = HostSpec(
             size=2,
             factory=by_reference(doubles.digest_worker, "the factory"),
@@ -48,7 +48,7 @@ def host_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def begin(host: NodeHost, tasks: list[doubles.Digest], *, more: bool = False) -> None:
     serials, pickles = tuple(range(len(tasks))), tuple(map(pickle.dumps, tasks))
     for number in range(9):
-        commands = [Publish(0, ()), Submit(serials, pickles, more)] if number == 0 else []
+        commands = [Publish(0, ()), Submit(serials, pickles, more, WAITS)] if number == 0 else []
         host.tell(number, commands, *([{}] if number == 0 else []))
 
 

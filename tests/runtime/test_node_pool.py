@@ -11,8 +11,8 @@ from runtime.thread_nodes import ThreadNodes
 
 from drumline.errors import TaskKilledWorkers, WorkersLost
 from drumline.protocols import PublishedLayout
-from drumline.runtime import host_loads, host_roster, host_supply, node_pool, stragglers
-from drumline.runtime.node_messages import Node, Publish
+from drumline.runtime import gathering, host_loads, host_roster, host_supply, node_pool, stragglers
+from drumline.runtime.node_messages import Node, Publish, Submit
 from drumline.runtime.node_pool import NodePool
 
 
@@ -130,6 +130,16 @@ def test_a_silent_node_holds_up_nothing_and_its_late_results_are_dropped(
     nodes.links[1].muted.clear()
     pool.submit(TASKS)
     assert finish(pool, []) == expected
+
+
+def test_hosts_are_told_to_speak_less_often_the_more_of_them_there_are(
+    make_pool: MakePool, expected, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(gathering, "MESSAGES_PER_SECOND", 4)
+    nodes = ThreadNodes(1, 1)
+    assert finish(begun(make_pool(doubles.digest_worker, nodes=nodes)), []) == expected
+    told = [command for link in nodes.links for command in link.told]
+    assert {command.waits.gather for command in told if isinstance(command, Submit)} == {0.5}
 
 
 def test_a_node_that_leaves_soon_gets_no_task_beyond_its_time(make_pool: MakePool, expected):

@@ -7,8 +7,8 @@ from drumline.runtime.driven_host import DrivenHost
 from drumline.runtime.host_deaths import HostDeaths
 from drumline.runtime.leases import TaskQueue
 
-_RESERVE_SECONDS = 0.75
-"""Work in reserve for each worker of a node: more than passes between two messages of its host."""
+_GATHERS_IN_RESERVE = 3.0
+"""Work in reserve for each worker of a node, in longest times between messages of its host."""
 _LEAST_SECONDS = 0.05
 """Reserve, in seconds, that a node is given to the end of the queue: a message costs more than
 an imbalance of this length."""
@@ -30,11 +30,12 @@ class HostLoads:
         self._deaths = deaths
         self._one_task_leases = one_task_leases
 
-    def room(self, host: DrivenHost, workers: int) -> int:
+    def room(self, host: DrivenHost, workers: int, gather: float, *, starting: bool = False) -> int:
         """Return the number of queued tasks that a host may be sent now.
 
         Each of its workers, of `workers` in all, has one to begin and some in reserve while the
-        queue is long.
+        queue is long. `gather`: longest time between messages of the host, in seconds;
+        `starting`: another host will soon take tasks.
         """
         if not takes_tasks(host):
             return 0
@@ -46,8 +47,10 @@ class HostLoads:
                 return 1 if held == 0 else 0
         if self._one_task_leases:
             return min(queued, host.size - held)
-        share = max(math.ceil(queued * host.size / workers), int(host.size * _least(host)))
-        return min(queued, share, host.size * (1 + _reserve(host, queued, workers)) - held)
+        share = math.ceil(queued * host.size / workers)
+        if held and not starting:  # a short queue is for every node, also for one that starts
+            share = max(share, int(host.size * _least(host)))
+        return min(queued, share, host.size * (1 + _reserve(host, queued, workers, gather)) - held)
 
 
 def takes_tasks(host: DrivenHost) -> bool:
@@ -88,13 +91,14 @@ def even_sizes(cores: Mapping[str, int], workers: int) -> dict[str, int]:
     return sizes
 
 
-def _reserve(host: DrivenHost, queued: int, workers: int) -> int:
+def _reserve(host: DrivenHost, queued: int, workers: int, gather: float) -> int:
     """Return the tasks that wait on a host behind each one that runs."""
     pace = host.pace.seconds_per_task
     if pace is None:
         return int(queued >= _SHARES * workers)
     shrinking = max(queued / (_SHARES * workers), _least(host))
-    return int(min(max(1.0, _RESERVE_SECONDS / pace), shrinking, _GROWTH * host.answered))
+    longest = max(1.0, _GATHERS_IN_RESERVE * gather / pace)
+    return int(min(longest, shrinking, _GROWTH * host.answered))
 
 
 def _least(host: DrivenHost) -> float:

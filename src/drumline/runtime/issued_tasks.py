@@ -8,6 +8,7 @@ import numpy as np
 
 from drumline.errors import TaskKilledWorkers
 from drumline.runtime.driven_host import DrivenHost
+from drumline.runtime.gathering import waits_among
 from drumline.runtime.host_deaths import HostDeaths
 from drumline.runtime.host_loads import HostLoads, send_to_idle
 from drumline.runtime.host_supply import HostSupply
@@ -66,7 +67,9 @@ class IssuedTasks:
         if self._queue:
             workers = sum(host.size for host in self._hosts)
             needy = sorted(self._hosts, key=lambda host: len(host.held) / host.size)
-            rooms = ((host, self._loads.room(host, workers)) for host in needy)
+            gather = waits_among(len(self._hosts)).gather
+            room, starting = self._loads.room, not all(host.speaks for host in self._hosts)
+            rooms = ((host, room(host, workers, gather, starting=starting)) for host in needy)
             taken = [(host, self._queue.take(room).serials) for host, room in rooms if room > 0]
             for host, serials in taken:
                 self._send(host, serials)
@@ -154,7 +157,8 @@ class IssuedTasks:
             return
         commands, data = self._supply.for_tasks(host)
         pickles = self.open.pickles(serials)
-        commands.append(Submit(tuple(serials), pickles, more=bool(self._queue)))
+        waits = waits_among(len(self._hosts))
+        commands.append(Submit(tuple(serials), pickles, more=bool(self._queue), waits=waits))
         marks = self.open.marks
         commands += [WakeAt(k, marks[k]) for k in serials if k in marks] if marks else []
         host.tell(commands, data)

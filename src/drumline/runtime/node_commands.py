@@ -83,7 +83,7 @@ class NodeCommands:
     def _submit(self, pool: ProcessPool, command: Submit) -> None:
         parcels = list(map(Parcel, command.serials, command.tasks))
         self._parcels.update(zip(command.serials, parcels, strict=True))
-        self._news.tasks_came(more=command.more)
+        self._news.tasks_came(command.waits, more=command.more)
         pool.submit(parcels)
         self._news.probe("host-submitted")
 

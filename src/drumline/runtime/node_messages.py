@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drumline.protocols import PublishedLayout
+from drumline.runtime.gathering import Waits
 from drumline.runtime.group_messages import Places
 from drumline.runtime.messages import Failure
 from drumline.types import ProcessActivity, Span
@@ -65,6 +66,7 @@ class Submit(NamedTuple):
     tasks: tuple[bytes, ...]
     more: bool
     """Whether others wait in the driver's queue, for which this host should not run dry."""
+    waits: Waits
 
 
 class Publish(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Sequence, Sized
 from typing import Any, NamedTuple
 
 from drumline.protocols import Completed, Probe
+from drumline.runtime.gathering import Waits, waits_among
 from drumline.runtime.kept_results import kept
 from drumline.runtime.leases import Pace
 from drumline.runtime.messages import Failure
@@ -19,10 +20,6 @@ from drumline.types import ProcessActivity, Span
 
 _MESSAGE_RESULTS, _MESSAGE_BYTES = 512, 1 << 20
 """Finished tasks, and bytes of their results, with which a message waits for no other."""
-_GATHER_SECONDS = 0.25
-"""Longest time for which finished tasks wait for others, so that one message has all."""
-_SCARCE_SECONDS = 0.01
-"""Longest time for which they wait once a worker may soon be idle."""
 _RESERVE_SECONDS = 0.02
 """Work in reserve for each worker, below which a worker may soon be idle."""
 _ACTIVITY_SECONDS = 0.25
@@ -64,6 +61,7 @@ class NodeNews:
         """Whether there is news that the driver waits for."""
         self._urgent = False
         """Whether that news must not wait for results of other workers."""
+        self._waits = waits_among(1)
         self._more = True
         """Whether the driver had other tasks when it sent the latest ones."""
         self._scarce = True
@@ -90,7 +88,7 @@ class NodeNews:
         with self._changed:
             if self._last.number > seen:
                 return self._last
-            if self._changed.wait_for(lambda: self._fresh, seconds):
+            if self._changed.wait_for(lambda: self._fresh, max(seconds, self._waits.beat)):
                 self._gather()
             self._last = self._all(seen + 1)
             if self._keeps:
@@ -98,10 +96,10 @@ class NodeNews:
         self.probe("host-heard")
         return self._last
 
-    def tasks_came(self, *, more: bool) -> None:
+    def tasks_came(self, waits: Waits, *, more: bool) -> None:
         """Note that the host holds new tasks, and whether the driver has others."""
         with self._changed:
-            self._more = more
+            self._waits, self._more = waits, more
             self._judge_reserve()
             self._changed.notify_all()
 
@@ -170,12 +168,12 @@ class NodeNews:
 
     def _gather(self) -> None:
         """Let finished tasks wait for others, less long once workers may soon be idle."""
-        deadline = time.perf_counter() + _GATHER_SECONDS
+        deadline = time.perf_counter() + self._waits.gather
         while not self._full and (seconds := deadline - time.perf_counter()) > 0:
             if not self._scarce:
                 self._changed.wait_for(lambda: self._full or self._scarce, seconds)
             elif not self._changed.wait_for(
-                lambda: self._full or not self._scarce, min(seconds, _SCARCE_SECONDS)
+                lambda: self._full or not self._scarce, min(seconds, self._waits.scarce)
             ):
                 return
 

@@ -22,6 +22,7 @@ from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
 from drumline.runtime.deaths import STRIKES
 from drumline.runtime.driven_host import DrivenHost
 from drumline.runtime.failures import raised, unpacked, unreadable
+from drumline.runtime.gathering import waits_among
 from drumline.runtime.host_roster import HostRoster
 from drumline.runtime.host_supply import HostSupply
 from drumline.runtime.issued_tasks import IssuedTasks
@@ -49,7 +50,8 @@ _TICK = 0.25
 _SILENT_SECONDS = 3.0
 """Silence of a host, which speaks every second, after which its tasks are issued elsewhere too.
 
-A cluster takes longer to find out that a node is lost. A false alarm costs a few doubles."""
+A cluster takes longer to find out that a node is lost. A false alarm costs a few doubles. Many
+hosts speak less often, and may be silent for three times as long as they wait."""
 _CLOSE_SECONDS = 6.0
 
 
@@ -285,9 +287,10 @@ class NodePool:
                 self._listen(host, what)
             else:
                 self._bury(host, what)
+        longest = max(_SILENT_SECONDS, 3.0 * waits_among(len(self._hosts)).beat)
         for host in self._hosts:
-            if host.silent_seconds > _SILENT_SECONDS and host.speaks and not host.silent:
-                self._doubt(host)
+            if host.silent_seconds > longest and host.speaks and not host.silent:
+                self._doubt(host, longest)
         if self._roster.is_due:
             self._watch()
         self.size = self._roster.workers
@@ -374,12 +377,12 @@ class NodePool:
         self._tasks.take_back(host)
         self._roster.refuse(host, why)
 
-    def _doubt(self, host: DrivenHost) -> None:
+    def _doubt(self, host: DrivenHost, seconds: float) -> None:
         """Issue the tasks of a silent host elsewhere too; the first result counts."""
         host.silent = True
         count = self._tasks.issue_elsewhere(host)
         self._log(
-            f"node {host.node.name} has said nothing for {_SILENT_SECONDS:g} s; "
+            f"node {host.node.name} has said nothing for {seconds:g} s; "
             f"{count} tasks issued elsewhere too"
         )
 
