@@ -6,13 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from td3_examples import ALL, filled
 
+from drumline.algorithms.first_critics import first_critics_state
+from drumline.algorithms.td3 import TD3, TD3Jobs
+from drumline.algorithms.td3_steps import TD3Settings
 from drumline.policies.actions import sample
 from drumline.policies.actor_critic import initial_parameters
+from drumline.policies.spec import PolicySpec
 from drumline.recipes.actor_critic import parts_of
 from drumline.recipes.hts import HTS
 from drumline.recipes.impala import Impala
 from drumline.recipes.learners import make_learner
+from drumline.recipes.td3_learner import draws_of
+from drumline.tasks import GradientJob
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.types import Rollout, StackedFrames, State
 
@@ -143,10 +150,42 @@ def acted(name: str, device: str) -> np.ndarray:
     return np.concatenate([np.column_stack(pair) for pair in both])
 
 
+_OWN = PolicySpec(
+    4, ALL["continuous"].head, (), module="torch_policies:ShapedMLP", module_shape=(4,)
+)
+STEPS: dict[str, TD3Settings] = {**ALL, "own": dataclasses.replace(ALL["continuous"], actor=_OWN)}
+"""Settings of TD3 whose gradient steps are taken on devices."""
+
+
+def stepped(name: str, device: str) -> dict[str, np.ndarray]:
+    """Everything that TD3's gradient steps come to: online, and as jobs."""
+    settings = dataclasses.replace(STEPS[name], device=device)
+    replay = filled(settings).replay
+    job = GradientJob(5, 60, 11)
+    learner = TD3(settings, draws_of(settings, replay), seed=1)
+    learner.begin(0)
+    for _ in range(6):
+        learner.learn(60)
+    state, metrics = learner.state(), learner.metrics()
+    jobs = TD3Jobs(settings, draws_of(settings, replay))
+    refined = jobs.refine(learner.actor.copy(), learner.critics.copy(), job)
+    trained, _ = jobs.train_critics(first_critics_state(learner.critics.copy()), refined, job)
+    went_on, _ = jobs.learn(state, job)
+    return {
+        **state.tensors,
+        "metrics": np.array([metrics["critic_loss"], metrics["policy_value"]]),
+        "refined": refined,
+        **{f"trained {key}": array for key, array in trained.tensors.items()},
+        **{f"learned {key}": array for key, array in went_on.tensors.items()},
+    }
+
+
 def _main(out: Path) -> None:
     """Learn on the pretended device, for the process that has it."""
     for name in CONFIGS:
         np.savez(out / f"{name}.npz", **learned(name, "pretend").tensors)
+    for name in STEPS:
+        np.savez(out / f"td3-{name}.npz", **stepped(name, "pretend"))
     np.save(out / "acted.npy", acted("ppo-images", "pretend"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import device_examples
 import numpy as np
 import pytest
-from device_examples import CONFIGS, acted, learned, parts_on
+from device_examples import CONFIGS, STEPS, acted, learned, parts_on, stepped
 
 from drumline.recipes.learners import make_learner
 
@@ -77,3 +77,14 @@ def test_states_have_the_same_form_on_every_device(name: str):
         assert array.tobytes() == state.tensors[key].tobytes()
     published = of_device.published()["parameters"]
     assert published.tobytes() == state.tensors["parameters"].tobytes()
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_gradient_steps_of_td3_agree_on_every_device(name: str, pretended: Path):
+    expected, found = stepped(name, HOST), stepped(name, DEVICE)
+    assert found.keys() == expected.keys()
+    with np.load(pretended / f"td3-{name}.npz") as apart:
+        for key, array in expected.items():
+            # The device path of the host's memory has the very operators of the host.
+            assert found[key].tobytes() == array.tobytes()
+            close(apart[key], array)

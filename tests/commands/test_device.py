@@ -68,3 +68,8 @@ def test_what_a_device_does_not_serve_is_refused(here: Terminal, words: list[str
     assert ended.code == 2
     assert because in " ".join(ended.err.replace("│", " ").split())
     assert list(Path.cwd().iterdir()) == []
+
+
+def test_gradient_steps_on_nodes_have_no_device_of_this_machine(here: Terminal):
+    words = ["cem-rl", "Pendulum-v1", "--device", "cpu:0", "--pool", "ray"]
+    assert "leave --pool ray out, or --device" in refused(here, *words)

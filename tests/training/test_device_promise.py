@@ -18,17 +18,19 @@ import pytest
 from campaigns import FAULTS, cases
 from doubles import KillAt
 from typed_commands import environ
-from whole_runs import lasting_bytes, run_on
+from whole_runs import SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, run_on
 
 from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, train
 from drumline.commands.run_document import NO_PROMISE
 from drumline.functional.torch_devices import device_count, refuse_absent
 from drumline.recipes.a2c import A2C
+from drumline.recipes.aes import AES
 from drumline.recipes.hts import HTS
 from drumline.recipes.impala import Impala
 from drumline.recipes.methods import method_of
 from drumline.recipes.ppo import PPO
+from drumline.recipes.td3 import TD3
 from drumline.runs.folder import RunFolder
 from drumline.runs.policy_files import read_policy
 from drumline.training.layout import ActorLayout, LockstepLayout, RotationLayout
@@ -53,6 +55,35 @@ INTERVALS: dict[str, Any] = {
     "ppo": PPO(**IMAGES, **EPOCHS),
     "a2c": A2C(**IMAGES),
 }
+STREAMS: dict[str, Any] = {
+    "td3": TD3(
+        env="InvertedPendulum-v5",
+        total_steps=160,
+        steps_per_update=20,
+        random_steps=40,
+        replay_size=120,
+        batch_size=16,
+        hidden=(8,),
+        evaluate_every=3,
+        evaluate_episodes=2,
+    ),
+    "aes": AES(
+        env="InvertedPendulum-v5",
+        total_steps=230,
+        warmup_steps=40,
+        replay_size=120,
+        batch_size=16,
+        hidden=(8,),
+        concurrency=3,
+        mean_evaluations=2,
+        evaluate_every=4,
+        evaluate_episodes=2,
+    ),
+    "cem-rl": SMALL_CEM_RL,
+    "p-cem-rl": SMALL_P_CEM_RL,
+    "erl": SMALL_ERL,
+}
+INTERVALS.update(STREAMS)
 LOCKSTEP = [LockstepLayout(), LockstepLayout(executors=2, halves=2)]
 ROTATION = [
     RotationLayout(pool="inline"),
@@ -102,6 +133,9 @@ def on(name: str, device: str) -> Any:
 
 
 def layouts_of(name: str) -> list[Any]:
+    if name in STREAMS:
+        kind = method_of(INTERVALS[name]).layout
+        return [kind(pool="inline"), kind(workers=2)]
     return LOCKSTEP if name in ("ppo", "a2c") else ROTATION
 
 
@@ -113,9 +147,9 @@ def bytes_of(folder: RunFolder) -> dict[str, bytes]:
     ("name", "layout"),
     cases(
         [(name, layout) for name in INTERVALS for layout in layouts_of(name)[1:]],
-        quick=[("hts-ppo", ROTATION[1])],
+        quick=[("hts-ppo", ROTATION[1]), *((name, layouts_of(name)[1]) for name in ("td3", "aes"))],
     ),
-    ids=lambda case: case if isinstance(case, str) else f"{case.executors}",
+    ids=lambda case: case if isinstance(case, str) else f"{getattr(case, 'executors', '')}",
 )
 def test_no_layout_changes_a_byte(
     tmp_path: Path, device: str, expected: Any, name: str, layout: Any
@@ -124,7 +158,7 @@ def test_no_layout_changes_a_byte(
     assert bytes_of(folder) == expected(name)
 
 
-@pytest.mark.parametrize("name", cases(["hts-ppo", "ppo"], quick=["ppo"]))
+@pytest.mark.parametrize("name", cases(["hts-ppo", "ppo", *STREAMS], quick=["ppo", "td3"]))
 def test_a_resumed_run_equals_an_uninterrupted_one(
     tmp_path: Path, device: str, expected: Any, name: str
 ):

@@ -84,15 +84,17 @@ class DenseStack:
         sizes: tuple[int, ...],
         hidden: Hidden,
         precision: Precision = "fp32",
+        device: torch.device | None = None,
     ):
         kind = torch.float32 if precision == "fp32" else torch.bfloat16
         self.sizes = sizes
         self.kind = kind
         self._hidden: Hidden = hidden
-        self._outputs = [torch.empty(count, rows, size, dtype=kind) for size in sizes[1:]]
-        self._gradients = [torch.empty(count, rows, size, dtype=kind) for size in sizes[1:-1]]
+        shapes = [(count, rows, size) for size in sizes[1:]]
+        self._outputs = [torch.empty(shape, dtype=kind, device=device) for shape in shapes]
+        self._gradients = [torch.empty(shape, dtype=kind, device=device) for shape in shapes[:-1]]
         self._inputs: Tensor | None = None
-        self._minus_one = -torch.ones((), dtype=kind)
+        self._minus_one = -torch.ones((), dtype=kind, device=device)
         self._widened = precision == "bf16" and not multiplies_bf16()
 
     def forward(self, inputs: Tensor, parameters: StackVector) -> Tensor:

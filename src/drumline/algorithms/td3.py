@@ -12,6 +12,7 @@ window and seed.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -24,6 +25,7 @@ from drumline.algorithms.dense_stack import StackVector, parameter_count
 from drumline.algorithms.learning_state import UnfiniteLoss
 from drumline.algorithms.td3_steps import ActorStep, CriticStep, TD3Settings
 from drumline.algorithms.torch_optimizers import TorchAdam
+from drumline.functional.torch_devices import host_array
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.torch_module import initial_vector
 from drumline.tasks import GradientJob
@@ -79,12 +81,16 @@ class LearnedVectors(Generic[V]):
     def __init__(self, live: V, gradient: V):
         self.live = live
         self.gradient = gradient
-        self.adam = TorchAdam(live.values.numel(), EPSILON)
+        self.adam = self._fresh_adam()
 
     def load(self, values: np.ndarray) -> None:
         """Set parameters `[K, P]` or `[P]`, and reset the optimiser."""
         self.set(values)
-        self.adam = TorchAdam(self.live.values.numel(), EPSILON)
+        self.adam = self._fresh_adam()
+
+    def _fresh_adam(self) -> TorchAdam:
+        values = self.live.values
+        return TorchAdam(values.numel(), EPSILON, device=values.device)
 
     def set(self, values: np.ndarray) -> None:
         """Set parameters and keep the optimiser."""
@@ -99,7 +105,8 @@ class LearnedVectors(Generic[V]):
 def vectors_of_actor(settings: TD3Settings) -> LearnedVectors[NetworkVector]:
     """Return an actor's vectors, all zeros."""
     shape = (1, settings.actor_count)
-    live, gradient = (settings.actor_vector(torch.zeros(shape)) for _ in range(2))
+    zeros = partial(torch.zeros, shape, device=settings.place)
+    live, gradient = (settings.actor_vector(zeros()) for _ in range(2))
     return LearnedVectors(live, gradient)
 
 
@@ -107,7 +114,8 @@ def vectors_of_critics(settings: TD3Settings) -> LearnedVectors[StackVector]:
     """Return the critics' vectors, all zeros."""
     sizes = settings.critic_sizes
     shape = (settings.critics, parameter_count(sizes))
-    live, gradient = (StackVector(torch.zeros(shape), sizes, settings.precision) for _ in range(2))
+    zeros = partial(torch.zeros, shape, device=settings.place)
+    live, gradient = (StackVector(zeros(), sizes, settings.precision) for _ in range(2))
     return LearnedVectors(live, gradient)
 
 
@@ -137,7 +145,7 @@ class TD3Jobs:
         _copy(self._critics.live, critics)
         self._critic.refresh()
         _begin(self._draws, job.seed)
-        total = torch.zeros(())
+        total = torch.zeros((), device=settings.place)
         for _ in range(job.steps):
             observations = self._draws.draw_observations(job.watermark)
             total += self._actor_step(
@@ -145,7 +153,7 @@ class TD3Jobs:
             )
             self._actor.step(settings.actor_learning_rate)
             progress(1)
-        refined = self._actor.live.values[0].numpy().copy()
+        refined = host_array(self._actor.live.values[0]).copy()
         # A rectifier hides NaN from the gradient, but the critic's value shows it.
         if not (math.isfinite(total) and np.isfinite(refined).all()):
             raise UnfiniteLoss(f"actor or critic is not finite in {job.steps} gradient steps")
@@ -163,7 +171,7 @@ class TD3Jobs:
         _load_critics(state, self._critics, self._targets)
         self._actor.set(target_actor)
         _begin(self._draws, job.seed)
-        total = torch.zeros(())
+        total = torch.zeros((), device=settings.place)
         for _ in range(job.steps):
             batch = self._draws.draw(job.watermark)
             total += self._critic_step(
@@ -193,8 +201,8 @@ class TD3Jobs:
 def critics_state(critics: LearnedVectors[StackVector], targets: StackVector) -> State:
     """Return copies of the critics, their targets and their optimiser."""
     tensors = {
-        "critics": critics.live.values.numpy().copy(),
-        "target_critics": targets.values.numpy().copy(),
+        "critics": host_array(critics.live.values).copy(),
+        "target_critics": host_array(targets.values).copy(),
     }
     tensors.update({f"critic_{name}": array for name, array in critics.adam.tensors().items()})
     return State(tensors, {"critic_steps": critics.adam.steps})
@@ -216,18 +224,18 @@ class TD3:
         self._critic = _first(self._critics.live, settings)
         self._actor_step = ActorStep(settings)
         self._critic_step = CriticStep(settings)
-        self._losses = torch.zeros(2)
+        self._losses = torch.zeros(2, device=settings.place)
         self._counts = [0, 0]
 
     @property
     def actor(self) -> np.ndarray:
-        """Return the actor's parameters `[P]` in place."""
-        return self._actor.live.values[0].numpy()
+        """Return the actor's parameters `[P]`, in place where the host has them."""
+        return host_array(self._actor.live.values[0])
 
     @property
     def critics(self) -> np.ndarray:
-        """Return the critics' parameters `[K, P]` in place."""
-        return self._critics.live.values.numpy()
+        """Return the critics' parameters `[K, P]`, in place where the host has them."""
+        return host_array(self._critics.live.values)
 
     def begin(self, block: int) -> None:
         """Start the random streams of a block of steps."""
@@ -262,7 +270,7 @@ class TD3:
 
     def metrics(self) -> Metrics:
         """Return the means of the block (nan without steps); UnfiniteLoss if not finite."""
-        totals = self._losses.tolist()
+        totals = self._losses.cpu().tolist()
         loss, value = (
             total / count if count else math.nan
             for total, count in zip(totals, self._counts, strict=True)
@@ -284,7 +292,7 @@ class TD3:
         critics = critics_state(self._critics, self._targets)
         tensors = {
             "actor": self.actor.copy(),
-            "target_actor": self._target_actor.values[0].numpy().copy(),
+            "target_actor": host_array(self._target_actor.values[0]).copy(),
             **{f"actor_{name}": array for name, array in self._actor.adam.tensors().items()},
             **critics.tensors,
         }

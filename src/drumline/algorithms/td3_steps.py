@@ -9,6 +9,7 @@ J(φ)  = mean Q_1(s, π_φ(s)),         discrete: mean Σ_a π_φ(a|s) Q_1(s, a)
 # (torch's own annotations are incomplete)
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -35,6 +36,7 @@ from drumline.functional.double_q import (
     smoothed_actions,
     squared_error_gradient,
 )
+from drumline.functional.torch_devices import device_of
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec
 from drumline.types import Minibatch
@@ -72,6 +74,8 @@ class TD3Settings:
     """bf16: dtype of the layers; parameters and optimisers stay in float32."""
     actor: PolicySpec | None = None
     """Actor of the user's own (`PolicySpec.module`), in place of the layers above; None: those."""
+    device: str = "cpu"
+    """Device of parameters and gradient steps; minibatches are drawn on the host."""
 
     def __post_init__(self) -> None:
         if self.head.kind not in ("squashed", "discrete"):
@@ -81,6 +85,11 @@ class TD3Settings:
     def discrete(self) -> bool:
         """Whether actions are discrete."""
         return self.head.kind == "discrete"
+
+    @cached_property
+    def place(self) -> torch.device | None:
+        """Return the device, there and set up; None for the host."""
+        return device_of(self.device)
 
     @property
     def actor_sizes(self) -> tuple[int, ...]:
@@ -99,7 +108,7 @@ class TD3Settings:
         if self.actor is not None:
             return OwnNetwork(self.actor, self.precision, learns=learns)
         return DenseStack(
-            1, self.batch_size, self.actor_sizes, self.actor_activation, self.precision
+            1, self.batch_size, self.actor_sizes, self.actor_activation, self.precision, self.place
         )
 
     def actor_vector(self, values: Tensor) -> NetworkVector:
@@ -130,10 +139,10 @@ class Bounds(NamedTuple):
     half: Tensor
 
     @staticmethod
-    def of(head: Head) -> "Bounds":
+    def of(head: Head, device: torch.device | None = None) -> "Bounds":
         """Return the bounds of a head; empty for discrete actions."""
-        low = torch.tensor(head.low, dtype=torch.float32)
-        high = torch.tensor(head.high, dtype=torch.float32)
+        low = torch.tensor(head.low, dtype=torch.float32).to(device or "cpu")
+        high = torch.tensor(head.high, dtype=torch.float32).to(device or "cpu")
         return Bounds(low, high, (low + high) * 0.5, (high - low) * 0.5)
 
 
@@ -142,17 +151,19 @@ class CriticStep:
 
     def __init__(self, settings: TD3Settings):
         self._settings = settings
-        self._bounds = Bounds.of(settings.head)
+        self._bounds = Bounds.of(settings.head, settings.place)
         rows, count = settings.batch_size, settings.critics
         sizes, hidden = settings.critic_sizes, settings.critic_activation
         self._target_policy = settings.actor_network(learns=False)
-        self._targets = DenseStack(count, rows, sizes, hidden, settings.precision)
-        self._values = DenseStack(count, rows, sizes, hidden, settings.precision)
+        made = (count, rows, sizes, hidden, settings.precision, settings.place)
+        self._targets, self._values = DenseStack(*made), DenseStack(*made)
         kind = self._values.kind
         # Both read one array: a batch stride of 0 costs nothing.
-        self._inputs = torch.empty(1, rows, sizes[0], dtype=kind)
-        self._next_inputs = torch.empty(1, rows, sizes[0], dtype=kind)
-        unit = self._bounds.half if settings.scale_target_noise else torch.ones(())
+        self._inputs = torch.empty(1, rows, sizes[0], dtype=kind, device=settings.place)
+        self._next_inputs = torch.empty_like(self._inputs)
+        unit = self._bounds.half
+        if not settings.scale_target_noise:
+            unit = torch.ones((), device=settings.place)
         self._noise_std = settings.target_noise * unit
         self._noise_bound = settings.target_noise_clip * unit
 
@@ -217,16 +228,15 @@ class ActorStep:
 
     def __init__(self, settings: TD3Settings):
         self._settings = settings
-        self._bounds = Bounds.of(settings.head)
+        self._bounds = Bounds.of(settings.head, settings.place)
         rows = settings.batch_size
         self._policy = settings.actor_network()
-        self._value = DenseStack(
-            1, rows, settings.critic_sizes, settings.critic_activation, settings.precision
-        )
-        kind = self._policy.kind
-        self._inputs = torch.empty(1, rows, settings.critic_sizes[0], dtype=kind)
-        self._of_actions = torch.empty(1, rows, settings.head.output_size, dtype=kind)
-        self._of_value = torch.full((1, rows, 1), -1.0 / rows, dtype=kind)
+        sizes, hidden = settings.critic_sizes, settings.critic_activation
+        self._value = DenseStack(1, rows, sizes, hidden, settings.precision, settings.place)
+        own: dict[str, Any] = {"dtype": self._policy.kind, "device": settings.place}
+        self._inputs = torch.empty(1, rows, sizes[0], **own)
+        self._of_actions = torch.empty(1, rows, settings.head.output_size, **own)
+        self._of_value = torch.full((1, rows, 1), -1.0 / rows, **own)
 
     def __call__(
         self,

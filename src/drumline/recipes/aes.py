@@ -20,6 +20,7 @@ from drumline.recipes.method import Presets, torch_packages
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refining import refining_parts
 from drumline.recipes.refused_values import (
+    refuse_device_on_ray,
     refuse_negative,
     refuse_nonpositive,
     refuse_outside_unit,
@@ -54,7 +55,7 @@ _ENVIRONMENT_FIELDS = (
     *("target_noise_clip", "gradient_overhead_cost", "multiply_add_cost", "actor_step_cost"),
     *("critic_step_cost", "least_env_steps", "rl_probability", "control_slope", "actor_steps"),
     *("recent_episodes", "actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
-    *("max_episode_steps", "env_kwargs", "flatten_observations", "network"),
+    *("max_episode_steps", "env_kwargs", "flatten_observations", "network", "device"),
 )
 
 
@@ -106,6 +107,9 @@ class AES:
     """Share of the critics that enters their targets at each step."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the forward and backward passes of gradient steps."""
+    device: str = "cpu"
+    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. A run on a GPU
+    carries no promise."""
     target_noise: float = 0.2
     """Std of the noise on target actions."""
     target_noise_clip: float = 0.5
@@ -315,6 +319,7 @@ class AES:
 
     def build(self, layout: SteadyLayout) -> SteadyRecipe:
         """Put the parts together; only here do names become functions."""
+        refuse_device_on_ray(self, layout)
         if self.objective:
             return self._of_objective()
         parts = refining_parts(self, self.actor_hidden, self.concurrency)

@@ -17,6 +17,7 @@ from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refining import replay_shape, scaled_steps
 from drumline.recipes.refused_values import (
+    refuse_device_on_ray,
     refuse_empty_layers,
     refuse_negative,
     refuse_nonpositive,
@@ -92,6 +93,9 @@ class ERL:
     """Share of actor and critic that enters their targets at each step."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the forward and backward passes of gradient steps."""
+    device: str = "cpu"
+    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. A run on a GPU
+    carries no promise."""
     population_size: int = 10
     """Members, without the RL actor."""
     episodes_per_member: int = 1
@@ -155,6 +159,7 @@ class ERL:
 
     def build(self, layout: Layout) -> SteadyRecipe:
         """Put the parts together."""
+        refuse_device_on_ray(self, layout)
         actor = learned_actor(self)
         head, size = actor.policy.head, actor.policy.observation_size
         if head.kind == "discrete":
@@ -180,6 +185,7 @@ class ERL:
             "target_noise": 0.0,
             "policy_delay": 1,
             "precision": self.precision,
+            "device": self.device,
         }
         plan = ERLPlan(
             seed=self.seed,

@@ -12,6 +12,7 @@ from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refining import generational_parts, generational_plan
 from drumline.recipes.refused_values import (
+    refuse_device_on_ray,
     refuse_nonpositive,
     refuse_unusable_distribution,
     refuse_unusable_refining,
@@ -85,6 +86,9 @@ class PCEMRL:
     """Share of the critics that enters their targets at each step."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the forward and backward passes of gradient steps."""
+    device: str = "cpu"
+    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. A run on a GPU
+    carries no promise."""
     target_noise: float = 0.2
     """Std of the noise on target actions."""
     target_noise_clip: float = 0.5
@@ -184,6 +188,7 @@ class PCEMRL:
 
     def build(self, layout: SteadyLayout) -> SteadyRecipe:
         """Put the parts together; only here do names become functions."""
+        refuse_device_on_ray(self, layout)
         parts = generational_parts(self)
         plan = replace(
             generational_plan(self),

@@ -75,6 +75,7 @@ def refining_parts(
         "scale_target_noise": False,  # as in the release: in units of actions
         "precision": config.precision,
         "actor": actor.module,
+        "device": config.device,
     }
     inputs = size if discrete else size + head.action_size
     outputs = head.output_size if discrete else 1

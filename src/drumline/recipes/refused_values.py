@@ -16,6 +16,7 @@ from drumline.recipes.families import (
 
 if TYPE_CHECKING:
     from drumline.recipes.td3 import TD3
+    from drumline.training.layout import Layout
 
 
 HOST = "cpu"
@@ -62,6 +63,7 @@ def refuse_unknown_actor(config: "Learned | TD3") -> None:
 
 def refuse_unusable_replay(config: Replayed) -> None:
     """Raise for values of a replay and its gradient steps that could never work."""
+    refuse_unusable_device(config)
     refuse_nonpositive(config, "replay_size", "batch_size", "learning_rate")
     refuse_negative(config, "mean_evaluations", "warmup_steps")
     refuse_outside_unit(config, "discount", "polyak")
@@ -127,6 +129,15 @@ def refuse_unusable_device(config: object) -> None:
     if (learners := getattr(config, "learners", 1)) > 1:
         raise ValueError(
             f"--device {device} has one learner: leave --learners {learners} out, or --device"
+        )
+
+
+def refuse_device_on_ray(config: object, layout: "Layout") -> None:
+    """Raise for gradient steps on a device of nodes that this machine knows nothing of."""
+    device: str = getattr(config, "device", HOST)
+    if layout.pool == "ray" and device != HOST:
+        raise ValueError(
+            f"--device {device} is one of this machine: leave --pool ray out, or --device"
         )
 
 

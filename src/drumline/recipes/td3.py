@@ -15,6 +15,7 @@ from drumline.recipes.refused_values import (
     refuse_nonpositive,
     refuse_outside_unit,
     refuse_unknown_actor,
+    refuse_unusable_device,
 )
 from drumline.schedules.single_stream import SingleStreamPlan, StreamLearner
 from drumline.training.layout import Layout, StreamLayout
@@ -86,6 +87,9 @@ class TD3:
     """Std of the noise on actions, in units of half the action range; discrete: ε."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the forward and backward passes."""
+    device: str = "cpu"
+    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. A run on a GPU
+    carries no promise."""
     learner_threads: int = 1
     """Threads of the learner's tensor operations."""
     evaluate_every: int = 10
@@ -112,6 +116,7 @@ class TD3:
 
     def __post_init__(self) -> None:
         name_objects(self)
+        refuse_unusable_device(self)
         positive = ["total_steps", "frame_skip", "steps_per_update", "replay_size", "batch_size"]
         positive += ["learning_rate", "policy_delay", "learner_threads", "evaluate_episodes"]
         refuse_nonpositive(self, *positive)

@@ -25,13 +25,12 @@ class TD3JobsSpec:
         """Build the jobs."""
 
         from drumline.algorithms.td3 import TD3Jobs
-        from drumline.buffers.minibatches import Minibatches
         from drumline.functional.torch_threads import limit_torch
+        from drumline.recipes.td3_learner import draws_of
 
         limit_torch(1)
         settings = self.made()
-        draws = Minibatches(Replay(self.shape, shared), settings.batch_size, settings.noise_size)
-        return TD3Jobs(settings, draws)
+        return TD3Jobs(settings, draws_of(settings, Replay(self.shape, shared)))
 
     def made(self) -> "TD3Settings":
         """Return the settings."""

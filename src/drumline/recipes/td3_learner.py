@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from drumline.algorithms.td3 import TD3
+from drumline.algorithms.device_draws import DeviceDraws
+from drumline.algorithms.td3 import TD3, Draws
 from drumline.algorithms.td3_steps import TD3Settings
 from drumline.buffers.minibatches import Minibatches
 from drumline.buffers.replay import Replay
@@ -17,8 +18,14 @@ def make_learner(config: "TD3Config", policy: PolicySpec, replay: Replay) -> TD3
     """Return the learner over a replay, on the threads that its config gives it."""
     limit_torch(config.learner_threads)
     settings = settings_of(config, policy)
-    draws = Minibatches(replay, settings.batch_size, settings.noise_size)
+    draws = draws_of(settings, replay)
     return TD3(settings, draws, config.seed)
+
+
+def draws_of(settings: TD3Settings, replay: Replay) -> Draws:
+    """Return the minibatches of a replay, where the settings' gradient steps are."""
+    draws = Minibatches(replay, settings.batch_size, settings.noise_size)
+    return draws if settings.place is None else DeviceDraws(draws, settings.place)
 
 
 def settings_of(config: "TD3Config", policy: PolicySpec) -> TD3Settings:
@@ -42,4 +49,5 @@ def settings_of(config: "TD3Config", policy: PolicySpec) -> TD3Settings:
         policy_delay=config.policy_delay,
         precision=config.precision,
         actor=policy if policy.module is not None else None,
+        device=config.device,
     )
