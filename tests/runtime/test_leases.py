@@ -104,6 +104,21 @@ def test_a_lone_worker_that_runs_tasks_side_by_side_gets_all_within_fifty_millis
     assert lease_size(40, 2, pace, at_once=16) == 20
 
 
+def test_short_tasks_side_by_side_are_shared_out_in_one_lease_each():
+    pace = Pace()
+    for _ in range(3):
+        pace.observe(20, 20 * 0.0004)
+    first = lease_size(40, 2, pace, at_once=16)
+    assert [first, lease_size(40 - first, 2, pace, at_once=16, leased=first)] == [20, 20]
+
+
+def test_long_tasks_side_by_side_are_shared_out_evenly_at_the_end():
+    pace = Pace()
+    for _ in range(3):
+        pace.observe(20, 20 * 0.004)
+    assert lease_size(20, 2, pace, at_once=16, leased=20) == 10
+
+
 def test_a_task_issued_again_alone_shares_no_lease():
     queue = TaskQueue()
     queue.push(["a", "b", "c", "d", "e"])
