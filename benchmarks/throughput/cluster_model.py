@@ -1,9 +1,10 @@
 """Simulated time of a published OpenAI-ES run on up to 10,000 workers: driver, tree and network.
 
 Every generation is simulated: its episodes go to the workers in order of their becoming idle; the
-hosts' messages, one at most every `GATHER_SECONDS` and node, queue at the driver; then the driver
-updates and sends the parameters to every node. The cost of a message and of a result is fitted to
-the rows of cluster_scale.csv with one call a message. What else is assumed:
+hosts' messages, one at most in the time for which results wait (`runtime/gathering.py`: longer
+with more nodes) and node, queue at the driver; then the driver updates and sends the parameters to
+every node. The cost of a message and of a result is fitted to the newest rows of cluster_scale.csv.
+What else is assumed:
 
     work            the published run on 18 cores, 657 min of each, is all episodes and no waiting
     episodes        n a generation with a mean of `mean` seconds, Gamma of shape 4, cut at 4 means
@@ -30,14 +31,15 @@ from scipy.optimize import nnls
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
+from drumline.runtime.gathering import waits_among
+
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 PUBLISHED = {18: 657.0, 1440: 10.0, 8192: 3.7}
 """Cores → minutes."""
 WORKERS = (18, 144, 1440, 4096, 8192, 10000)
 NODE = 18
-GATHER_SECONDS = 0.25
-BEFORE = ("8c995cb",)
-"""Commits whose messages cost two calls."""
+BEFORE = ("8c995cb", "f6fca7e", "87bd9e6", "04797c9")
+"""Commits whose driver worked in another way."""
 PARAMETERS = 167_000
 BYTES_PER_SECOND = 1.25e9
 UPDATE_SECONDS = 5e-9 / 18
@@ -81,6 +83,7 @@ def simulated(
 ) -> Generation:
     """Return the mean of a few generations."""
     nodes = -(-workers // NODE)
+    gather = waits_among(nodes).gather
     network = nodes * 4.0 * PARAMETERS / BYTES_PER_SECOND
     update = UPDATE_SECONDS * PARAMETERS * episodes
     seconds = busy = 0.0
@@ -94,11 +97,11 @@ def simulated(
             end = start + length
             heapq.heapreplace(idle, (end, worker))
             last = max(last, end)
-            key = int(end / GATHER_SECONDS), worker // NODE
+            key = int(end / gather), worker // NODE
             arrivals[key] = arrivals.get(key, 0) + 1
         free = 0.0
         for (slot, _), results in sorted(arrivals.items()):
-            arrived = min((slot + 1) * GATHER_SECONDS, last)
+            arrived = min((slot + 1) * gather, last)
             cost = driver.message + results * driver.result
             free = max(free, arrived) + cost
             busy += cost / GENERATIONS
