@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 MESSAGES_PER_SECOND = 200
 """Most messages that all hosts send in a second while their workers have enough to do."""
-_SCARCE_PER_SECOND = 1000
+_SCARCE_PER_SECOND = 500
 """Most messages that they send in a second once workers may soon be idle."""
 _GATHER_SECONDS, _SCARCE_SECONDS = 0.25, 0.01
 
@@ -30,7 +30,7 @@ def waits_among(hosts: int) -> Waits:
     >>> waits_among(4).gather, waits_among(4).scarce
     (0.25, 0.01)
     >>> waits_among(600)
-    Waits(gather=3.0, scarce=0.6, beat=3.0)
+    Waits(gather=3.0, scarce=1.2, beat=3.0)
     """
     share = hosts / MESSAGES_PER_SECOND
     return Waits(
