@@ -39,15 +39,15 @@ import dataclasses, json, sys, time
 import numpy as np, torch
 from drumline.commands.train import Output
 from drumline.recipes.actor_critic import parts_of
-from drumline.recipes.hts import HTS
+from drumline.recipes.methods import METHODS
 from drumline.recipes.learners import make_learner
 from drumline.policies.actions import sample
-from drumline.policies.inference import InferenceSpec
 from drumline.types import Rollout
 config, what, seconds = json.loads(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+method = METHODS[sys.argv[4]].config
 config["hidden"] = tuple(config["hidden"])
 torch.set_num_threads(1)
-config = HTS(**config)
+config = method(**config)
 if what.startswith("update"):
     config = dataclasses.replace(config, learner_threads=int(what[6:]))
 recipe = parts_of(config)
@@ -67,7 +67,7 @@ if what == "environment":
     actions, _ = sample(head, np.zeros((n, head.output_size), np.float32), noise)
     def work(): lanes.step(None, actions); return n
 elif what == "forward":
-    inference = InferenceSpec(recipe.network, config.precision)(); inference.load(arrays)
+    inference = recipe.inference()(); inference.load(arrays)
     batch = observations(n)
     def work(): inference(batch); return n
 else:
@@ -96,8 +96,10 @@ def resolved(case: list[str]) -> dict[str, object]:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def part(config: dict[str, object], what: str, processes: int, seconds: float) -> float:
-    words = [sys.executable, "-c", PART, json.dumps(config), what, str(seconds)]
+def part(
+    config: dict[str, object], what: str, processes: int, seconds: float, method: str = "hts"
+) -> float:
+    words = [sys.executable, "-c", PART, json.dumps(config), what, str(seconds), method]
     pipe = subprocess.PIPE
     started = [
         subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=one_blas_thread())
@@ -126,23 +128,27 @@ def parts(config: dict[str, object], seconds: float) -> dict[str, float]:
 
 
 def whole(
-    case: list[str], steps: int, layout: list[str], drumline: Sequence[str] = ("-m", "drumline")
+    case: list[str],
+    steps: int,
+    layout: list[str],
+    drumline: Sequence[str] = ("-m", "drumline"),
+    method: str = "hts",
 ) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
         flags = [f"--total-steps={steps}", "--evaluate-every=0", "--evaluate-episodes=1", "--quiet"]
-        command = [sys.executable, *drumline, "train", "hts", *case, *flags, *layout]
+        command = [sys.executable, *drumline, "train", method, *case, *flags, *layout]
         subprocess.run([*command, f"--out={out}"], check=True)
         with open(out / "metrics.csv", newline="") as lines:
             rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(lines)]
         first = min(3, len(rows) - 2)
         seconds = rows[-1]["wall_seconds"] - rows[first]["wall_seconds"]
         made = rows[-1]["env_steps"] - rows[first]["env_steps"]
-        updates = sum(row["update_seconds"] for row in rows[first + 1 :])
+        updates = sum(row.get("update_seconds", 0.0) for row in rows[first + 1 :])
         timeline = json.loads((out / "timeline.json").read_text())
         config = json.loads((out / "config.json").read_text())["config"]
         return {
-            "inference_rows": config["inference_rows"],
+            "inference_rows": config.get("inference_rows", 0),
             "speed": made / seconds,
             "update_share": updates / seconds,
             "overlap": overlap_share(timeline),

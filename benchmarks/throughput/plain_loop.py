@@ -92,22 +92,23 @@ def run(config: dict[str, Any], seconds: float) -> float:
     n, steps, gamma, lambda_ = config["num_envs"], config["alpha"], 0.99, config["gae_lambda"]
     envs = envpool.make(config["env"], env_type="gymnasium", num_envs=n, seed=1)
     observations, actions = envs.observation_space, envs.action_space
-    agent = ActorCritic(observations, actions)
+    device = torch.device(config.get("device", "cpu"))
+    agent = ActorCritic(observations, actions).to(device)
     optimizer: Any = torch.optim.Adam(agent.parameters(), lr=config["learning_rate"], eps=1e-5)
-    obs = torch.zeros((steps, n, *observations.shape))
-    taken = torch.zeros((steps, n, *actions.shape))
-    log_probs, rewards, dones, values = (torch.zeros((steps, n)) for _ in range(4))
+    obs = torch.zeros((steps, n, *observations.shape), device=device)
+    taken = torch.zeros((steps, n, *actions.shape), device=device)
+    log_probs, rewards, dones, values = (torch.zeros((steps, n), device=device) for _ in range(4))
     normalize = config["normalize_observations"]
     seen, returns, spread = Running(observations.shape), np.zeros(n), Running(())
 
     def given(raw: np.ndarray) -> torch.Tensor:
         if not normalize:
-            return torch.Tensor(raw)
+            return torch.Tensor(raw).to(device)
         seen.add(raw)
         scaled = (raw - seen.mean) / np.sqrt(seen.variance + 1e-8)
-        return torch.Tensor(np.clip(scaled, -10, 10))
+        return torch.Tensor(np.clip(scaled, -10, 10)).to(device)
 
-    now, done = given(envs.reset()[0]), torch.zeros(n)
+    now, done = given(envs.reset()[0]), torch.zeros(n, device=device)
     made, began = 0, 0.0
     while True:
         if made == 2 * steps * n:
@@ -119,7 +120,7 @@ def run(config: dict[str, Any], seconds: float) -> float:
             with torch.no_grad():
                 action, log_prob, _, value = agent(now)
             taken[t], log_probs[t], values[t] = action, log_prob, value.flatten()
-            raw, reward, terminated, truncated, _ = envs.step(action.numpy())
+            raw, reward, terminated, truncated, _ = envs.step(action.cpu().numpy())
             ended = np.logical_or(terminated, truncated)
             if config["scale_rewards"]:
                 returns = returns * gamma + reward
@@ -129,7 +130,7 @@ def run(config: dict[str, Any], seconds: float) -> float:
             elif config["clip_rewards"]:
                 reward = np.sign(reward)
             rewards[t] = torch.tensor(reward)
-            now, done = given(raw), torch.Tensor(ended)
+            now, done = given(raw), torch.Tensor(ended).to(device)
         made += steps * n
         with torch.no_grad():
             following = agent.value(agent.look(now)).flatten()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typed_commands import TINY, Terminal
 
-from drumline.commands import timings
+from drumline.commands import device_facts, timings
+from drumline.functional import torch_devices
 from drumline.runtime.machine_limits import MachineLimits
 
 
@@ -245,3 +246,24 @@ def test_an_unusable_cluster_is_refused_in_a_sentence(
     assert ended.code == 2
     assert said in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_the_absence_of_a_gpu_is_one_line(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch_devices.torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(torch_devices, "device_count", lambda: 0)
+    monkeypatch.setattr(device_facts, "device_count", lambda: 0)
+    said = [line for line in terminal("doctor").out.splitlines() if line.startswith("GPU")]
+    assert len(said) == 1
+    assert "none: torch finds no CUDA device here: look at nvidia-smi" in said[0]
+    assert json.loads(terminal("doctor", "--json").out)["machine"]["devices"] == []
+
+
+def test_a_device_is_named_with_its_products_and_copies(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(device_facts, "_SECONDS", 0.01)
+    measured = device_facts.speeds("cpu:0", wide=64, copied=4096)
+    assert measured["products_gflops"] > 0
+    assert measured["to_device_gib_per_second"] >= 0
+    fact = {"device": "cuda:0", "model": "A Card, CUDA 12", **measured}
+    (line,) = device_facts.device_lines([fact], "")
+    assert line.startswith("cuda:0      A Card, CUDA 12, 0.0 GiB; products in float32 ")
+    assert line.endswith("back")

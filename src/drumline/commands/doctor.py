@@ -43,9 +43,11 @@ def command(line: CommandLine) -> int:
 
     importable_cwd()
     find_method(flags.method)
+    from drumline.commands.device_facts import device_facts, why_none
     from drumline.commands.machine_facts import machine_facts, warnings
 
     facts, measured = machine_facts(), None
+    facts |= {"devices": device_facts(), "no_device": why_none()}
     if line.names:
         measured = measure(flags.method, line.names[0], bf16=flags.bf16, cluster=_cluster(flags))
     answer = {"machine": facts, "warnings": warnings(facts), "measured": measured}
@@ -164,6 +166,8 @@ def _virtual_costs(clocked: Any, times: dict[str, float]) -> dict[str, dict[str,
 
 
 def _page(answer: dict[str, Any]) -> list[str]:
+    from drumline.commands.device_facts import device_lines
+
     facts, measured = answer["machine"], answer["measured"]
     features = [name for name, there in facts["features"].items() if there]
     features += ["bf16"] if facts["bf16_native"] else []
@@ -177,6 +181,7 @@ def _page(answer: dict[str, Any]) -> list[str]:
         f"disk {facts['disk_free_gib']} GiB",
         f"torch       {facts['torch_threads']} threads, {facts['torch_capability']}, "
         f"BLAS {facts['torch_blas']}",
+        *device_lines(facts["devices"], facts["no_device"]),
         f"packages    {', '.join(there)}",
         f"missing     {', '.join(absent) or 'none'}",
         f"display     {facts['display'] or 'none: enjoy writes an mp4'}",

@@ -87,9 +87,8 @@ def stream_times(recipe: Any) -> dict[str, float]:
     """Return the seconds of one gradient step of the actor, and of the critics."""
     from drumline.algorithms.first_critics import first_critics_state
     from drumline.algorithms.td3 import TD3Jobs, initial_actor, initial_critics
-    from drumline.buffers.minibatches import Minibatches
     from drumline.buffers.replay import TRUNCATED, Replay, ReplayWriter, one_episode
-    from drumline.recipes.td3_learner import settings_of
+    from drumline.recipes.td3_learner import draws_of, settings_of
     from drumline.tasks import GradientJob
 
     jobs_of = getattr(recipe, "jobs", None)  # where gradient steps are tasks of a pool
@@ -101,7 +100,7 @@ def stream_times(recipe: Any) -> dict[str, float]:
     observations = np.zeros((rows + 1, shape.observation_size), np.float32)
     actions = np.zeros((rows, shape.action_size), np.float32)
     writer.append(one_episode(observations, actions, np.zeros(rows, np.float32), TRUNCATED))
-    draws = Minibatches(Replay(shape, arrays), settings.batch_size, settings.noise_size)
+    draws = draws_of(settings, Replay(shape, arrays))
     jobs, job = TD3Jobs(settings, draws), GradientJob(4, rows, 0)
     actor, critics = initial_actor(settings, 0), initial_critics(settings, 0)
     state = first_critics_state(critics)
