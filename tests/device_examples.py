@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from td3_examples import ALL, filled
 
 from drumline.algorithms.first_critics import first_critics_state
 from drumline.algorithms.td3 import TD3, TD3Jobs
 from drumline.algorithms.td3_steps import TD3Settings
+from drumline.functional.torch_devices import refuse_absent
 from drumline.policies.actions import sample
 from drumline.policies.actor_critic import initial_parameters
 from drumline.policies.spec import PolicySpec
@@ -56,8 +58,37 @@ CONFIGS: dict[str, Any] = {
         total_steps=320,
     ),
 }
+DEVICES = ["cpu:0", pytest.param("cuda", marks=pytest.mark.gpu)]
+"""Devices that a test is repeated on."""
 FRAMES = "ppo-images"
 """The config whose intervals have every frame once."""
+
+
+def absent() -> str:
+    """The reason why no GPU can be tested here; empty where one can."""
+    try:
+        refuse_absent("cuda")
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def skip_if_absent(device: str) -> str:
+    """The device, which is there."""
+    if device == "cuda" and (reason := absent()):
+        pytest.skip(reason)
+    return device
+
+
+def near(found: np.ndarray, expected: np.ndarray, *, apart: float = 0.02) -> None:
+    """Fail unless all but one number of a thousand agree to rounding, and none is far off.
+
+    Adam divides a gradient by its size: one that is all rounding makes a step of full length.
+    """
+    assert found.shape == expected.shape
+    agree = np.isclose(found, expected, rtol=1e-3, atol=1e-4)
+    assert np.mean(agree) >= 0.999, f"{np.count_nonzero(~agree)} of {agree.size} differ"
+    np.testing.assert_allclose(found, expected, rtol=0.05, atol=apart)
 
 
 def parts_on(name: str, device: str) -> ActorCriticParts:

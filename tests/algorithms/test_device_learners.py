@@ -8,7 +8,17 @@ from pathlib import Path
 import device_examples
 import numpy as np
 import pytest
-from device_examples import CONFIGS, STEPS, acted, learned, parts_on, stepped
+from device_examples import (
+    CONFIGS,
+    DEVICES,
+    STEPS,
+    acted,
+    learned,
+    near,
+    parts_on,
+    skip_if_absent,
+    stepped,
+)
 
 from drumline.recipes.learners import make_learner
 
@@ -31,13 +41,18 @@ def close(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5)
 
 
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return skip_if_absent(request.param)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
-def test_the_device_path_agrees_with_the_host_to_rounding(name: str):
-    expected, found = learned(name, HOST), learned(name, DEVICE)
+def test_the_device_path_agrees_with_the_host_to_rounding(name: str, device: str):
+    expected, found = learned(name, HOST), learned(name, device)
     assert found.counters == expected.counters
     assert found.tensors.keys() == expected.tensors.keys()
     for key, array in expected.tensors.items():
-        close(found.tensors[key], array)
+        (near if device == "cuda" else close)(found.tensors[key], array)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -57,18 +72,18 @@ def test_a_network_for_images_acts_on_the_device(pretended: Path):
 
 
 @pytest.mark.parametrize("name", ["ppo-mlp", "ppo-images", "a2c-mlp"])
-def test_a_state_that_is_loaded_goes_on_with_the_same_bits(name: str):
-    expected, found = learned(name, DEVICE), learned(name, DEVICE, through_state=True)
+def test_a_state_that_is_loaded_goes_on_with_the_same_bits(name: str, device: str):
+    expected, found = learned(name, device), learned(name, device, through_state=True)
     for key, array in expected.tensors.items():
         np.testing.assert_array_equal(found.tensors[key], array)
 
 
 @pytest.mark.parametrize("name", ["ppo-images", "a2c-mlp"])
-def test_states_have_the_same_form_on_every_device(name: str):
+def test_states_have_the_same_form_on_every_device(name: str, device: str):
     of_host = make_learner(parts_on(name, HOST), lambda: None)
-    of_device = make_learner(parts_on(name, DEVICE), lambda: None)
-    host, device = of_host.state(), of_device.state()
-    assert {k: (v.dtype, v.shape) for k, v in device.tensors.items()} == {
+    of_device = make_learner(parts_on(name, device), lambda: None)
+    host, other = of_host.state(), of_device.state()
+    assert {k: (v.dtype, v.shape) for k, v in other.tensors.items()} == {
         k: (v.dtype, v.shape) for k, v in host.tensors.items()
     }
     state = learned(name, HOST)
@@ -88,3 +103,23 @@ def test_gradient_steps_of_td3_agree_on_every_device(name: str, pretended: Path)
             # The device path of the host's memory has the very operators of the host.
             assert found[key].tobytes() == array.tobytes()
             close(apart[key], array)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", STEPS)
+def test_gradient_steps_of_td3_on_a_gpu_agree_and_repeat_themselves(name: str):
+    device = skip_if_absent("cuda")
+    expected, found, again = stepped(name, HOST), stepped(name, device), stepped(name, device)
+    for key, array in expected.items():
+        near(found[key], array)
+        assert again[key].tobytes() == found[key].tobytes()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_learner_on_a_gpu_repeats_itself(name: str):
+    device = skip_if_absent("cuda")
+    found, again = learned(name, device), learned(name, device)
+    for key, array in found.tensors.items():
+        assert again.tensors[key].tobytes() == array.tobytes()
+    near(acted("ppo-images", device), acted("ppo-images", HOST))

@@ -16,6 +16,7 @@ import doubles
 import numpy as np
 import pytest
 from campaigns import FAULTS, cases
+from device_examples import DEVICES, absent, near, skip_if_absent
 from doubles import KillAt
 from typed_commands import environ
 from whole_runs import SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, run_on
@@ -23,7 +24,7 @@ from whole_runs import SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, r
 from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, train
 from drumline.commands.run_document import NO_PROMISE
-from drumline.functional.torch_devices import device_count, refuse_absent
+from drumline.functional.torch_devices import device_count
 from drumline.recipes.a2c import A2C
 from drumline.recipes.aes import AES
 from drumline.recipes.hts import HTS
@@ -92,24 +93,13 @@ ROTATION = [
 ]
 
 
-def absent() -> str:
-    """Why no GPU can be tested here; empty where one can."""
-    try:
-        refuse_absent("cuda")
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
 def test_the_reason_to_skip_is_that_of_the_command():
     assert bool(absent()) == (device_count() == 0)
 
 
-@pytest.fixture(params=["cpu:0", pytest.param("cuda", marks=pytest.mark.gpu)], scope="module")
+@pytest.fixture(params=DEVICES, scope="module")
 def device(request: pytest.FixtureRequest) -> str:
-    if request.param == "cuda" and (reason := absent()):
-        pytest.skip(reason)
-    return request.param
+    return skip_if_absent(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +208,7 @@ def test_the_first_update_agrees_with_the_host_to_rounding(tmp_path: Path, devic
         )
         return read_policy(folder, "last").tensors["parameters"]
 
-    np.testing.assert_allclose(first(device), first("cpu"), rtol=1e-3, atol=1e-4)
+    near(first(device), first("cpu"), apart=2e-3)
 
 
 def test_what_is_kept_has_no_promise_and_names_no_device_but_in_its_config(
