@@ -4,6 +4,7 @@
 # pyright: reportUnknownArgumentType=false
 # (torch's own annotations are incomplete)
 
+import copy
 import math
 
 import numpy as np
@@ -41,13 +42,13 @@ class LearningState:
         self._live.load(parameters)
         self.optimizer.load(state.tensors, steps)
 
-    def saved(self) -> tuple[dict[str, np.ndarray], int]:
-        """Return a copy of the optimiser's state, for `restore`."""
-        return self.optimizer.tensors(), self.optimizer.steps
+    def saved(self) -> TorchOptimizer:
+        """Return a copy of the optimiser where it is, for `restore`."""
+        return copy.deepcopy(self.optimizer)
 
-    def restore(self, saved: tuple[dict[str, np.ndarray], int]) -> None:
-        """Restore the optimiser's state from `saved`."""
-        self.optimizer.load(*saved)
+    def restore(self, saved: TorchOptimizer) -> None:
+        """Go on with the optimiser that `saved` returned."""
+        self.optimizer = saved
 
     @staticmethod
     def refuse_unfinite(norm: float, where: str) -> None:
