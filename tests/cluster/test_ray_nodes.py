@@ -39,6 +39,11 @@ RUNS = {
         *("--warmup-steps", "40", "--replay-size", "200", "--hidden", "8", "--batch-size", "16"),
         *("--critic-batches", "30", "--fitness-range", "5", "--evaluate-every", "7"),
     ],
+    "long episodes": [
+        *("aes", "HalfCheetah-v5", "--total-steps", "12000", "--concurrency", "4"),
+        *("--warmup-steps", "1000", "--replay-size", "4000", "--hidden", "8"),
+        *("--batch-size", "16", "--critic-batches", "5", "--fitness-range", "1000"),
+    ],
     **{
         method: [
             *(method, "CartPole-v1", "--engine", "gymnasium", "--total-steps", "19200"),
@@ -248,6 +253,27 @@ def test_a_network_cut_between_nodes_for_20_seconds_holds_up_nothing_and_changes
     assert lasting(tmp_path / "run") == wanted
     if cut == "cut":
         machines.mend(2)
+
+
+ROW_BYTES, OWN_BYTES = 105, 96
+"""Bytes of a transition of HalfCheetah, and of those that its worker has sent in the same form."""
+
+
+@pytest.mark.slow
+def test_an_episode_crosses_the_network_once_to_each_of_four_machines(
+    machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path
+):
+    done(machines.train("long episodes", tmp_path / "run", *on_cluster(MACHINES)))
+    assert lasting(tmp_path / "run") == expected["long episodes"]
+    assert processes(tmp_path / "run") == MACHINES
+    header, *lines = (tmp_path / "run" / "nodes.csv").read_text().splitlines()
+    rows = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
+    *_, newest = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    steps = int(newest.split(",")[1])
+    # The first update's rows have the empty ring, too.
+    sent = sum(int(row["shared_bytes"]) for row in rows if int(row["update"]) > 1)
+    assert sent <= (MACHINES * ROW_BYTES - OWN_BYTES) * steps
+    assert sent >= (MACHINES - 1) * OWN_BYTES * steps / 2, "the rows did not reach every machine"
 
 
 def groups_on_cluster(nodes: int) -> list[str]:
