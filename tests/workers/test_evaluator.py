@@ -211,6 +211,16 @@ def test_large_bodies_run_one_by_one():
     assert made(context).at_once == 1
 
 
+@pytest.mark.parametrize(("hidden", "at_once"), [((64, 64), 16), ((160, 160), 9), ((256, 256), 1)])
+def test_large_policies_run_fewer_episodes_side_by_side_or_one(
+    hidden: tuple[int, ...], at_once: int
+):
+    spec = PolicySpec(4, Head("discrete", choices=2), hidden=hidden)
+    made = EvaluatorSpec(EnvironmentSpec("CartPole-v1"), spec, noise_seed=0)
+    context: Any = SimpleNamespace(shared={}, building=nullcontext, on_leave=lambda close: None)
+    assert made(context).at_once == at_once
+
+
 def test_only_training_episodes_of_one_version_share_a_stack():
     published = {"parameters": START}
     evaluator = evaluator_on(published, noise_seed=3)

@@ -25,6 +25,11 @@ from drumline.protocols import WorkerContext
 from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
 from drumline.workers.noise import noise_reader
 
+_STACKED_FLOATS = 1 << 18
+"""Parameters of all episodes side by side, 1 MiB: more of them leave the caches at each step."""
+_LEAST_STACK = 4
+"""Episodes side by side below which one call of the policy for all of them gains nothing."""
+
 
 @dataclass(frozen=True)
 class EvaluatorSpec:
@@ -127,7 +132,8 @@ class Evaluator:
         if not stackable(spec):
             return 1
         assert isinstance(spec, PolicySpec), "only these are stackable"
-        return lean.AT_ONCE if equals_single(spec, lean.AT_ONCE) else 1
+        count = min(lean.AT_ONCE, _STACKED_FLOATS // self._policy.parameter_count)
+        return count if count >= _LEAST_STACK and equals_single(spec, count) else 1
 
     def _stacked(self) -> tuple[StackedMLP, EpisodeStack]:
         spec, environments = self._spec.policy, []
