@@ -21,7 +21,7 @@ class _Pinned(NamedTuple):
 
     memory: Tensor
     """Bytes."""
-    read: torch.cuda.Event
+    read: torch.cuda.Event | None
 
 
 class DeviceCopies:
@@ -52,18 +52,19 @@ class DeviceCopies:
 
     def copied(self, name: str, array: Tensor) -> Tensor:
         """Return a copy on the device; arrays of one name take turns in one pinned buffer."""
-        if self.device.type != "cuda" or not array.numel():
+        if self.device.type == "cpu" or not array.numel():
             return array.to(self.device)
+        cuda = self.device.type == "cuda"
         size = array.numel() * array.element_size()
         pinned = self._pinned.get(name)
         if pinned is None or len(pinned.memory) < size:
-            memory = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-            pinned = self._pinned[name] = _Pinned(memory, torch.cuda.Event())
-        else:
+            memory = torch.empty(size, dtype=torch.uint8, pin_memory=cuda)
+            pinned = self._pinned[name] = _Pinned(memory, torch.cuda.Event() if cuda else None)
+        elif pinned.read is not None:
             pinned.read.synchronize()
         staged = pinned.memory[:size].view(array.dtype).view(array.shape)
         staged.copy_(array)
-        with torch.cuda.device(self.device):
-            made = staged.to(self.device, non_blocking=True)
-            pinned.read.record()
+        made = staged.to(self.device, non_blocking=True)
+        if pinned.read is not None:
+            pinned.read.record(torch.cuda.current_stream(self.device))
         return made
