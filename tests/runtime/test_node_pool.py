@@ -132,6 +132,36 @@ def test_a_silent_node_holds_up_nothing_and_its_late_results_are_dropped(
     assert finish(pool, []) == expected
 
 
+def test_a_node_to_spare_takes_the_place_of_a_silent_one_which_is_not_taken_back(
+    make_pool: MakePool, expected, monkeypatch
+):
+    monkeypatch.setattr(node_pool, "_SILENT_SECONDS", 0.3)
+    nodes, lines = ThreadNodes(1, 1, 1), []
+    pool = begun(make_pool(doubles.digest_worker, nodes=nodes, size=2, log=lines.append))
+    results = doubles.collect(pool, 10)
+    assert [link.node.name for link in nodes.links] == ["10.0.0.0", "10.0.0.1"]
+    nodes.links[1].muted.set()
+    assert finish(pool, results) == expected
+
+    def worked() -> bool:
+        pool.submit(TASKS)
+        assert finish(pool, []) == expected
+        return any(row.index == 2 and row.tasks for row in pool.activity())
+
+    doubles.wait_until(worked)
+    assert nodes.links[2].node.name == "10.0.0.2"
+    nodes.links[1].muted.clear()
+
+    def dismissed() -> bool:
+        pool.submit(TASKS)
+        assert finish(pool, []) == expected
+        return any("others have taken its place" in line for line in lines)
+
+    doubles.wait_until(dismissed)
+    assert pool.size == 2
+    assert len(nodes.links) == 3, "no host is started beyond the workers asked for"
+
+
 def test_hosts_are_told_to_speak_less_often_the_more_of_them_there_are(
     make_pool: MakePool, expected, monkeypatch: pytest.MonkeyPatch
 ):

@@ -47,6 +47,16 @@ class HostRoster:
         return max(1, sum(host.size for host in self.hosts))
 
     @property
+    def is_over(self) -> bool:
+        """Whether hosts that speak have more workers than were asked for."""
+        return 0 < self._wanted < self._speaking
+
+    @property
+    def _speaking(self) -> int:
+        """Return the workers of hosts that are not silent: only they count as there."""
+        return sum(host.size for host in self.hosts if not host.silent)
+
+    @property
     def is_due(self) -> bool:
         """Whether it is time to look at the nodes again."""
         return time.perf_counter() - self._looked_at >= WATCH_SECONDS
@@ -70,7 +80,7 @@ class HostRoster:
         """
         taken = {host.node.id for host in self.hosts} | self._refused.keys()
         free = [n for n in present.values() if n.id not in taken and n.leaves_in is None]
-        missing = self._wanted - sum(host.size for host in self.hosts)
+        missing = self._wanted - self._speaking
         cores = {node.id: node.cores for node in free}
         sizes = cores if self._wanted == 0 else even_sizes(cores, missing)
         started = [self._start(n, sizes[n.id]) for n in free if sizes[n.id] > 0]

@@ -298,6 +298,7 @@ class NodePool:
     def _listen(self, host: DrivenHost, news: Heard) -> None:
         if not host.speaks:
             self._errors += self._tasks.speaks(host)
+        returns = host.silent
         host.speaks, host.silent, host.silent_seconds = True, False, 0.0
         host.told = max(host.told, news.told)
         host.closed = _ended(news)
@@ -324,6 +325,8 @@ class NodePool:
             self._broken = WorkersLost(f"node {host.node.name}: {news.hopeless}")
         elif news.refused:
             self._refuse(host, news.refused)
+        elif returns and self._roster.is_over:
+            self._dismiss(host)
 
     def _settle(self, host: DrivenHost, done: Done) -> None:
         """Take the results of tasks that wait for one; those of doubles are dropped."""
@@ -384,6 +387,16 @@ class NodePool:
         self._log(
             f"node {host.node.name} has said nothing for {seconds:g} s; "
             f"{count} tasks issued elsewhere too"
+        )
+        self._roster.look_soon()  # another node may have cores to spare
+
+    def _dismiss(self, host: DrivenHost) -> None:
+        """End a host that speaks again: others have its place, and all workers asked for."""
+        count = self._tasks.take_back(host)
+        self._roster.remove(host)
+        self._log(
+            f"node {host.node.name} speaks again, but others have taken its place; "
+            f"{count} tasks issued again"
         )
 
     def _bury(self, host: DrivenHost, lost: Lost) -> None:
