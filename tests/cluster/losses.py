@@ -30,7 +30,7 @@ from drumline.runtime.ray_pool import RayNodes
 from drumline.training.run_request import RunRequest
 
 DRIVERS = "drum1"
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 45.0
 """Time from the start of a process for which it waits; less than a hang."""
 CONFIGS: dict[str, Any] = {
     "es": ES(
