@@ -89,11 +89,13 @@ def on_layouts(name: str) -> list[Any]:
 def test_no_layout_changes_a_byte(tmp_path: Path, expected: Any, name: str, layout: Any):
     folder = run_on(tmp_path / "run", CONFIGS[name], layout)
     assert lasting_bytes(folder.path) == expected[name]
-    rows = folder.processes_csv.read_text().splitlines()[1:]
-    roles = [row.split(",")[0] for row in rows]
+    rows = [row.split(",") for row in folder.processes_csv.read_text().splitlines()[1:]]
+    roles = [row[0] for row in rows]
     assert roles.count("executor") == layout.executors
     assert roles.count("actor") == layout.actors
-    assert all(int(row.split(",")[4]) > 0 for row in rows)
+    # A quick evaluator may run every episode alone, but the others own what they do.
+    assert all(int(row[4]) > 0 for row in rows if row[0] != "evaluator")
+    assert sum(int(row[4]) for row in rows if row[0] == "evaluator") > 0
 
 
 @FAULTS
