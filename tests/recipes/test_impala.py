@@ -117,7 +117,9 @@ def test_every_layout_learns_from_every_step_once(
     processes = run.processes_csv.read_text().splitlines()[1:]
     roles = [row.split(",")[0] for row in processes]
     assert (roles.count("executor"), roles.count("actor")) == (layout.executors, layout.actors)
-    assert all(int(row.split(",")[4]) > 0 for row in processes)
+    # A quick evaluator may run every episode alone.
+    owners = [row.split(",") for row in processes if not row.startswith("evaluator")]
+    assert all(int(row[4]) > 0 for row in owners)
 
 
 @pytest.mark.parametrize(

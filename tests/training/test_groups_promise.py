@@ -149,7 +149,8 @@ def test_any_number_of_groups_gives_the_same_bytes(
     folder = grouped(tmp_path / "run", name, nodes, layout=layout)
     assert lasting(folder.path) == expected[name]
     rows = rows_of(folder)
-    assert all(int(row[4]) > 0 for row in rows), "every process has done its share"
+    own = [row for row in rows if row[0] != "evaluator"]  # one of those may run all episodes
+    assert all(int(row[4]) > 0 for row in own), "every process has done its share"
     counts = Counter(row[0] for row in rows)
     assert counts["learner"] == nodes
     assert counts["executor"] == nodes * layout.get("executors", 1)
