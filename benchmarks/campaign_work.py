@@ -83,6 +83,8 @@ class Worker:
         self._running: dict[Run, subprocess.Popen[bytes]] = {}
         self._begun: dict[Run, float] = {}
         self._stopping = False
+        self._asked: set[Run] = set()
+        """Runs that were asked to stop, and that have not ended since."""
 
     def work(self, poll_seconds: float = 1.0) -> None:
         """Return when there is nothing left to do, or all runs have stopped after a signal."""
@@ -95,8 +97,7 @@ class Worker:
                 self._end(run)
             stopping = self._stopping or self._home.paused.exists()
             if stopping:
-                for process in self._running.values():
-                    process.send_signal(signal.SIGINT)
+                self._ask_to_stop()
             elif len(self._running) < self._jobs and (run := self._next()) and self._fits(run):
                 if finished(self._home.folder(run)):  # the worker was killed before it knew
                     self._record(run)
@@ -109,6 +110,13 @@ class Worker:
 
     def _stop(self, number: int, frame: object) -> None:
         self._stopping = True
+
+    def _ask_to_stop(self) -> None:
+        """Ask each run once: a second signal would end it at once, as a second Ctrl-C does."""
+        for run, process in self._running.items():
+            if run not in self._asked:
+                self._asked.add(run)
+                process.send_signal(signal.SIGINT)
 
     def _next(self) -> Run | None:
         left = [run for run in self._runs() if run not in self._running]
@@ -161,8 +169,9 @@ class Worker:
         seconds = float(str(note.get("seconds", 0.0)))
         seconds += time.perf_counter() - self._begun.pop(run)
         failures = int(str(note.get("failures", 0)))
-        if process.returncode not in (0, STOPPED):
-            failures += 1
+        if process.returncode not in (0, STOPPED) and run not in self._asked:
+            failures += 1  # one that is asked to stop while it starts may have no time for more
+        self._asked.discard(run)
         self._home.write_note(run, process=None, seconds=seconds, failures=failures)
         if process.returncode == 0:
             self._record(run)

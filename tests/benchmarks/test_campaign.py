@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import doubles
 import numpy as np
 import pytest
 from benchmark_scripts import load_script
@@ -182,6 +183,45 @@ def test_a_paused_campaign_goes_on_where_its_runs_were_stopped(campaign: Any, tm
     settled(campaign)
     assert home.state(run) == "done"
     assert home.env_steps(run)[0] >= 60_000
+
+
+STUBBORN = """
+import pathlib, signal, sys, time
+told = pathlib.Path(sys.argv[1])
+signal.signal(signal.SIGINT, lambda *_: told.write_text(told.read_text() + "asked "))
+told.write_text("begun ")
+while "asked" not in told.read_text():
+    time.sleep(0.01)
+time.sleep(0.5)
+sys.exit(1)
+"""
+
+
+def test_a_run_is_asked_to_stop_once_and_has_not_failed_if_it_then_ends_badly(
+    campaign: Any, tmp_path: Path
+):
+    told = tmp_path / "told"
+
+    class Stubborn(Here):
+        def drumline(self, *words: str) -> list[str]:
+            return [sys.executable, "-c", STUBBORN, str(told)]
+
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", TINY.replace("[3, 4]", "[3]"))
+    home, run = campaign.Home(tmp_path / "home"), campaign.Run(group, 3)
+
+    def pause_once_it_runs() -> None:
+        doubles.wait_until(lambda: told.exists() and told.read_text() == "begun ")
+        home.paused.touch()
+
+    pausing = Thread(target=pause_once_it_runs)
+    pausing.start()
+    runs = campaign.in_order([group])
+    stubborn = campaign.Worker(home, lambda: runs, 1, lambda _: Stubborn(), "abc123", print)
+    stubborn.work(poll_seconds=0.02)
+    pausing.join()
+    settled(campaign)
+    assert told.read_text() == "begun asked "
+    assert home.read_note(run)["failures"] == 0
 
 
 def test_tables_hold_interquartile_means_at_shares_of_the_budget(campaign: Any):
