@@ -1,7 +1,7 @@
 """Tables of AES-RL's runs: beside its rivals, over its rules, by kind of individual, over time."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -106,13 +106,10 @@ def contributions(part: str, rows: Rows) -> list[str]:
         "| fitness above the mean's: ES, RL | p: ES, RL |",
         "|" + "---|" * 8,
     ]
-    for group in dict.fromkeys(row["group"] for row in runs):
-        mine = [row for row in runs if row["group"] == group]
+    for first, mine in _groups(runs):
         told = _mean(mine, "es_individuals") + _mean(mine, "rl_individuals")
         cells = [
-            f"`{group}`",
-            mine[0]["env"],
-            seeds_in_words([int(row["seed"]) for row in mine]),
+            *first,
             f"{_mean(mine, 'rl_individuals') / told:.0%}",
             *(_percent(_mean(mine, f"rl_{name}_share")) for name in ("path", "gain")),
             _pair(mine, "improvement_over_mean"),
@@ -132,14 +129,11 @@ def followed(part: str, rows: Rows) -> list[str]:
         "| sampling std: first, last | gain kept after the fittest tenth: ES, RL |",
         "|" + "---|" * 6,
     ]
-    for group in dict.fromkeys(row["group"] for row in runs):
-        mine = [row for row in runs if row["group"] == group]
+    for first, mine in _groups(runs):
         shares = [_mean(mine, f"{kind}_worse_path_share") for kind in ("es", "rl")]
         stds = [_mean(mine, f"{end}_sampling_std") for end in ("first", "last")]
         cells = [
-            f"`{group}`",
-            mine[0]["env"],
-            seeds_in_words([int(row["seed"]) for row in mine]),
+            *first,
             ", ".join(_percent(share) or "–" for share in shares),
             ", ".join("–" if math.isnan(std) else f"{std:.3g}" for std in stds),
             _pair(mine, "kept_gain"),
@@ -200,6 +194,14 @@ def _when(curves: Sequence[Sequence[Row]], score: float, clock: str) -> float:
         if known and interquartile_mean(np.array([means[-1] for means in newest])) >= score:
             return at
     return math.inf
+
+
+def _groups(runs: Sequence[Row]) -> Iterator[tuple[list[str], list[Row]]]:
+    """Yield each group's first cells (its name, task and seeds) with its rows."""
+    for group in dict.fromkeys(row["group"] for row in runs):
+        mine = [row for row in runs if row["group"] == group]
+        seeds = seeds_in_words([int(row["seed"]) for row in mine])
+        yield [f"`{group}`", mine[0]["env"], seeds], mine
 
 
 def _curve(rows: Rows, run: Row) -> list[Row]:

@@ -45,8 +45,8 @@ def strategy_on(noise: Noise, fraction: float | None) -> OpenAIES:
     )
 
 
-def evaluator_on(published: dict[str, np.ndarray], **spec: Any) -> Evaluator:
-    context: Any = SimpleNamespace(
+def context_of(published: dict[str, np.ndarray]) -> Any:
+    return SimpleNamespace(
         shared={"noise": TABLE},
         probe=lambda point: None,
         published=lambda version: published,
@@ -55,7 +55,10 @@ def evaluator_on(published: dict[str, np.ndarray], **spec: Any) -> Evaluator:
         building=nullcontext,
         on_leave=lambda callback: None,
     )
-    return EvaluatorSpec(EnvironmentSpec("CartPole-v1"), POLICY, **spec)(context)
+
+
+def evaluator_on(published: dict[str, np.ndarray], **spec: Any) -> Evaluator:
+    return EvaluatorSpec(EnvironmentSpec("CartPole-v1"), POLICY, **spec)(context_of(published))
 
 
 def finished_by_a_pool(lines: list[str], limits: dict[str, float], **options: float) -> int:
@@ -181,19 +184,10 @@ def test_episodes_side_by_side_have_the_bits_of_each_alone(
         "observation_mean": rng.standard_normal(size) * 0.1,
         "observation_inverse_std": rng.random(size) + 0.5,
     }
-    context: Any = SimpleNamespace(
-        shared={"noise": TABLE},
-        probe=lambda point: None,
-        published=lambda version: published,
-        progress=lambda amount: None,
-        withdrawn=lambda: False,
-        building=nullcontext,
-        on_leave=lambda callback: None,
-    )
     made = EvaluatorSpec(
         EnvironmentSpec(env_id), spec, noise_seed=None, action_noise_std=0.1, sign_fitness=signs
     )
-    evaluator, together = made(context), made(context)
+    evaluator, together = made(context_of(published)), made(context_of(published))
     assert together.at_once > 1
     sampler = MirroredSampler(3, table_noise(TABLE, count, 3), obs_stat_probability=0.5)
     tasks = sampler.tasks(0, 0, 3 * together.at_once + 2, std=0.5, episode_cap=150)
@@ -207,8 +201,7 @@ def test_episodes_side_by_side_have_the_bits_of_each_alone(
 def test_large_bodies_run_one_by_one():
     spec = PolicySpec(105, Head("continuous", (-1.0,) * 8, (1.0,) * 8, (8,)), hidden=(8,))
     made = EvaluatorSpec(EnvironmentSpec("Ant-v5"), spec, noise_seed=0)
-    context: Any = SimpleNamespace(shared={}, building=nullcontext, on_leave=lambda close: None)
-    assert made(context).at_once == 1
+    assert made(context_of({})).at_once == 1
 
 
 @pytest.mark.parametrize(("hidden", "at_once"), [((64, 64), 16), ((160, 160), 9), ((256, 256), 1)])
@@ -217,8 +210,7 @@ def test_large_policies_run_fewer_episodes_side_by_side_or_one(
 ):
     spec = PolicySpec(4, Head("discrete", choices=2), hidden=hidden)
     made = EvaluatorSpec(EnvironmentSpec("CartPole-v1"), spec, noise_seed=0)
-    context: Any = SimpleNamespace(shared={}, building=nullcontext, on_leave=lambda close: None)
-    assert made(context).at_once == at_once
+    assert made(context_of({})).at_once == at_once
 
 
 def test_only_training_episodes_of_one_version_share_a_stack():

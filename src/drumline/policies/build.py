@@ -23,19 +23,17 @@ def build_policy(spec: "PolicySpec | ActorCriticSpec", reference: Any = None) ->
         from drumline.policies.convolutional import ConvolutionalPolicy
 
         policy = ConvolutionalPolicy(spec)
-        if reference is not None:
-            policy.load_reference(reference)
-        return policy
-    if spec.virtual_batch:
+    elif spec.virtual_batch:
         from drumline.policies.virtual_batch_mlp import VirtualBatchMLP
 
-        normalized = VirtualBatchMLP(spec)
-        if reference is not None:
-            normalized.load_reference(reference)
-        return normalized
-    from drumline.policies.mlp import MLPPolicy
+        policy = VirtualBatchMLP(spec)
+    else:
+        from drumline.policies.mlp import MLPPolicy
 
-    return MLPPolicy(spec)
+        return MLPPolicy(spec)
+    if reference is not None:
+        policy.load_reference(reference)
+    return policy
 
 
 def tensor_shapes(spec: PolicySpec) -> tuple[tuple[int, ...], ...]:
