@@ -15,12 +15,13 @@ from drumline.envs.lanes import (
     episode_seed,
     unheard,
 )
-from drumline.envs.make import MadeEnvironment, make_environment
+from drumline.envs.lean_batches import Batch, fitting
+from drumline.envs.make import MadeEnvironment, lean_environment, make_environment
 from drumline.envs.observation_spaces import check_observations
 
 
 class GymnasiumLanes:
-    """Steps its environments one after the other, and counts the time limit."""
+    """Steps its environments one after the other, or in one call, and counts the time limit."""
 
     needs_renewal = False
     scores: np.ndarray | None = None
@@ -45,7 +46,7 @@ class GymnasiumLanes:
         self._limit = self._made[0].limit
         self.endless = not (self._limit or self._made[0].wrapped_limit)
         self.stack = self._made[0].stack
-        self._elapsed = [0] * count
+        self._elapsed: Any = [0] * count
         self._id = spec.id
         self._root_seed = root_seed
         self._first = first
@@ -57,6 +58,12 @@ class GymnasiumLanes:
         self._all = range(count)
         self._observations = np.zeros((count, *space.shape), space.dtype)
         self._no_final = np.zeros((0, *space.shape), space.dtype)
+        found = map(lean_environment, self._environments)
+        self._lean = [one for one in found if one is not None]
+        self._batch = fitting(self._lean) if len(self._lean) == count else None
+        if self._batch is not None:
+            self._states = np.zeros((self._batch.size, count))
+            self._elapsed = np.zeros(count, np.int64)
 
     def begin(self, renewal: int) -> np.ndarray:
         """Start episode 0 of every lane."""
@@ -70,6 +77,8 @@ class GymnasiumLanes:
         chosen: Sequence[int] = self._all if lanes is None else lanes.tolist()
         count = len(chosen)
         formed = self._form(actions, count)
+        if self._batch is not None:
+            return self._together(self._batch, lanes, chosen, formed)
         # Discrete environments expect an int, and index faster with it than with an array scalar.
         rows: Any = formed.tolist() if formed.ndim == 1 and formed.dtype.kind == "i" else formed
         observations = self._observations[:count]
@@ -104,6 +113,22 @@ class GymnasiumLanes:
             np.stack(final) if final else self._no_final,
         )
 
+    def _together(
+        self, batch: Batch, lanes: np.ndarray | None, chosen: Sequence[int], actions: np.ndarray
+    ) -> Steps:
+        """Step these lanes in one call; their environments only reset."""
+        at: Any = slice(None) if lanes is None else lanes
+        self._states[:, at], observations, rewards, terminated = batch.step(
+            self._states[:, at], actions
+        )
+        self._elapsed[at] += 1
+        truncated = (self._elapsed[at] == self._limit) & ~terminated
+        final = observations[truncated]
+        for row in np.flatnonzero(terminated | truncated).tolist():
+            self.episode[chosen[row]] += 1
+            observations[row] = self._start(chosen[row])
+        return Steps(observations, rewards.astype(np.float32), terminated, truncated, final)
+
     def renew(self, renewal: int) -> np.ndarray:
         """Raise RuntimeError: a Gymnasium episode restarts from its seed."""
         raise RuntimeError("Gymnasium lanes need no renewal (needs_renewal is False)")
@@ -136,7 +161,13 @@ class GymnasiumLanes:
         seed = episode_seed(self._root_seed, self._first + lane, int(self.episode[lane]))
         observation = self._environments[lane].reset(seed=seed)[0]
         self._step[lane] = self._environments[lane].step  # without checks after the first episode
+        self._load(lane)
         return observation
+
+    def _load(self, lane: int) -> None:
+        """Take a lane's state from its environment, where a batch makes the steps."""
+        if self._batch is not None:
+            self._states[:, lane] = self._lean[lane].bare.state
 
     def _replay(self, lane: int, actions: np.ndarray, replaying: Replaying) -> None:
         formed = self._form(actions, len(actions))
@@ -152,3 +183,4 @@ class GymnasiumLanes:
                 )
             self._observations[lane] = observation
             replaying(1)
+        self._load(lane)

@@ -49,6 +49,11 @@ class LeanEnvironment:
 
     info_of_last_step = info
 
+    @property
+    def bare(self) -> Any:
+        """Return Gymnasium's environment."""
+        return self._environment
+
     def close(self) -> None:
         """Close the environment."""
         self._environment.close()
