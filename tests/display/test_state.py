@@ -19,6 +19,19 @@ def test_updates_longer_than_the_window_still_have_a_rate():
     assert throughput.recent() == pytest.approx(200)
 
 
+def test_bursts_of_long_episodes_keep_their_rate_until_the_next():
+    throughput = Throughput()
+    throughput.add(0, 0.0)
+    for second in range(1, 131):  # 6,000 steps every 60 seconds
+        throughput.add(6_000 * (second // 60), float(second))
+        if second >= 60:
+            assert throughput.recent() == pytest.approx(100)
+    for second in range(131, 301):  # and no more
+        throughput.add(12_000, float(second))
+    assert throughput.recent() == pytest.approx(6_000 / 180)
+    assert throughput.whole_run() == pytest.approx(12_000 / 300)
+
+
 def test_a_resumed_run_counts_only_its_own_steps():
     throughput = Throughput()
     throughput.add(1_000_000, 5.0)

@@ -151,23 +151,33 @@ class Throughput:
         self._window_seconds = window_seconds
         self._samples: deque[tuple[float, int]] = deque()
         self._first: tuple[float, int] | None = None
+        self._now = 0.0
 
     def add(self, env_steps: int, seconds: float) -> None:
         """Add a sample; one just outside the window is kept, so that long updates have a rate."""
         if self._first is None:
             self._first = (seconds, env_steps)
+        self._now = seconds
         samples = self._samples
+        if samples and samples[-1][1] == env_steps:
+            return  # long episodes end in bursts, and between two of them nothing has become slower
         samples.append((seconds, env_steps))
         while len(samples) > 2 and seconds - samples[1][0] >= self._window_seconds:
             samples.popleft()
 
     def recent(self) -> float:
-        """Return env steps per second over the window; 0 before the second sample."""
-        return _rate(self._samples[0], self._samples[-1]) if self._samples else 0.0
+        """Return env steps per second up to the newest ones, over the window or the last burst.
+
+        It falls once they have failed to come for as long as they took; 0 before the second sample.
+        """
+        if not self._samples:
+            return 0.0
+        (start, before), (end, steps) = self._samples[0], self._samples[-1]
+        return _rate((start, before), (max(end, self._now - (end - start)), steps))
 
     def whole_run(self) -> float:
         """Return env steps per second since the first sample; 0 before the second one."""
-        return _rate(self._first, self._samples[-1]) if self._first else 0.0
+        return _rate(self._first, (self._now, self._samples[-1][1])) if self._first else 0.0
 
     def eta_seconds(self, total_steps: int | None) -> float | None:
         """Return the seconds to `total_steps` at the whole run's speed, which varies less."""
