@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from campaigns import FAULTS, cases
@@ -14,8 +15,9 @@ from doubles import wait_until
 from typed_commands import TINY, Terminal, drumline, environ, said_command
 
 from drumline.commands.command_line import CommandLine
-from drumline.commands.outcome import ended
+from drumline.commands.outcome import _stop, ended
 from drumline.errors import WorkerError
+from drumline.training.stop_signals import STOPPING
 from drumline.training.stopped import Stopped
 
 IN_A_TERMINAL = """
@@ -62,6 +64,33 @@ def test_a_signal_anywhere_in_a_command_is_an_exit_code_and_no_traceback(
         assert signal.getsignal(number) is before
     finally:
         signal.signal(number, inherited)
+
+
+def test_more_signals_at_the_end_of_a_command_leave_no_handler_behind(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    put, hits = signal.signal, iter(range(5))
+
+    def under_fire(number: int, handler: Any) -> Any:
+        if handler is not _stop and next(hits, None) is not None:
+            os.kill(os.getpid(), signal.SIGINT)
+        return put(number, handler)
+
+    def command(line: CommandLine) -> int:
+        monkeypatch.setattr(signal, "signal", under_fire)
+        return 0
+
+    try:
+        assert ended(command, line("evaluate")) == 130
+        assert capfd.readouterr().err == "stopped by SIGINT\n"
+        assert next(hits, None) is None
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        monkeypatch.undo()
+        signal.signal(signal.SIGINT, inherited)
+    assert {number: signal.getsignal(number) for number in STOPPING} == before
 
 
 def test_a_signal_that_the_process_inherited_as_ignored_stays_ignored():

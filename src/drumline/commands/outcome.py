@@ -74,8 +74,24 @@ def _stoppable() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        _give_back(previous)
+
+
+def _give_back(handlers: dict[int, Any]) -> None:
+    """Put every handler back, through any number of signals, and then raise Stopped for the last.
+
+    A signal that comes meanwhile is heard in here, and raises between two of them.
+    """
+    late = None
+    while True:
+        try:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            break
+        except Stopped as stop:
+            late = stop
+    if late is not None:
+        raise late
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
