@@ -1,5 +1,6 @@
 """Environments with one fault each, for `drumline check-env`; a worker imports this module too."""
 
+import ctypes
 import os
 import random
 import threading
@@ -205,6 +206,16 @@ class Talks(Good):
         returned = super().step(action)
         print("step", self.steps)
         return returned
+
+
+class TalksInC(Talks):
+    """Prints as a simulator written in C does: past Python, through the C library's buffer."""
+
+    def step(self, action: Any) -> Any:
+        """Print."""
+        ctypes.CDLL(None).puts(b"a word from C")
+        os.write(1, b"a word of its own\n")
+        return super().step(action)
 
 
 class TalksAndFails(Good):

@@ -59,6 +59,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     if arguments is None:
         _begin_as_children_do()
+        from drumline.commands.own_output import print_apart
+
+        print_apart()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typed_commands import TINY, Terminal
+from typed_commands import TINY, Terminal, drumline
 
 POOLED = [word for word in TINY if word != "--pool=inline"]
 TD3 = ["--total-steps=60", "--replay-size=60", "--batch-size=4", "--hidden", "4"]
@@ -35,6 +35,35 @@ def test_the_output_of_a_training_has_no_line_of_an_environment(terminal: Termin
     assert (more.code, more.out, more.err) == (0, "", "")
     with open("run/printed.txt") as file:
         assert file.read().splitlines()[: len(lines)] == lines
+
+
+@pytest.mark.parametrize("name", ["inline", "td3"])
+def test_c_code_in_the_driver_prints_no_line_among_those_for_programs(name: str, tmp_path: Path):
+    method, flags = COMMANDS[name]
+    words = ["train", method, "faulty_environments:TalksInC", *flags, "--json", "--out", "run"]
+    ended = drumline(*words, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert [json.loads(line)["event"] for line in ended.stdout.splitlines()][-1] == "end"
+    lines = (tmp_path / "run/printed.txt").read_text().splitlines()
+    assert "a word of its own" in lines
+    assert "a word from C" in lines
+    more = ["resume", "run", "--total-steps=120", "--json", "--trust-code"]
+    ended = drumline(*more, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert all(json.loads(line)["event"] for line in ended.stdout.splitlines())
+
+
+def test_a_config_is_printed_alone(tmp_path: Path):
+    (tmp_path / "loud.py").write_text(
+        "print('imported')\nfrom faulty_environments import Talks as Loud\n"
+    )
+    words = ["hts", "loud:Loud", "--total-steps=60", "--num-envs=2", "--alpha=10", "--hidden", "4"]
+    ended = drumline("train", *words, "--minibatches=2", "--print-config", cwd=tmp_path)
+    assert json.loads(ended.stdout)["env"] == "loud:Loud"
+    words += ["--minibatches=2", "--evaluate-episodes=1", "--quiet", "--out=run"]
+    assert drumline("train", *words, cwd=tmp_path).stdout == ""
+    more = ["resume", "run", "--total-steps=120", "--trust-code", "--quiet"]
+    assert drumline(*more, cwd=tmp_path).stdout == ""
 
 
 @pytest.mark.faults

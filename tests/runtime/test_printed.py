@@ -82,3 +82,19 @@ def test_descriptors_are_given_back(kept: list[bytes]):
         with PRINTED.captured(kept.append):
             print("line")
     assert len(os.listdir("/proc/self/fd")) == there
+
+
+def test_c_code_that_keeps_the_interpreter_locked_does_not_wait_for_the_thread(tmp_path: Path):
+    program = (
+        "import ctypes, sys\n"
+        "from drumline.runtime.printed import PRINTED\n"
+        "PRINTED.leave_first()\n"
+        "kept = []\n"
+        "with PRINTED.captured(kept.append):\n"
+        "    ctypes.PyDLL(None).puts(b'x' * 500_000)\n"
+        "print(sum(map(len, kept)))\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert ended.stdout == "500001\n", ended.stderr

@@ -45,6 +45,10 @@ def kept_prints(say: Callable[[str], None] | None) -> Iterator[PrintedFile]:
         file.close()
 
 
+def unsaid(text: str) -> None:
+    """Say nothing about what environments print, as while their spaces are looked at."""
+
+
 def about(file: PrintedFile) -> str:
     """Return how many lines were printed, the last one, and where they are."""
     where = "" if file.path is None else f" ({file.path})"

@@ -20,7 +20,7 @@ from drumline.commands.foreign_code import (
     refuse_code_of_main,
     refuse_main_of_another_process,
 )
-from drumline.commands.kept_prints import kept_prints
+from drumline.commands.kept_prints import kept_prints, unsaid
 from drumline.commands.loaded_policy import LoadedPolicy
 from drumline.commands.process_as_found import process_as_found
 from drumline.commands.run_document import (
@@ -363,14 +363,14 @@ def resume(
     method = find_method(folder.document["method"])
     layout = _layout_for(method, layout)
     changes = _changes_of_machine(folder, other_machine, store)
-    config = resumed_config(folder, total_steps, trust)
-    refuse_main_of_another_process(config)
-    refuse_code_of_main(config, layout)
-    config = method.resolved(config)
-    saved = _newest_state(folder, checkpoint)
-    if saved and config.total_steps < folder.document["config"]["total_steps"]:
-        _refuse_less_than_done(config.total_steps, saved)
-    with kept_prints(None if display is None else _unsaid):
+    with kept_prints(None if display is None else unsaid):
+        config = resumed_config(folder, total_steps, trust)
+        refuse_main_of_another_process(config)
+        refuse_code_of_main(config, layout)
+        config = method.resolved(config)
+        saved = _newest_state(folder, checkpoint)
+        if saved and config.total_steps < folder.document["config"]["total_steps"]:
+            _refuse_less_than_done(config.total_steps, saved)
         recipe = method.built(config, layout)
     before = horizons_of(folder)
     horizons = after_resume(before, 0 if saved is None else saved.update, config.total_steps)
@@ -467,10 +467,6 @@ def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
             request.mirror.give_back()
         raise
     return Run(folder, trust)
-
-
-def _unsaid(text: str) -> None:
-    """Say nothing of what an environment prints while its spaces are looked at."""
 
 
 def _default_display(progress: bool) -> Display:

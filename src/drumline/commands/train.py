@@ -102,7 +102,10 @@ def command(line: CommandLine) -> int:
     if output.seeds and line.value("--seed"):
         raise WrongUse("--seed and --seeds both say the seed: give one of them")
     if output.print_config:
-        printed = method.resolved(dataclasses.replace(config, seed=seeds[0]))
+        from drumline.commands.kept_prints import kept_prints, unsaid
+
+        with kept_prints(unsaid):
+            printed = method.resolved(dataclasses.replace(config, seed=seeds[0]))
         print(json.dumps(dataclasses.asdict(printed), indent=2))
         return 0
     said = config.env and not (file or output.quiet or output.json)
@@ -122,9 +125,11 @@ def command(line: CommandLine) -> int:
 def _slow_bf16(method: str, config: Any) -> str:
     if getattr(config, "precision", "fp32") != "bf16":
         return ""
+    from drumline.commands.kept_prints import kept_prints, unsaid
     from drumline.commands.slow_bf16 import bf16_warning
 
-    return bf16_warning(method, config)
+    with kept_prints(unsaid):
+        return bf16_warning(method, config)
 
 
 def _refuse_wrong_names(names: list[str], objective: str, file: str, *, asks: bool) -> None:

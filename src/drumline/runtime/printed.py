@@ -6,14 +6,17 @@ Without `captured`, children print on the driver's standard error: their words m
 output that a program reads.
 """
 
+import fcntl
 import os
 import select
 import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 _CHUNK = 1 << 16
+_PIPE = 1 << 20
 
 
 class Printed:
@@ -21,18 +24,40 @@ class Printed:
 
     def __init__(self):
         self.fd = 2
+        self.streams: tuple[int, ...] = (1, 2)
+        """Descriptors that this process's own words go to."""
+
+    def leave_first(self) -> None:
+        """Let `sys.stdout` write to another descriptor than 1, which is then left to other code."""
+        stdout: Any = sys.stdout
+        if _descriptor(stdout) != 1:
+            return
+        stdout.flush()
+        own = os.dup(1)
+        self.streams = (1, 2, own)
+        sys.stdout = open(  # noqa: SIM115 - for as long as the process lives
+            own, "w", encoding=stdout.encoding, errors=stdout.errors, closefd=False
+        )
+        sys.stdout.reconfigure(
+            line_buffering=stdout.line_buffering, write_through=stdout.write_through
+        )
 
     @contextmanager
     def captured(self, keep: Callable[[bytes], None]) -> Generator[None]:
         """Give all that is printed meanwhile to `keep`, which a thread of its own calls.
 
         `sys.stdout` is replaced too, for environments in this process; a breakpoint puts it back.
+        So is descriptor 1, to which simulators written in C print, where `sys.stdout` has another
+        one (`leave_first`).
         """
         before, stdout, hook = self.fd, sys.stdout, sys.breakpointhook
         drain = _Drain(keep)
+        first = _First(drain.write_fd) if _descriptor(stdout) not in (1, None) else None
 
         def at_breakpoint(*arguments: object, **named: object) -> object:
             sys.stdout = stdout
+            if first is not None:
+                first.give_back()
             return hook(*arguments, **named)
 
         own = open(os.dup(drain.write_fd), "w", 1, "utf-8", "backslashreplace")  # noqa: SIM115
@@ -43,7 +68,38 @@ class Printed:
             self.fd, sys.stdout, sys.breakpointhook = before, stdout, hook
             with suppress(ValueError):  # an environment may have closed it
                 own.close()
+            if first is not None:
+                first.close()
             drain.close()
+
+
+class _First:
+    """Descriptor 1 of this process, while it is another one."""
+
+    def __init__(self, fd: int):
+        self._own = os.dup(1)
+        os.dup2(fd, 1)
+
+    def give_back(self) -> None:
+        """Make descriptor 1 what it was, after what C code has printed and not yet written."""
+        import ctypes  # 5 ms, and not for each command
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).fflush(None)
+        os.dup2(self._own, 1)
+
+    def close(self) -> None:
+        """Make descriptor 1 what it was for good."""
+        self.give_back()
+        os.close(self._own)
+
+
+def _descriptor(stream: Any) -> int | None:
+    """Return the descriptor of a stream; None if it has none or is closed."""
+    try:
+        return stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
 
 
 class _Drain:
@@ -54,6 +110,10 @@ class _Drain:
         self._read_fd, self.write_fd = os.pipe()
         self._stop_read, self._stop_write = os.pipe()
         os.set_blocking(self._read_fd, False)
+        with suppress(
+            OSError
+        ):  # C code that keeps the interpreter locked cannot wait for the thread
+            fcntl.fcntl(self._read_fd, fcntl.F_SETPIPE_SZ, _PIPE)
         self._thread = threading.Thread(target=self._run, name="drumline-printed", daemon=True)
         self._thread.start()
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from drumline.runtime.printed import PRINTED
 from drumline.training.stopped import Stopped
 
 SAME_WISH_SECONDS = 1.0
@@ -22,7 +23,7 @@ def leave_closed_terminals() -> None:
 
     A line written there would fail, and hide that the run has been stopped and saved.
     """
-    for fd in (1, 2):
+    for fd in PRINTED.streams:
         with suppress(OSError):
             if stat.S_ISCHR(os.fstat(fd).st_mode) and not os.isatty(fd):
                 nowhere = os.open(os.devnull, os.O_WRONLY)
