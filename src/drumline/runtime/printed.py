@@ -110,9 +110,8 @@ class _Drain:
         self._read_fd, self.write_fd = os.pipe()
         self._stop_read, self._stop_write = os.pipe()
         os.set_blocking(self._read_fd, False)
-        with suppress(
-            OSError
-        ):  # C code that keeps the interpreter locked cannot wait for the thread
+        # C code that keeps the interpreter locked could not wait for the thread to read.
+        with suppress(OSError, AttributeError):
             fcntl.fcntl(self._read_fd, fcntl.F_SETPIPE_SZ, _PIPE)
         self._thread = threading.Thread(target=self._run, name="drumline-printed", daemon=True)
         self._thread.start()
