@@ -220,23 +220,31 @@ def weighted_noise_sum(
     total = np.zeros(parameter_count, dtype=np.float32)
     factors = np.asarray(weights, dtype=np.float32)
     chosen = sorted(np.flatnonzero(factors).tolist(), key=keys.__getitem__)
-
+    named = [(keys[i], factors[i]) for i in chosen]
     span = _LONG_SPAN if parameter_count > threads * _LONG_SPAN else TILE
+    multiply, add = np.multiply, np.add
 
     def add_span(number: int) -> None:
+        """Add all perturbations; threads wait for each other's Python, so there is little of it."""
+        start, stop = number * span, min((number + 1) * span, parameter_count)
+        product, sums = np.empty(stop - start, dtype=np.float32), total[start:stop]
+        for key, factor in named:
+            multiply(read(key, start, stop, product), factor, product)
+            add(sums, product, sums)
+
+    def add_parts(number: int) -> None:
         start, stop = number * span, min((number + 1) * span, parameter_count)
         product = np.empty(stop - start, dtype=np.float32)
+        assert ranges is not None
         for i in chosen:
-            low, high = start, stop
-            if ranges is not None:
-                low, high = max(start, ranges[i][0]), min(stop, ranges[i][1])
-                if low >= high:
-                    continue
-            piece, sums = product[: high - low], total[low:high]
-            np.multiply(read(keys[i], low, high, piece), factors[i], piece)
-            np.add(sums, piece, sums)
+            low, high = max(start, ranges[i][0]), min(stop, ranges[i][1])
+            if low < high:
+                piece, sums = product[: high - low], total[low:high]
+                multiply(read(keys[i], low, high, piece), factors[i], piece)
+                add(sums, piece, sums)
 
-    spread(add_span, range(-(-parameter_count // span)), threads)
+    work = add_span if ranges is None else add_parts
+    spread(work, range(-(-parameter_count // span)), threads)
     return total
 
 
