@@ -306,7 +306,8 @@ class StackingWorker(Protocol):
     def together(self, tasks: Sequence[Any]) -> Sequence[Any]:
         """Return their results in order, None for a task that was withdrawn before it began.
 
-        An exception is that of any of them: run alone, each shows its own.
+        No result is bytes, and none has an array that is used again. An exception is that of any of
+        them: run alone, each shows its own.
         """
         ...
 

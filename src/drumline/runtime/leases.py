@@ -95,6 +95,10 @@ class TaskQueue:
 
     def take(self, count: int) -> Lease:
         """Return the first tasks, at most `count`."""
+        if not self._alone:
+            waiting = self._waiting.popleft
+            serials, tasks = zip(*[waiting() for _ in range(min(count, len(self)))], strict=True)
+            return Lease(serials, tasks)
         numbered = [self._waiting.popleft()]
         while len(numbered) < count and not self._apart(numbered[-1][0]):
             numbered.append(self._waiting.popleft())

@@ -58,14 +58,16 @@ class Unbuilt(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The results of a lease in its order, each pickled when its task ended; None if skipped.
+    """The results of a lease in its order: pickled when the task ended, or themselves, where tasks
+    ran side by side; None if skipped.
 
     A failure belongs to the task after the last result; the tasks after that one were not run.
     """
 
     start: float
     end: float
-    results: list[bytes | None]
+    results: list[Any]
+    """Never bytes, but for a pickled result."""
     failure: Failure | None
 
 

@@ -291,7 +291,7 @@ class ProcessPool:
         for serial, task, result in zip(serials, tasks, results, strict=False):
             if result is not None:
                 try:
-                    value = loads(result)
+                    value = loads(result) if type(result) is bytes else result
                     done = Completed(task, value, serial < below, answer.start, answer.end)
                     self._finished.append(done)
                 except Exception as error:  # noqa: BLE001 - a result's class may run any code

@@ -28,6 +28,8 @@ class ProgressMarks:
 
     def forget(self, serials: Iterable[int]) -> None:
         """Drop returned tasks."""
+        if not (self._highest or self._wanted):
+            return
         for serial in serials:
             self._highest.pop(serial, None)
             self._wanted.pop(serial, None)

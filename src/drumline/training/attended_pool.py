@@ -52,6 +52,8 @@ class AttendedPool:
                 self._unended.going(sum(steps for _, steps in self._pool.progressed()))
             self._signals.state_whole = not (done or timeout is not None)
             if done or timeout is not None:
+                if self._members_per_call == 1:
+                    return done
                 return [single for item in done for single in singly(item)]
 
     def progressed(self) -> list[tuple[Any, int]]:
