@@ -23,6 +23,14 @@ NumPy's calls then cost little, and sum and product still stay in the caches. It
 bit.
 """
 
+_FUSED_SPAN = 4 * TILE
+
+FUSED_FROM = 1 << 19
+"""Parameters from which on sums take one pass a term, and round it once.
+
+Importing torch for it takes a second, where a policy does not.
+"""
+
 TABLE_BLOCK = 1 << 20
 ALIGNMENT = 16
 """Offsets into the table are multiples of 16 floats: one cache line."""
@@ -215,36 +223,68 @@ def weighted_noise_sum(
 
     In that order neighbouring slices of a table overlap, so that most of the noise is read from a
     cache. The noise is never copied: one pass, one span of scratch memory per thread. BLAS's axpy
-    would need half as many passes, but rounds its last elements differently from the others.
+    would need half as many passes, but rounds its last elements differently from the others. From
+    `FUSED_FROM` parameters on, torch's addition takes its place where it does not
+    (`fused_sums.py`): a term is then rounded once instead of twice.
     """
+    if parameter_count < FUSED_FROM:
+        return _sum(read, keys, weights, parameter_count, ranges, threads, _LONG_SPAN, None)
+    from drumline.functional.fused_sums import fused_addition, one_torch_thread
+
+    addition = fused_addition()
+    longest = _LONG_SPAN if addition is None else _FUSED_SPAN
+    with one_torch_thread():
+        return _sum(read, keys, weights, parameter_count, ranges, threads, longest, addition)
+
+
+def _sum(
+    read: ReadNoise,
+    keys: Sequence[int],
+    weights: Sequence[float],
+    parameter_count: int,
+    ranges: Sequence[tuple[int, int]] | None,
+    threads: int,
+    longest: int,
+    fused: Callable[[np.ndarray, np.ndarray, np.float32], None] | None,
+) -> Float32[np.ndarray, " P"]:
     total = np.zeros(parameter_count, dtype=np.float32)
     factors = np.asarray(weights, dtype=np.float32)
     chosen = sorted(np.flatnonzero(factors).tolist(), key=keys.__getitem__)
     named = [(keys[i], factors[i]) for i in chosen]
-    span = _LONG_SPAN if parameter_count > threads * _LONG_SPAN else TILE
+    span = min(longest, max(TILE, parameter_count // (threads * TILE) * TILE))
     multiply, add = np.multiply, np.add
 
-    def add_span(number: int) -> None:
+    def add_whole(start: int, stop: int, product: np.ndarray) -> None:
         """Add all perturbations; threads wait for each other's Python, so there is little of it."""
-        start, stop = number * span, min((number + 1) * span, parameter_count)
-        product, sums = np.empty(stop - start, dtype=np.float32), total[start:stop]
+        sums = total[start:stop]
+        if fused is not None:
+            for key, factor in named:
+                fused(sums, read(key, start, stop, product), factor)
+            return
         for key, factor in named:
             multiply(read(key, start, stop, product), factor, product)
             add(sums, product, sums)
 
-    def add_parts(number: int) -> None:
-        start, stop = number * span, min((number + 1) * span, parameter_count)
-        product = np.empty(stop - start, dtype=np.float32)
+    def add_parts(start: int, stop: int, product: np.ndarray) -> None:
         assert ranges is not None
         for i in chosen:
             low, high = max(start, ranges[i][0]), min(stop, ranges[i][1])
-            if low < high:
-                piece, sums = product[: high - low], total[low:high]
-                multiply(read(keys[i], low, high, piece), factors[i], piece)
+            if low >= high:
+                continue
+            piece, sums = product[: high - low], total[low:high]
+            noise = read(keys[i], low, high, piece)
+            if fused is not None:
+                fused(sums, noise, factors[i])
+            else:
+                multiply(noise, factors[i], piece)
                 add(sums, piece, sums)
 
-    work = add_span if ranges is None else add_parts
-    spread(work, range(-(-parameter_count // span)), threads)
+    def add_span(number: int) -> None:
+        start, stop = number * span, min((number + 1) * span, parameter_count)
+        product = np.empty(stop - start, dtype=np.float32)
+        (add_whole if ranges is None else add_parts)(start, stop, product)
+
+    spread(add_span, range(-(-parameter_count // span)), threads)
     return total
 
 
