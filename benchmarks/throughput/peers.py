@@ -50,6 +50,9 @@ class Case:
 
 CASES = {
     "HalfCheetah-v5, 16 environments": Case("HalfCheetah-v5", PPO_CONTROL, (*PEERS, *OURS)),
+    "HalfCheetah-v5, 4 epochs of 4 minibatches": Case(
+        "HalfCheetah-v5", {**PPO_CONTROL, "epochs": 4, "minibatches": 4}, (*PEERS, *OURS)
+    ),
     "CartPole-v1, 64 environments": Case(
         "CartPole-v1", CARTPOLE, ("stable-baselines3 DummyVecEnv", *OURS)
     ),
