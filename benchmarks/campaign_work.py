@@ -13,10 +13,19 @@ from campaign_needs import provide
 from campaign_queue import FAILURES, Home, Run
 from run_folders import finished
 
-LAYOUT = ("--pool=inline", "--quiet", "--no-tensorboard")
+SHOWN = ("--quiet", "--no-tensorboard")
+SEARCHES = ("es", "ars", "cem")
+"""Methods whose worker runs episodes side by side, which one in the driver's process does not."""
 NICE = 19
 STOPPED = 130
 """Exit code of a run that was asked to stop; it goes on later."""
+
+
+def layout(method: str) -> tuple[str, ...]:
+    """Return the layout flags of a run that has one core."""
+    if method in SEARCHES:
+        return ("--pool=process", "--workers=1", *SHOWN)
+    return ("--pool=inline", *SHOWN)
 
 
 class Checkout:
@@ -140,14 +149,15 @@ class Worker:
                 return
             told += provided.flags
         folder.parent.mkdir(parents=True, exist_ok=True)
+        flags = layout(run.group.method)
         if run.group.script:
             # A script goes on in its folder by itself.
             command = checkout.script(run.group.script, *run.command(), f"--out={folder}", *told)
         elif begun:
-            words = ["resume", str(folder), "--trust-code", "--other-machine", *LAYOUT]
+            words = ["resume", str(folder), "--trust-code", "--other-machine", *flags]
             command = checkout.drumline(*words)
         else:
-            command = checkout.drumline("train", *run.command(), *LAYOUT, f"--out={folder}")
+            command = checkout.drumline("train", *run.command(), *flags, f"--out={folder}")
         log = self._home.log(run)
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab") as out:
