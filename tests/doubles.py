@@ -9,9 +9,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -544,74 +543,6 @@ class stacking_worker:
         """Return the count of tasks before the first zero, which runs alone."""
         return next((place for place, number in enumerate(tasks) if number == 0), len(tasks))
 
-    def together(self, tasks: Sequence[int], places: Iterator[int]) -> dict[int, tuple[int, int]]:
+    def together(self, tasks: Sequence[int]) -> list[tuple[int, int]]:
         """Return each number with how many ran side by side."""
-        ended = {place: self(tasks[place])[0] for place in places}
-        return {place: (number, len(ended)) for place, number in ended.items()}
-
-
-class Flagged(NamedTuple):
-    """Task: return `number`, after a file is there, and make another one."""
-
-    number: int
-    wait: str = ""
-    make: str = ""
-
-
-class flag_worker:
-    """Begins up to four tasks at once, which wait for files that others make."""
-
-    at_once = 4
-
-    def __init__(self, context: WorkerContext):
-        self._context = context
-
-    def __call__(self, task: Flagged) -> int:
-        """Run one task."""
-        if task.wait:
-            wait_until(Path(task.wait).exists)
-        if task.make:
-            Path(task.make).touch()
-        self._context.progress(1)
-        return task.number
-
-    def leading(self, tasks: Sequence[Flagged]) -> int:
-        """Return the count of tasks: all are alike."""
-        return len(tasks)
-
-    def together(self, tasks: Sequence[Flagged], places: Iterator[int]) -> dict[int, int]:
-        """Begin four, and the next one whenever one ends."""
-        running, ended = list(islice(places, self.at_once)), {}
-        while running:
-            place = running.pop(0)
-            ended[place] = self(tasks[place])
-            running += islice(places, 1)
-        return ended
-
-
-class stacking_digest_worker:
-    """Digests of up to four tasks side by side, each as `digest_worker` has it alone."""
-
-    at_once = 4
-
-    def __init__(self, context: WorkerContext):
-        self._probe = context.probe
-        self._digest = digest_worker(context)
-
-    def __call__(self, task: Digest) -> bytes:
-        """Return the digest of one task."""
-        return self._digest(task)
-
-    def leading(self, tasks: Sequence[Digest]) -> int:
-        """Return the count of tasks of the first one's version."""
-        return len(list(takewhile(lambda task: task.version == tasks[0].version, tasks)))
-
-    def together(self, tasks: Sequence[Digest], places: Iterator[int]) -> dict[int, bytearray]:
-        """Run four at a time, and begin the next one whenever one ends; no result is bytes."""
-        running, ended = list(islice(places, self.at_once)), {}
-        while running:
-            place = running.pop(0)
-            ended[place] = bytearray(self._digest(tasks[place]))
-            self._probe("side-by-side")
-            running += islice(places, 1)
-        return ended
+        return [(self(number)[0], len(tasks)) for number in tasks]

@@ -7,7 +7,7 @@ them on the pool's far side.
     strategy.ask ─ tasks ─▶ pool ─▶ worker ─ results ─▶ schedule ─ folded by index ─▶ strategy.tell
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -303,12 +303,11 @@ class StackingWorker(Protocol):
         """Return how many of the first tasks can run side by side."""
         ...
 
-    def together(self, tasks: Sequence[Any], places: Iterator[int]) -> Mapping[int, Any]:
-        """Run the tasks in these places of `tasks` side by side; return their results by place.
+    def together(self, tasks: Sequence[Any]) -> Sequence[Any]:
+        """Return their results in order, None for a task that was withdrawn before it began.
 
-        It asks for the next place when another task can begin, and there is one at least. A task
-        that was withdrawn before it began has no result. No result is bytes, and none has an array
-        that is used again. An exception is that of any of them: run alone, each shows its own.
+        No result is bytes, and none has an array that is used again. An exception is that of any of
+        them: run alone, each shows its own.
         """
         ...
 

@@ -4,6 +4,7 @@ Only for environments whose steps are Drumline's own (`lean_steps.py`): they kee
 themselves and read no global generator, so that it cannot matter what runs between two steps.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -49,15 +50,14 @@ class Beginning(NamedTuple):
 class _Place:
     """One of the episodes that run side by side."""
 
-    __slots__ = ("began", "kept", "noise", "number", "reset", "signs", "step", "stop", "total")
+    __slots__ = ("began", "environment", "kept", "noise", "number", "signs", "stop", "total")
 
     def __init__(self, environment: LeanEnvironment):
-        self.reset, self.step = environment.reset, environment.step
+        self.environment = environment
         self.number = self.began = self.stop = 0
         self.total = self.signs = 0.0
         self.kept: list[np.ndarray] | None = None
-        self.noise: Any = None
-        """Rows of action noise, one for each step; None where there is none."""
+        self.noise: Iterator[np.ndarray] = iter(())
 
 
 class EpisodeStack:
@@ -69,31 +69,29 @@ class EpisodeStack:
 
     def run(
         self,
-        beginnings: Iterator[tuple[int, Beginning]],
+        beginnings: Sequence[Beginning],
         *,
         count_signs: bool,
         probe: Callable[[str], None],
         progress: Callable[[int], None],
         withdrawn: Callable[[], bool],
-    ) -> dict[int, Episode]:
-        """Run episodes, each until its end, and return them by their numbers.
+    ) -> list[Episode | None]:
+        """Run all episodes, each until its end; None for those that were withdrawn before.
 
-        The next one is asked for when a place is free, and those that were withdrawn before are
-        never asked for. NonFinite as in `EpisodeLoop`, without a place: the episodes are to be run
-        again singly.
+        NonFinite as in `EpisodeLoop`, without a place: the episodes are to be run again singly.
         """
         policy = self._policy
-        ended: dict[int, Episode] = {}
+        waiting = deque(enumerate(beginnings))
+        ended: list[Episode | None] = [None] * len(beginnings)
+        noisy = beginnings[0].noise is not None
         size = policy.observations[1].size
         seen: list[np.ndarray] = []
         running: list[_Place] = []
+        spare = list(self._places)
         now = 0
-        for index, place in enumerate(self._places):
-            if (following := next(beginnings, None)) is None:
-                break
-            seen.append(self._begin(place, index, *following, now, probe))
-            running.append(place)
-        noisy = bool(running) and running[0].noise is not None
+        for index in range(min(policy.count, len(beginnings))):
+            running.append(spare.pop())
+            seen.append(self._begin(running[index], index, *waiting.popleft(), now, probe))
         while running:
             active = len(running)
             np.concatenate(seen, axis=None, out=policy.observations[active])
@@ -104,7 +102,9 @@ class EpisodeStack:
             now += 1
             over: list[int] = []
             for index, place in enumerate(running):
-                observation, reward, terminated, truncated, _ = place.step(actions[index])
+                observation, reward, terminated, truncated, _ = place.environment.step(
+                    actions[index]
+                )
                 place.total += reward
                 seen[index] = observation
                 if place.kept is not None:
@@ -118,8 +118,8 @@ class EpisodeStack:
                 place = running[index]
                 ended[place.number] = _episode(place, now, size)
                 probe("episode-ended")
-                if (following := next(beginnings, None)) is not None:
-                    seen[index] = self._begin(place, index, *following, now, probe)
+                if waiting:
+                    seen[index] = self._begin(place, index, *waiting.popleft(), now, probe)
                     continue
                 last = len(running) - 1
                 if index != last:
@@ -145,11 +145,12 @@ class EpisodeStack:
         """Begin an episode in a place; return its first observation."""
         beginning.load(self._policy.vectors[index])
         probe("episode-begun")
-        observation, _ = place.reset(seed=beginning.seed)
+        observation, _ = place.environment.reset(seed=beginning.seed)
         place.number, place.began, place.total, place.signs = number, now, 0.0, 0.0
         place.stop = now + beginning.limit if beginning.limit else 0
         place.kept = [observation] if beginning.keep_observations else None
-        place.noise = None if beginning.noise is None else _rows(beginning.noise)
+        if beginning.noise is not None:
+            place.noise = _rows(beginning.noise)
         return observation
 
 

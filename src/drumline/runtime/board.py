@@ -1,8 +1,7 @@
 """Board: the memory that a driver and its child processes share besides their pipes.
 
-Every word has one writer: a row belongs to its child, an end of a shared lease to the child that
-holds it, the rest to the driver. So nothing needs a lock, and a process killed at any instruction
-leaves only whole words behind.
+Every word has one writer: a row belongs to its child, the rest to the driver. So nothing needs a
+lock, and a process killed at any instruction leaves only whole words behind.
 """
 
 import sys
@@ -47,7 +46,6 @@ class Board:
         self.slots = PublishedSlots(published, memory.arrays)
         self._rows = memory.arrays["status"]
         self._marks = memory.arrays["marks"]
-        self._ends = memory.arrays["ends"]
         self._withdrawn: memoryview[int] = memory.arrays["withdrawn"].data
 
     @staticmethod
@@ -69,10 +67,6 @@ class Board:
     def mark(self, index: int) -> "memoryview[int]":
         """Return the word with the progress at which one child must wake the driver."""
         return self._marks[index].data
-
-    def ends(self, slot: int, side: int) -> "memoryview[int]":
-        """Return the word with the number of tasks that one holder of a shared lease has begun."""
-        return self._ends[slot, side].data
 
     def wake_at(self, index: int, amount: int) -> None:
         """Have a child send a word once its running task has progressed by `amount`."""
@@ -105,7 +99,7 @@ class Board:
     def close(self) -> None:
         """Free the memory."""
         self._withdrawn.release()
-        del self.slots, self._rows, self._marks, self._ends
+        del self.slots, self._rows, self._marks
         self.memory.close()
 
 
@@ -113,7 +107,6 @@ def _layout(size: int, published: PublishedLayout, versions: int) -> PublishedLa
     words: dict[str, tuple[tuple[int, ...], str]] = {
         "status": ((size, _ROW_WORDS), np.dtype(np.int64).str),
         "marks": ((size, _ROW_WORDS), np.dtype(np.int64).str),
-        "ends": ((size, 2, _ROW_WORDS), np.dtype(np.int64).str),
         "withdrawn": ((1,), np.dtype(np.int64).str),
     }
     return PublishedLayout({**words, **slots_layout(published, versions).arrays})

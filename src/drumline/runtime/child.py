@@ -11,10 +11,9 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
@@ -39,7 +38,6 @@ from drumline.runtime.failures import packed
 from drumline.runtime.links import read_frame, write_frame
 from drumline.runtime.messages import Answer, ChildSpec, Failure, Lease, Reached, Ready, Unbuilt
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.runtime.shared_leases import from_one_end
 
 
 class ChildContext:
@@ -60,7 +58,6 @@ class ChildContext:
         self.row = board.row(index)
         self.is_withdrawn = board.is_withdrawn
         self._read = board.slots.read
-        self._ends = board.ends
         self._send = send
         self._mark = board.mark(index)
         self._base = 0
@@ -80,14 +77,6 @@ class ChildContext:
             self._answered = mark
             self.probe("mark-reached")
             self._send(Reached(mark))
-
-    def places(self, lease: Lease) -> Iterator[int]:
-        """Return the places of a lease's tasks as they are to begin."""
-        count = len(lease.tasks)
-        if lease.end is None:
-            return iter(range(count))
-        slot, side = lease.end
-        return from_one_end(self._ends(slot, side), self._ends(slot, 1 - side), count, side)
 
     def begin(self, serial: int) -> None:
         """Begin a task."""
@@ -165,33 +154,32 @@ def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
     """
     row, probe, is_withdrawn = context.row, context.probe, context.is_withdrawn
     clock, dumps = time.perf_counter_ns, pickle.dumps
-    places: list[int] = []
     results: list[Any] = []
     failure: Failure | None = None
     start = time.perf_counter()
     lease = _read_lease(frame)
     if isinstance(lease, Failure):
-        return Answer(start, time.perf_counter(), [0], results, lease)
+        return Answer(start, time.perf_counter(), results, lease)
     stacking = worker if isinstance(worker, StackingWorker) and worker.at_once > 1 else None
-    order, singly = context.places(lease), list[int]()
-    while (place := singly.pop() if (one := bool(singly)) else next(order, None)) is not None:
-        serial, task = lease.serials[place], lease.tasks[place]
+    alone = 0  # tasks before this place run one by one
+    for place, (serial, task) in enumerate(zip(lease.serials, lease.tasks, strict=True)):
+        if place < len(results):
+            continue
         if is_withdrawn(serial):
-            places.append(place)
             results.append(None)
             continue
-        if stacking is not None and not one and row[TASKS] and _stackable(stacking, lease, place):
-            stack = _Stack(stacking, lease, place, order)
-            ended = _run_together(stacking, lease, stack, context)
-            places += ended
-            results += ended.values()
-            order = chain(stack.unlike, order)
-            singly = [] if ended else stack.taken[::-1]
-            continue
+        if stacking is not None and place >= alone:
+            count = stacking.leading(lease.tasks[place:])
+            if count > 1 and row[TASKS]:
+                stop = place + count
+                together = _run_together(stacking, lease, place, stop, context)
+                results += together
+                alone = stop
+                if together:
+                    continue
         context.begin(serial)
         probe("before-task")
         begin = clock()
-        places.append(place)
         try:
             results.append(dumps(worker(task), 5))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the caller must see it
@@ -204,63 +192,29 @@ def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
             row[TASKS] += 1
         probe("after-task")
     row[PHASE] = ANSWERING
-    return Answer(start, time.perf_counter(), places, results, failure)
-
-
-def _stackable(worker: StackingWorker, lease: Lease, place: int) -> bool:
-    return len(lease.tasks) > 1 and worker.leading(lease.tasks[place : place + 1]) == 1
-
-
-class _Stack:
-    """Iterator over the places of a lease whose tasks run side by side with its first one."""
-
-    def __init__(self, worker: StackingWorker, lease: Lease, first: int, order: Iterator[int]):
-        self._worker = worker
-        self._lease = lease
-        self.first = first
-        self._order = order
-        self.taken: list[int] = []
-        """Places of the tasks that have begun."""
-        self.unlike: list[int] = []
-        """The next place, if its task cannot run beside the first."""
-
-    def __iter__(self) -> Iterator[int]:
-        return self
-
-    def __next__(self) -> int:
-        if not self.taken:
-            self.taken.append(self.first)
-            return self.first
-        if self.unlike:
-            raise StopIteration
-        place, tasks = next(self._order), self._lease.tasks
-        if self._worker.leading((tasks[self.first], tasks[place])) < 2:
-            self.unlike.append(place)
-            raise StopIteration
-        self.taken.append(place)
-        return place
+    return Answer(start, time.perf_counter(), results, failure)
 
 
 def _run_together(
-    worker: StackingWorker, lease: Lease, stack: _Stack, context: ChildContext
-) -> Mapping[int, Any]:
-    """Run tasks side by side under the first one's serial; empty: they are to run one by one.
+    worker: StackingWorker, lease: Lease, start: int, stop: int, context: ChildContext
+) -> list[Any]:
+    """Run tasks side by side under the last one's serial; empty: they are to run one by one.
 
     An exception is not said to be of one of them: run one by one, each task raises its own.
     """
     row = context.row
-    context.begin(lease.serials[stack.first])
+    context.begin(lease.serials[stop - 1])
     context.probe("before-task")
     begin = time.perf_counter_ns()
     try:
-        values = worker.together(lease.tasks, stack)
+        values = worker.together(lease.tasks[start:stop])
     except (Exception, SystemExit):  # noqa: BLE001 - tasks are pure and run again
-        return {}
+        return []
     finally:
         row[BUSY_NS] += time.perf_counter_ns() - begin
-    row[TASKS] += len(values)
+    row[TASKS] += stop - start
     context.probe("after-task")
-    return values
+    return list(values)
 
 
 def _read_lease(frame: bytes) -> Lease | Failure:

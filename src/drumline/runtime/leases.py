@@ -13,7 +13,6 @@ _LEASES_IN_RESERVE = 4  # per worker: with fewer, no task may wait behind anothe
 _LARGEST_GROWTH = 16
 _LARGEST = 4096
 _STACKS = 2
-_SHARED_STACKS = 3
 _SHORT_SECONDS = 0.02
 
 
@@ -56,20 +55,6 @@ def lease_size(queued: int, workers: int, pace: Pace, at_once: int = 1, leased: 
         if (queued + leased) * pace.seconds_per_task <= _SHORT_SECONDS * workers:
             share = min(queued, math.ceil((queued + leased) / workers))
     return min(max(1, side_by_side, min(int(min(timed, shrinking)), pace.largest)), share)
-
-
-def shared_size(queued: int, workers: int, pace: Pace, at_once: int) -> int:
-    """Return the tasks for a lease that two workers share; 0 where each has leases of its own.
-
-    Workers that run tasks side by side begin many at once, so that leases of their own would end
-    far apart. The last tasks of the queue, three times as many as all workers run at once, go into
-    one lease for each two workers.
-    """
-    if at_once == 1 or workers == 1 or pace.seconds_per_task is None:
-        return 0
-    if not 1 < queued <= _SHARED_STACKS * at_once * workers:
-        return 0
-    return math.ceil(queued / math.ceil(workers / 2))
 
 
 def may_wait(size: int, queued: int, workers: int) -> bool:

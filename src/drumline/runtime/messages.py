@@ -26,8 +26,6 @@ class Lease(NamedTuple):
 
     serials: tuple[int, ...]
     tasks: tuple[Any, ...]
-    end: tuple[int, int] | None = None
-    """Slot and side, if two workers have it: 0 begins the tasks from the front, 1 from the back."""
 
 
 class Failure(NamedTuple):
@@ -60,14 +58,14 @@ class Unbuilt(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The results of a lease's tasks that this worker ran: pickled when the task ended, or
-    themselves, where tasks ran side by side; None if skipped.
+    """The results of a lease in its order: pickled when the task ended, or themselves, where tasks
+    ran side by side; None if skipped.
+
+    A failure belongs to the task after the last result; the tasks after that one were not run.
     """
 
     start: float
     end: float
-    places: list[int]
-    """Place in the lease of each result's task, then that of the task that failed."""
     results: list[Any]
     """Never bytes, but for a pickled result."""
     failure: Failure | None

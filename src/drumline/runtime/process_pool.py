@@ -10,7 +10,7 @@ import pickle
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,12 @@ from drumline.runtime.cores import available_cores
 from drumline.runtime.deaths import Deaths
 from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.fleet import Fleet
-from drumline.runtime.leases import TaskQueue, lease_size, may_wait, shared_size
-from drumline.runtime.messages import Answer, Failure, Lease, Reached, Ready, Unbuilt
+from drumline.runtime.leases import TaskQueue, lease_size, may_wait
+from drumline.runtime.messages import Answer, Failure, Reached, Ready, Unbuilt
 from drumline.runtime.portable import by_reference, quickly
 from drumline.runtime.progress_marks import ProgressMarks
 from drumline.runtime.published import SLOTS
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.runtime.shared_leases import SharedLeases
 from drumline.runtime.worker_process import WorkerProcess
 from drumline.types import ProcessActivity, Span
 
@@ -88,7 +87,6 @@ class ProcessPool:
             creation_seconds=creation_seconds,
         )
         self._marks = ProgressMarks(self._fleet.board)
-        self._shared = SharedLeases(self._fleet.board, size)
         self._finalizer = weakref.finalize(self, self._fleet.close)
 
     @property
@@ -209,14 +207,9 @@ class ProcessPool:
 
     def in_flight(self) -> Iterator[tuple[int, Any]]:
         """Yield the tasks that workers hold or that wait for one, each with its serial."""
-        shared: set[int] = set()
         for worker in self._fleet.workers:
             for lease in worker.leases:
-                if lease.end is None:
-                    yield from zip(lease.serials, lease.tasks, strict=True)
-                elif lease.end[0] not in shared:
-                    shared.add(lease.end[0])
-                    yield from self._shared.pending(lease)
+                yield from zip(lease.serials, lease.tasks, strict=True)
         yield from self._queue
 
     def _expecting(self) -> bool:
@@ -228,34 +221,17 @@ class ProcessPool:
         `heard` are the workers with a new message: only they can have become idle. Without it, for
         new or returned tasks, every worker is considered.
         """
-        if not self._queue and not self._shared.waiting():
+        if not self._queue:
             return
         self._dispatch_owed = True
         for held in (0,) if self._one_task_leases else (0, 1):
             for worker in self._fleet.workers if heard is None else heard:
                 if worker.usable and len(worker.leases) == held:
-                    self._supply(worker, held)
+                    queued = len(self._queue)
+                    size = self._lease_size(queued, worker)
+                    if queued and (held == 0 or may_wait(size, queued, self.size)):
+                        self._send(worker, size)
         self._dispatch_owed = False
-
-    def _supply(self, worker: WorkerProcess, held: int) -> None:
-        queued = len(self._queue)
-        if held == 0 and not self._one_task_leases and self._share(worker, queued):
-            return
-        size = self._lease_size(queued, worker)
-        if queued and (held == 0 or may_wait(size, queued, self.size)):
-            self._send(worker, self._queue.take(size))
-
-    def _share(self, worker: WorkerProcess, queued: int) -> bool:
-        """Send a lease that the worker shares with another one, if there is one for it."""
-        size = shared_size(queued, self.size, worker.pace, worker.at_once)
-        if size:
-            lease = self._queue.take(size)
-            self._send(worker, self._shared.begin(lease) if len(lease.tasks) > 1 else lease)
-        elif worker.at_once > 1 and not queued and (lease := self._shared.join()):
-            self._send(worker, lease)
-        else:
-            return False
-        return True
 
     def _lease_size(self, queued: int, worker: WorkerProcess) -> int:
         if self._one_task_leases:
@@ -265,7 +241,8 @@ class ProcessPool:
             leased = sum(len(lease.tasks) for each in self._fleet.workers for lease in each.leases)
         return lease_size(queued, self.size, worker.pace, worker.at_once, leased)
 
-    def _send(self, worker: WorkerProcess, lease: Lease) -> None:
+    def _send(self, worker: WorkerProcess, size: int) -> None:
+        lease = self._queue.take(size)
         self._marks.arm(worker.index, [*worker.leases, lease])
         try:
             self._fleet.send(worker, lease)
@@ -273,8 +250,6 @@ class ProcessPool:
             bad = next((k for k, task in enumerate(lease.tasks) if not _travels(task)), 0)
             numbered = list(zip(lease.serials, lease.tasks, strict=True))
             self._queue.push_front(numbered[:bad] + numbered[bad + 1 :])
-            if lease.end is not None:
-                self._shared.leave(lease)
             self.outstanding -= 1
             raise ValueError(f"{lease.tasks[bad]!r} cannot be sent to a worker: {error}") from error
 
@@ -306,23 +281,14 @@ class ProcessPool:
                 self._broken = unpacked(self._factory, message.failure)
 
     def _settle(self, worker: WorkerProcess, answer: Answer) -> None:
-        """Take the results of one lease; queue the tasks again that an exception left unrun.
-
-        Of a shared lease, tasks that the other holder has ended are passed over.
-        """
+        """Take the results of one lease; queue the tasks again that an exception left unrun."""
         lease = worker.leases.popleft()
-        results, failure = answer.results, answer.failure
-        serials = [lease.serials[place] for place in answer.places]
-        tasks = [lease.tasks[place] for place in answer.places]
-        self._marks.forget(serials)
+        self._marks.forget(lease.serials)
         self._marks.arm(worker.index, worker.leases)
-        counted = None if lease.end is None else self._shared.take(lease, serials)
-        below, loads = self._withdrawn_below, pickle.loads
+        serials, tasks, results = lease.serials, lease.tasks, answer.results
+        below, loads, ran = self._withdrawn_below, pickle.loads, len(results)
         before = len(self._finished)
         for serial, task, result in zip(serials, tasks, results, strict=False):
-            if counted is not None and serial not in counted:
-                continue
-            self.outstanding -= serial >= below
             if result is not None:
                 try:
                     value = loads(result) if type(result) is bytes else result
@@ -330,26 +296,17 @@ class ProcessPool:
                     self._finished.append(done)
                 except Exception as error:  # noqa: BLE001 - a result's class may run any code
                     self._errors.append(unreadable(task, error))
-        if failure is not None and (counted is None or serials[-1] in counted):
-            self._settle_failure(serials[-1], tasks[-1], answer, failure)
-        if lease.end is not None:
-            self._issue_again(self._shared.leave(lease))
-        elif failure is not None:
-            answered = set(serials)
-            numbered = zip(lease.serials, lease.tasks, strict=True)
-            self._issue_again(pair for pair in numbered if pair[0] not in answered)
+        self.outstanding -= sum(serial >= below for serial in serials[:ran])
+        if answer.failure is not None:
+            self._settle_failure(serials[ran], tasks[ran], answer, answer.failure)
+            rest = zip(serials[ran + 1 :], tasks[ran + 1 :], strict=True)
+            self._queue.push_front(pair for pair in rest if pair[0] >= below)
+            self._dispatch_owed = True
         count = len(self._finished) - before
         if count:
             worker.pace.observe(count, (answer.end - answer.start) / self._workers_per_core)
         self._deaths.worked(worker.index)
         self._spans.append(Span(self._role, worker.index, answer.start, answer.end, count))
-
-    def _issue_again(self, numbered: Iterable[tuple[int, Any]]) -> None:
-        """Queue unfinished tasks in front of all others."""
-        again = [pair for pair in numbered if pair[0] >= self._withdrawn_below]
-        if again:
-            self._queue.push_front(again)
-            self._dispatch_owed = True
 
     def _settle_failure(self, serial: int, task: Any, answer: Answer, failure: Failure) -> None:
         if serial < self._withdrawn_below:
@@ -363,10 +320,6 @@ class ProcessPool:
         cause = worker.end()
         self._marks.note(worker)
         self._read(worker)  # results that it sent before its death count
-        for place, lease in enumerate(worker.leases):
-            if lease.end is not None:
-                worker.leases[place], rest = self._shared.lose(lease)
-                self._issue_again(rest)
         status = self._fleet.status(worker.index)
         loss = self._deaths.judge(worker, cause, status, self._withdrawn_below)
         worker.leases.clear()

@@ -1,9 +1,8 @@
 """The evaluator: runs one episode of perturbed parameters, or of a published member."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -96,35 +95,34 @@ class Evaluator:
             count += 1
         return count
 
-    def together(self, tasks: Sequence[Evaluate], places: Iterator[int]) -> dict[int, Evaluation]:
-        """Run the tasks in these places side by side, with the results of each alone."""
+    def together(self, tasks: Sequence[Evaluate]) -> list[Evaluation | None]:
+        """Run tasks side by side, with the results of each alone; None: withdrawn before."""
         if self._stack is None:
             self._stack = self._stacked()
         policy, stack = self._stack
-        first = next(places)
-        published = self._context.published(tasks[first].version)
+        published = self._context.published(tasks[0].version)
         if "observation_mean" in published:
             policy.load_moments(published["observation_mean"], published["observation_inverse_std"])
         episodes = stack.run(
-            (
-                (place, self._beginning(tasks[place], published))
-                for place in chain((first,), places)
-            ),
+            [
+                Beginning(
+                    task.seed,
+                    self._longest(task),
+                    partial(self._write, task, published),
+                    self._action_noise(task),
+                    task.contributes,
+                )
+                for task in tasks
+            ],
             count_signs=self._spec.sign_fitness,
             probe=self._context.probe,
             progress=self._context.progress,
             withdrawn=self._context.withdrawn,
         )
-        return {place: self._result(tasks[place], episodes[place]) for place in episodes}
-
-    def _beginning(self, task: Evaluate, published: Mapping[str, np.ndarray]) -> Beginning:
-        return Beginning(
-            task.seed,
-            self._longest(task),
-            partial(self._write, task, published),
-            self._action_noise(task),
-            task.contributes,
-        )
+        return [
+            None if episode is None else self._result(task, episode)
+            for task, episode in zip(tasks, episodes, strict=True)
+        ]
 
     def _stack_size(self, environment: Any) -> int:
         """Return the number of episodes side by side that a lean environment is best with."""
