@@ -29,6 +29,9 @@ CASES = {
     # One shape for all commits: presets have changed.
     "hts": "hts HalfCheetah-v5 --total-steps 16384 --evaluate-every 0 --evaluate-episodes 1 "
     "--alpha 128 --minibatches 32 --renew-intervals 32 --correction auto",
+    "hts-gymnasium": "hts HalfCheetah-v5 --engine gymnasium --num-envs 16 --alpha 128 "
+    "--minibatches 4 --epochs 4 --correction ppo-ratio --total-steps 65536 --evaluate-every 0 "
+    "--evaluate-episodes 1",
     "hts-cartpole": "hts CartPole-v1 --engine gymnasium --num-envs 64 --alpha 32 --minibatches 8 "
     "--epochs 4 --total-steps 262144 --evaluate-every 0 --evaluate-episodes 1",
     "aes": "aes Pendulum-v1 --total-steps 2600 --evaluate-every 0 --evaluate-episodes 1",

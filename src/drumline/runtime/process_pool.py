@@ -236,9 +236,7 @@ class ProcessPool:
     def _lease_size(self, queued: int, worker: WorkerProcess) -> int:
         if self._one_task_leases:
             return 1
-        leased = 0
-        if worker.at_once > 1:
-            leased = sum(len(lease.tasks) for each in self._fleet.workers for lease in each.leases)
+        leased = max(0, self.outstanding - queued)
         return lease_size(queued, self.size, worker.pace, worker.at_once, leased)
 
     def _send(self, worker: WorkerProcess, size: int) -> None:
