@@ -37,6 +37,8 @@ from campaign_work import Checkout, Worker
 BENCHMARKS = Path(__file__).resolve().parent
 TREE = BENCHMARKS.parent
 RESULTS = TREE / "docs" / "results.md"
+README = TREE / "README.md"
+"""Has the three sentences that the tables come to."""
 TABLES = Tables.beside(BENCHMARKS / "results")
 
 
@@ -204,8 +206,11 @@ def _work(home: Home, given: Sequence[Group], options: argparse.Namespace) -> No
 def _write(home: Home, groups: Sequence[Group]) -> None:
     """Fill docs/results.md and the page from the rows that there are."""
     runs = read_rows(TABLES.runs)
+    rows = rows_of(groups)
     if RESULTS.exists():
-        RESULTS.write_text(fill(RESULTS.read_text(), rows_of(groups), queues(groups), home))
+        RESULTS.write_text(fill(RESULTS.read_text(), rows, queues(groups), home))
+    if README.exists():
+        README.write_text(fill(README.read_text(), rows))
     states: dict[str, State] = {run.name: home.state(run) for run in in_order(groups)}
     left = {group.name: hours_left(home, group) for group in groups}
     (home.path / "page.html").write_text(page(groups, states, left, runs))
@@ -231,7 +236,7 @@ def _commit(message: str, tables: Sequence[str]) -> None:
     folder = Path(_git("rev-parse", "--absolute-git-dir"))
     if any((folder / name).exists() for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD")):
         return  # the next row takes this one along
-    every = (*TABLES, *map(TABLES.of_script, tables), RESULTS)
+    every = (*TABLES, *map(TABLES.of_script, tables), RESULTS, README)
     files = [str(path) for path in every if path.exists()]
     add = subprocess.run(["git", "-C", str(TREE), "add", *files], check=False)
     if add.returncode == 0:

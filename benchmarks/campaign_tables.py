@@ -54,6 +54,7 @@ def fill(text: str, rows: Rows, groups: Sequence[Group] = (), home: Home | None 
     """Return a page with the tables of its parts made anew; parts without rows say so."""
     from campaign_aes_tables import AES_TABLES  # it takes its parts from here
     from campaign_choice import choice_table
+    from campaign_headlines import headlines
 
     made: Mapping[str, Callable[[str, Rows], list[str]]] = {
         "openai-es": _of_runs(published_scores),
@@ -63,6 +64,7 @@ def fill(text: str, rows: Rows, groups: Sequence[Group] = (), home: Home | None 
         "hts-atari": _of_runs(last_scores),
         "hts-football": _of_runs(last_scores),
         **AES_TABLES,
+        "headlines": headlines,
     }
 
     def table(match: re.Match[str]) -> str:
@@ -129,32 +131,50 @@ def scores_at_budgets(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
     return lines
 
 
-def shares_of_the_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
-    """Return a table: environment × shares of the env steps, `hts` over `ppo` and over a peer.
+class Beside(NamedTuple):
+    """`hts` beside a rival on one task: ratios at shares of the env steps."""
 
-    A share is the ratio of their interquartile means, both counted from the mean return of random
-    actions, with the 95 % interval of a bootstrap that draws the seeds of both.
+    env: str
+    rival: str
+    seeds: tuple[tuple[int, ...], tuple[int, ...]]
+    """Of `hts` and of the rival."""
+    env_steps: int
+    ratios: Sequence["Ratio"]
+
+
+def beside_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[Beside]:
+    """Return `hts` over `ppo` and over a peer, on each task and for each number of env steps.
+
+    A ratio is of their interquartile means, both counted from the mean return of random actions,
+    with the 95 % interval of a bootstrap that draws the seeds of both.
     """
-    random = random_means()
-    head = "| task | beside | seeds | env steps | 25 % | 50 % | 75 % | 100 % | |"
-    table = [head, "|" + "---|" * 9]
+    random, found = random_means(), list[Beside]()
     pairs = dict.fromkeys((row["env"], int(row["env_steps"])) for row in runs)
-    for (env, steps), (rival, goal) in product(pairs, RATIO_GOALS.items()):
+    for (env, steps), rival in product(pairs, RATIO_GOALS):
         here = [row for row in runs if (row["env"], int(row["env_steps"])) == (env, steps)]
         ours, theirs = ([row for row in here if row["method"] == one] for one in ("hts", rival))
         if not ours or not theirs:
             continue
-        found = [
+        ratios = [
             ratio(*(_scores(curves, rows, share * steps) - random[env] for rows in (ours, theirs)))
             for share in SHARES
         ]
-        met = all(each.middle >= goal.middle and each.low >= goal.low for each in found)
-        seeds = " and ".join(
-            seeds_in_words([int(row["seed"]) for row in rows]) for rows in (ours, theirs)
-        )
-        cells = " | ".join(f"{r.middle:.2f} ({r.low:.2f} … {r.high:.2f})" for r in found)
-        verdict = "met" if met else "missed"
-        table.append(f"| {env} | `{rival}` | {seeds} | {steps:,} | {cells} | {verdict} |")
+        seeds = tuple(int(row["seed"]) for row in ours), tuple(int(row["seed"]) for row in theirs)
+        found.append(Beside(env, rival, seeds, steps, ratios))
+    return found
+
+
+def shares_of_the_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
+    """Return a table: environment × shares of the env steps, `hts` over `ppo` and over a peer."""
+    head = "| task | beside | seeds | env steps | 25 % | 50 % | 75 % | 100 % | |"
+    table = [head, "|" + "---|" * 9]
+    for row in beside_baselines(runs, curves):
+        goal = RATIO_GOALS[row.rival]
+        met = all(each.middle >= goal.middle and each.low >= goal.low for each in row.ratios)
+        seeds = " and ".join(map(seeds_in_words, row.seeds))
+        cells = " | ".join(f"{r.middle:.2f} ({r.low:.2f} … {r.high:.2f})" for r in row.ratios)
+        words = [row.env, f"`{row.rival}`", seeds, f"{row.env_steps:,}", cells]
+        table.append(f"| {' | '.join(words)} | {'met' if met else 'missed'} |")
     return table if len(table) > 2 else []
 
 
@@ -219,39 +239,62 @@ def interval(values: np.ndarray) -> str:
     return f"{middle} ({_short(low)} … {_short(high)})"
 
 
-def published_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
-    """Return OpenAI-ES's table: env steps to shares of TRPO's score, published and ours.
+class PublishedRow(NamedTuple):
+    """A row of OpenAI-ES's table: a score, and the env steps to it, published and of our seeds."""
 
-    Ours is the median of the seeds, where more than half of them reach the score; Gym's v1 there
-    and Gymnasium's v5 here. Of the runs of a task those count that reach the published env steps:
-    of each seed the shortest.
+    task: str
+    score: float
+    budget: float
+    steps: Sequence[float]
+    """Infinite for a seed that does not reach the score; none where no run is long enough."""
+
+    @property
+    def met(self) -> bool:
+        """Whether the median seed reaches the score within the published env steps."""
+        return bool(self.steps) and median(self.steps) <= self.budget
+
+
+def published_rows(runs: Sequence[Row], curves: Sequence[Row]) -> list[PublishedRow]:
+    """Return OpenAI-ES's table; of the runs of a task those count that are as long as published.
+
+    Of each seed it is the shortest of them.
     """
-    if not runs:
-        return []
     with open(PUBLISHED, newline="") as lines:
         published = list(csv.DictReader(lines))
-    table = [
-        "| task | score | published env steps | ours, median | seeds (reached) | |",
-        "|" + "---|" * 6,
-    ]
-    met = 0
+    found: list[PublishedRow] = []
     for row in published:
         score, budget = float(row["trpo_score"]), float(row["es_env_steps"])
         task = f"{row['environment']} {row['percent_of_trpo_final']} %"
         mine = _long_enough(runs, f"{row['environment']}-v5", budget)
-        if not mine:
-            table.append(f"| {task} | {score:g} | {budget:,.0f} | | | not run |")
-            continue
         steps = [_reached(curves, run, score) for run in mine]
-        there = [each for each in steps if math.isfinite(each)]
-        middle = median(steps)
+        found.append(PublishedRow(task, score, budget, steps))
+    return found
+
+
+def published_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
+    """Return OpenAI-ES's table: env steps to shares of TRPO's score, published and ours.
+
+    Ours is the median of the seeds, where more than half of them reach the score; Gym's v1 there
+    and Gymnasium's v5 here.
+    """
+    if not runs:
+        return []
+    table = [
+        "| task | score | published env steps | ours, median | seeds (reached) | |",
+        "|" + "---|" * 6,
+    ]
+    rows = published_rows(runs, curves)
+    for row in rows:
+        begin = f"| {row.task} | {row.score:g} | {row.budget:,.0f} |"
+        if not row.steps:
+            table.append(f"{begin} | | not run |")
+            continue
+        middle, there = median(row.steps), sum(map(math.isfinite, row.steps))
         ours = f"{middle:,.0f}" if math.isfinite(middle) else "not reached"
-        verdict = "met" if middle <= budget else "missed"
-        met += middle <= budget
-        seeds = f"{len(steps)} ({len(there)})"
-        table.append(f"| {task} | {score:g} | {budget:,.0f} | {ours} | {seeds} | {verdict} |")
-    made = len([line for line in table[2:] if not line.endswith("not run |")])
-    return [*table, "", f"Met: {met} of the {made} rows that were run, of {len(published)} in all."]
+        verdict = "met" if row.met else "missed"
+        table.append(f"{begin} {ours} | {len(row.steps)} ({there}) | {verdict} |")
+    met, made = sum(row.met for row in rows), sum(bool(row.steps) for row in rows)
+    return [*table, "", f"Met: {met} of the {made} rows that were run, of {len(rows)} in all."]
 
 
 def _long_enough(runs: Sequence[Row], env: str, budget: float) -> list[Row]:

@@ -234,3 +234,39 @@ def test_last_scores_stand_in_the_order_of_the_seeds(campaign: Any):
     cells = table_of(campaign, "hts-atari", rows)
     assert cells[0][1:] == ["`hts`", "`hts-Pong-v5`", "0, 1", "2,000,000", "20.5, -3", "20.5, -3"]
     assert [row[1] for row in cells] == ["`hts`", "`a2c`"]
+
+
+def test_headlines_without_rows_claim_nothing(campaign: Any):
+    lines = lines_of(campaign, "headlines", campaign.Rows([]))
+    words = " ".join(lines)
+    assert sum(line.startswith("* ") for line in lines) == 3
+    assert "no run of the paper's MuJoCo table has ended" in words
+    assert "no runs have ended" in words
+    assert "not shown to be ahead" in words
+
+
+def test_headlines_have_the_numbers_of_the_tables(campaign: Any):
+    es = made("openai-es", {("es", "HalfCheetah-v5"): [1600.0] * 3}, steps=1_420_000)
+    scores = {("hts", "Hopper-v5"): [1000.0] * 3, ("ppo", "Hopper-v5"): [2000.0] * 3}
+    hts = made("hts-goals", scores)
+    aes = made("aes-rl", {(method, "Hopper-v5"): [100.0] * 3 for method in ("aes", "td3")})
+    runs, curves = (es[k] + hts[k] + aes[k] for k in range(2))
+    words = " ".join(
+        line.strip() for line in lines_of(campaign, "headlines", campaign.Rows(runs, curves))
+    )
+    # 25, 50 and 75 % of TRPO's score have published env steps that the runs are long enough for,
+    # and their first evaluation is too late for the first of them.
+    table = table_of(campaign, "openai-es", campaign.Rows(runs, curves))
+    met = sum(row[-1] == "met" for row in table)
+    ran = sum(row[-1] != "not run" for row in table)
+    assert 0 < met < ran
+    assert f"in {met} of the {ran} rows" in words
+    (row,) = (row for row in table_of(campaign, "hts-goals", campaign.Rows(runs, curves)))
+    assert f"`hts` has {row[4].split()[0]} to" in words
+    assert "0 have all their runs" in words
+
+
+def test_the_readme_has_the_headlines_of_the_rows(campaign: Any):
+    text = (HERE / "README.md").read_text()
+    groups = campaign.read_queue(HERE / "benchmarks" / "campaign.toml")
+    assert campaign.fill(text, campaign.rows_of(groups)) == text
