@@ -48,7 +48,13 @@ PRESETS: Presets = {
     "CartPole-v1": {**_TINY, "total_steps": 200_000, "action_noise_std": 0.0},
     "Pendulum-v1": {**_TINY, "total_steps": 2_000_000},
     "InvertedPendulum-v5": {**_TINY, "total_steps": 1_000_000},
-    "InvertedDoublePendulum-v5": {**_CONTROL, "total_steps": 5_390_000},
+    # With σ = 0.05 a policy that stands is surrounded by policies that fall after 100 steps.
+    "InvertedDoublePendulum-v5": {
+        **_CONTROL,
+        "std": 0.01,
+        "learning_rate": 0.005,
+        "total_steps": 5_390_000,
+    },
     "Swimmer-v5": {**_CONTROL, "total_steps": 1_390_000, "action_bins": "uniform:10"},
     "Hopper-v5": {**_CONTROL, "total_steps": 31_600_000, "action_bins": "uniform:10"},
     "HalfCheetah-v5": {**_CONTROL, "total_steps": 2_880_000},
