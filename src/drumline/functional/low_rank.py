@@ -5,6 +5,9 @@ of the matrix and B has R for each column, all standard normal. What is no matri
 is not larger than its factors, has noise of full rank.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# (threadpoolctl has no annotations)
+
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -15,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float32
+from threadpoolctl import threadpool_limits
 
 from drumline.functional.perturbation import (
     Noise,
@@ -32,7 +36,7 @@ _HELD = 1 << 20
 _ROWS = 256
 _DEPTH = 256
 """Rows of a matrix, and vectors that are summed, in one product of an update. Constant: the shape
-of a product decides its bits. Deeper products have other bits where BLAS has several threads."""
+of a product decides its bits."""
 
 
 class Place(NamedTuple):
@@ -181,7 +185,8 @@ class LowRankNoise:
         """Σᵢ wᵢ εᵢ: of a matrix one product of factors, [rows, n R] · [n R, columns].
 
         Keys are taken in their order, a fixed number at a time, and rows of a matrix a fixed number
-        at a time, so threads change no bit.
+        at a time, so threads change no bit. BLAS has one thread: on some processors it splits a
+        product among several where other bits come out.
         """
         layout, rank = self._layout, self._layout.rank
         if parameter_count != layout.parameter_count:
@@ -227,7 +232,8 @@ class LowRankNoise:
                 total[first : first + product.size] += product.ravel()
 
             spread(draw, range(len(group)), threads)
-            spread(add, range(len(slabs)), threads)
+            with threadpool_limits(1, "blas"):
+                spread(add, range(len(slabs)), threads)
         return total
 
     def _numbers(self, key: int) -> tuple[int, list[Factors], np.ndarray]:
