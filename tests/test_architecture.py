@@ -38,7 +38,11 @@ TABLE = {
     **dict.fromkeys(
         ("types", "tasks", "protocols", "crew_protocols", "errors", "seeding"), FOUNDATION
     ),
-    "functional": Room(names("types seeding"), names("numpy torch scipy jaxtyping")),
+    "functional": Room(
+        names("types seeding"),
+        names("numpy torch scipy jaxtyping"),
+        only_in={"low_rank": names("threadpoolctl")},
+    ),
     "policies": Room(
         names("functional types tasks errors protocols seeding"),
         names("numpy torch jaxtyping"),
