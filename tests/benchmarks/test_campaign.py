@@ -372,14 +372,15 @@ def test_train_takes_the_flags_of_every_study(campaign: Any, capsys: pytest.Capt
 def test_the_queue_of_the_repository_can_be_read(campaign: Any):
     groups = campaign.read_queue(HERE / "benchmarks" / "campaign.toml")
     games = campaign.read_queue(HERE / "benchmarks" / "es_atari.toml")
-    shown = {group.env for group in [*groups, *games] if group.part == "es-atari"}
+    studies = campaign.read_queue(HERE / "benchmarks" / "es_studies.toml")
+    every = [*groups, *games, *studies]
+    shown = {group.env for group in every if group.part == "es-atari"}
     tables = sys.modules["campaign_tables"]
     with open(tables.PUBLISHED_GAMES, newline="") as lines:
         assert shown == {row["environment"] for row in csv.DictReader(lines)}
-    groups += campaign.read_queue(HERE / "benchmarks" / "es_studies.toml")
-    for group in groups:
+    for group in every:
         tuning = group.part.endswith("tuning")
         assert all((100 <= seed <= 104) == tuning for seed in group.seeds), group.name
     text = (HERE / "docs" / "results.md").read_text()
-    assert all(f"<!-- begin {group.part} -->" in text for group in groups)
+    assert all(f"<!-- begin {group.part} -->" in text for group in every)
     assert np.sum([group.hours * len(group.seeds) for group in groups]) > 0
