@@ -54,6 +54,7 @@ def fill(text: str, rows: Rows, groups: Sequence[Group] = (), home: Home | None 
     """Return a page with the tables of its parts made anew; parts without rows say so."""
     from campaign_aes_tables import AES_TABLES  # it takes its parts from here
     from campaign_choice import choice_table
+    from campaign_es_tables import ES_TABLES
     from campaign_headlines import headlines
 
     made: Mapping[str, Callable[[str, Rows], list[str]]] = {
@@ -64,6 +65,7 @@ def fill(text: str, rows: Rows, groups: Sequence[Group] = (), home: Home | None 
         "hts-atari": _of_runs(last_scores),
         "hts-football": _of_runs(last_scores),
         **AES_TABLES,
+        **ES_TABLES,
         "headlines": headlines,
     }
 

@@ -18,7 +18,7 @@ from provenance import provenance, write_table
 EPISODES = 100
 ENVIRONMENTS = (
     *("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "CartPole-v1"),
-    "InvertedDoublePendulum-v5",
+    *("InvertedDoublePendulum-v5", "Swimmer-v5"),
 )
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +271,60 @@ def test_the_readme_has_the_headlines_of_the_rows(campaign: Any):
     text = (HERE / "README.md").read_text()
     groups = campaign.read_queue(HERE / "benchmarks" / "campaign.toml")
     assert campaign.fill(text, campaign.rows_of(groups)) == text
+
+
+def studied(part: str, scores: dict[str, list[float]], env: str = "Swimmer-v5", **more: str) -> Any:
+    """Rows of studies: group → scores by seed; `more`: flags by group."""
+    runs, curves = made(part, {(group, env): found for group, found in scores.items()}, 1000)
+    for row in [*runs, *curves]:
+        row["group"] = row["group"].removesuffix(f"-{env}")
+    for run in runs:
+        run["command"] = "drumline train es " + more.get(run["group"].replace("-", "_"), "")
+    return runs, curves
+
+
+def test_subspaces_count_their_share_from_random_actions(campaign: Any):
+    scores = {"all": [204.0] * 3, "wide": [188.0] * 3, "less": [186.0] * 3, "one": [20.0] * 3}
+    flags = {"wide": "--subspace=2000", "less": "--subspace=20", "one": "--subspace=5"}
+    runs, curves = studied("es-subspaces", scores, **flags)
+    tables = sys.modules["campaign_es_tables"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "random_means", lambda: {"Swimmer-v5": 4.0})
+        lines = lines_of(campaign, "es-subspaces", campaign.Rows(runs, curves))
+        table = table_of(campaign, "es-subspaces", campaign.Rows(runs, curves))
+    assert [(row[1], row[-1]) for row in table] == [
+        ("5", "0.08"),
+        ("20", "0.91"),
+        ("2,000", "0.92"),
+        ("all", "1.00"),
+    ]
+    assert "Swimmer-v5 has 0.9 of the score of all parameters with 20." in lines
+
+
+def test_every_task_of_a_subspace_has_a_score_of_random_actions(campaign: Any):
+    studies = campaign.read_queue(HERE / "benchmarks" / "es_studies.toml")
+    tasks = {group.env for group in studies if group.part == "es-subspaces"}
+    assert len(tasks) == 3
+    assert tasks <= set(sys.modules["campaign_tables"].random_means())
+
+
+def test_settings_stand_below_the_preset_at_the_env_steps_that_all_have(campaign: Any):
+    runs, curves = studied("es-variants", {"bins": [7.0] * 3})
+    for row in [*runs, *curves]:
+        row["env_steps"] = str(int(row["env_steps"]) // 2)
+    curves += [{**curves[0], "group": "all", "env_steps": "500", "mean": "3"}]
+    wholes, curves_of_all = studied("es-subspaces", {"all": [9.0]})
+    rows = campaign.Rows([*runs, *wholes], [*curves, *curves_of_all])
+    table = table_of(campaign, "es-variants", rows)
+    assert [row[1] for row in table] == ["`all`", "`bins`"]
+    assert [row[3] for row in table] == ["500"] * 2
+    assert (table[0][-1], table[1][-1][0]) == ("3", "7")
+
+
+def test_frame_skips_compare_equal_updates(campaign: Any):
+    flags = {"skip1": "'--env-kwargs={\"frame_skip\": 1}'"}
+    runs, curves = studied("es-frame-skip", {"skip1": [19.0]}, "Freeway-v5", **flags)
+    preset, more = studied("es-atari", {"preset": [21.0]}, "Freeway-v5")
+    rows = campaign.Rows([*runs, *preset], [*curves, *more])
+    table = table_of(campaign, "es-frame-skip", rows)
+    assert table == [["1", "500", "19.0", "19.0"], ["4", "500", "21.0", "21.0"]]
