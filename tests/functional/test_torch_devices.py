@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -75,3 +76,32 @@ def test_the_host_gives_its_arrays_in_place():
     tensor = torch.arange(3.0)
     host_array(tensor)[1] = 7.0
     assert tensor.tolist() == [0.0, 7.0, 2.0]
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("warns_only", [False, True])
+def test_the_caller_keeps_deterministic_algorithms_of_their_own(
+    deterministic: bool, warns_only: bool
+):
+    try:
+        torch.use_deterministic_algorithms(deterministic, warn_only=warns_only)
+        before = Arithmetic.now()
+        REPEATABLE.set()
+        assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.is_deterministic_algorithms_warn_only_enabled()
+        before.set()
+        assert torch.are_deterministic_algorithms_enabled() == deterministic
+        if deterministic:
+            assert torch.is_deterministic_algorithms_warn_only_enabled() == warns_only
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_a_training_does_not_load_the_compiler_of_torch(tmp_path: Path):
+    """It takes two seconds of every command; what chooses kernels is not to import it."""
+    words = ["train", "a2c", "CartPole-v1", "--engine=gymnasium", "--num-envs=4", "--alpha=8"]
+    words += ["--total-steps=64", "--evaluate-episodes=1", "--pool=inline", "--quiet"]
+    code = "import sys; from drumline.cli import run; assert run(sys.argv[1:]) == 0; "
+    code += "assert 'torch' in sys.modules; assert 'torch._dynamo' not in sys.modules"
+    command = [sys.executable, "-c", code, *words, f"--out={tmp_path}/run"]
+    subprocess.run(command, check=True, timeout=120)

@@ -97,7 +97,8 @@ class Arithmetic(NamedTuple):
 
     def set(self) -> None:
         """Make these the settings of this process."""
-        torch.use_deterministic_algorithms(self.deterministic, warn_only=self.warns_only)
+        # use_deterministic_algorithms sets the same, and imports torch's compiler: two seconds.
+        torch.set_deterministic_debug_mode(self.deterministic * (1 if self.warns_only else 2))
         setattr(torch.utils.deterministic, _FILLS, self.fills_memory)
         torch.backends.cudnn.benchmark = self.benchmark
         torch.backends.cudnn.deterministic = self.deterministic_convolutions
