@@ -1,6 +1,8 @@
 """Records that travel between rooms and processes: tasks, results, states and metrics."""
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,6 +12,11 @@ if TYPE_CHECKING:
 
 Metrics = dict[str, float]
 """Name → value; a name gives quantity, unit and sign (`policy_entropy_nats`, `env_steps`)."""
+
+
+def maker(kind: type[tuple[Any, ...]]) -> Callable[[Iterable[Any]], Any]:
+    """Return what makes a NamedTuple of all its fields' values, without a call of Python."""
+    return partial(vars(tuple)["__new__"], kind)
 
 
 class Moments(NamedTuple):
@@ -22,6 +29,21 @@ class Moments(NamedTuple):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as bytes: pickling two small arrays costs four times as much as all the rest."""
         return _moments_from, (self.count, self.mean.tobytes(), self.squares.tobytes())
+
+    @classmethod
+    def together(cls, values: Sequence["Moments"]) -> tuple[list[float], bytes] | None:
+        """Return counts and numbers of moments for a message; None if vectors differ in size."""
+        parts = [array.tobytes() for value in values for array in value[1:]]
+        if len(set(map(len, parts))) > 1:
+            return None
+        return [value.count for value in values], b"".join(parts)
+
+    @classmethod
+    def apart(cls, packed: tuple[list[float], bytes]) -> list["Moments"]:
+        """Return the moments that were put together; their arrays are read-only, as unpickled."""
+        counts, numbers = packed
+        means, squares = np.frombuffer(numbers).reshape(len(counts), 2, -1).swapaxes(0, 1)
+        return list(map(maker(cls), zip(counts, means, squares, strict=True)))
 
 
 def _moments_from(count: float, mean: bytes, squares: bytes) -> Moments:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, cycle, repeat
 from operator import attrgetter
 from typing import ClassVar, SupportsFloat
 
@@ -11,6 +12,7 @@ from jaxtyping import Float64
 from drumline import seeding
 from drumline.functional.perturbation import Noise
 from drumline.tasks import Evaluate, Evaluation
+from drumline.types import maker
 
 
 @dataclass(frozen=True)
@@ -36,26 +38,22 @@ class MirroredSampler:
         if first % 2 or count % 2 or count <= 0:
             raise ValueError(f"mirrored pairs need an even population_size, got {count}")
         keys = self.noise.keys(generation, first // 2, count // 2)
-        members = range(first, first + count)
         seeds = seeding.seeds(self.seed, first + count, "episode", generation)
         contributes = _contributors(self.seed, self.obs_stat_probability, generation, first + count)
         if self.common_seeds:
             seeds = [seeds[member - member % 2] for member in range(first + count)]
-        # Positional arguments: keywords would cost as much as the rest of a task's creation.
-        return [
-            Evaluate(
-                generation,
-                member,
-                -1 if member % 2 else 1,
-                keys[(member - first) // 2],
-                seeds[member],
-                std,
-                episode_cap,
-                contributes[member],
-                True,
-            )
-            for member in members
-        ]
+        fields = zip(
+            repeat(generation),
+            range(first, first + count),
+            cycle((1, -1)),
+            chain.from_iterable(zip(keys, keys, strict=True)),
+            seeds[first:],
+            repeat(std),
+            repeat(episode_cap),
+            contributes[first:],
+            repeat(True),
+        )
+        return list(map(maker(Evaluate), fields))
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from drumline.runtime.child_start import begin, leave
 from drumline.runtime.failures import packed
 from drumline.runtime.links import read_frame, write_frame
 from drumline.runtime.messages import Answer, ChildSpec, Failure, Lease, Reached, Ready, Unbuilt
+from drumline.runtime.records import packed_records, unpacked_records
 from drumline.runtime.shared_arrays import SharedArrays
 
 
@@ -192,7 +193,7 @@ def _run_lease(frame: bytes, worker: Worker, context: ChildContext) -> Answer:
             row[TASKS] += 1
         probe("after-task")
     row[PHASE] = ANSWERING
-    return Answer(start, time.perf_counter(), results, failure)
+    return Answer(start, time.perf_counter(), packed_records(results), failure)
 
 
 def _run_together(
@@ -219,7 +220,8 @@ def _run_together(
 
 def _read_lease(frame: bytes) -> Lease | Failure:
     try:
-        return pickle.loads(frame)
+        serials, tasks = pickle.loads(frame)
+        return Lease(serials, tuple(unpacked_records(tasks)))
     except Exception as error:  # noqa: BLE001 - a task's class may run any code when it is read
         return packed(error)
 

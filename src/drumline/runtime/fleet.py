@@ -18,6 +18,7 @@ from drumline.runtime.board import CREATING, IDLE, LEAVING, Board, Status
 from drumline.runtime.doorbell import Doorbell
 from drumline.runtime.messages import ChildSpec, Lease
 from drumline.runtime.portable import quickly
+from drumline.runtime.records import packed_records
 from drumline.runtime.shared_arrays import SharedArrays, anonymous_file
 from drumline.runtime.worker_process import WorkerProcess
 
@@ -89,7 +90,7 @@ class Fleet:
 
     def send(self, worker: WorkerProcess, lease: Lease) -> None:
         """Send a worker a lease; bytes that do not fit into the pipe follow during `wait`."""
-        payload = quickly(lease)
+        payload = quickly((lease.serials, packed_records(lease.tasks)))
         worker.leases.append(lease)
         worker.tasks.send(payload)
         if worker.tasks.waiting and worker.tasks.fd not in self._selector.get_map():

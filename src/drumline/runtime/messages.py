@@ -1,8 +1,10 @@
 """Messages between the driver and a child process. Pickled, so apart from `child.py`."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from drumline.protocols import PublishedLayout
+from drumline.runtime.records import Records
 
 
 class ChildSpec(NamedTuple):
@@ -66,7 +68,7 @@ class Answer(NamedTuple):
 
     start: float
     end: float
-    results: list[Any]
+    results: Sequence[Any] | Records
     """Never bytes, but for a pickled result."""
     failure: Failure | None
 

@@ -11,6 +11,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,14 @@ from drumline.runtime.messages import Answer, Failure, Reached, Ready, Unbuilt
 from drumline.runtime.portable import by_reference, quickly
 from drumline.runtime.progress_marks import ProgressMarks
 from drumline.runtime.published import SLOTS
+from drumline.runtime.records import Records, unpacked_records
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.runtime.worker_process import WorkerProcess
-from drumline.types import ProcessActivity, Span
+from drumline.types import ProcessActivity, Span, maker
 
 _LOGGER = logging.getLogger("drumline")
 _SPANS_KEPT = 50_000
+_COMPLETED = maker(Completed)
 
 
 class ProcessPool:
@@ -283,9 +286,13 @@ class ProcessPool:
         lease = worker.leases.popleft()
         self._marks.forget(lease.serials)
         self._marks.arm(worker.index, worker.leases)
-        serials, tasks, results = lease.serials, lease.tasks, answer.results
+        serials, tasks, results = lease.serials, lease.tasks, unpacked_records(answer.results)
         below, loads, ran = self._withdrawn_below, pickle.loads, len(results)
         before = len(self._finished)
+        if isinstance(answer.results, Records) and min(serials) >= below:
+            whole = zip(tasks, results, repeat(False), repeat(answer.start), repeat(answer.end))
+            self._finished.extend(map(_COMPLETED, whole))
+            results = ()
         for serial, task, result in zip(serials, tasks, results, strict=False):
             if result is not None:
                 try:

@@ -137,8 +137,7 @@ class _Collector:
         while not self._complete():
             if self._hungry():
                 self._ask_block()
-            for done in self._pool.completed():
-                self._take(done)
+            self._take(self._pool.completed())
         if self._asked > self._blocks_counted * self._plan.population_size:
             self._pool.withdraw()
 
@@ -157,7 +156,21 @@ class _Collector:
         self._pool.submit(tasks)
         return tasks
 
-    def _take(self, done: Completed) -> None:
+    def _take(self, finished: Sequence[Completed]) -> None:
+        version, training, steps = self._version, self._training, 0
+        for done in finished:
+            task, result, withdrawn, _, _ = done
+            ours = type(result) is Evaluation and not withdrawn
+            if ours and task.training and task.version == version:
+                training[result.member] = result
+                steps += result.length
+            else:
+                self._take_other(done)
+        self.steps_seen += steps
+        self._steps_known += steps
+
+    def _take_other(self, done: Completed) -> None:
+        """Take anything but a member of this generation."""
         result = done.result
         if isinstance(result, Rehearsal):
             self._waiting_rehearsals -= 1
@@ -171,12 +184,7 @@ class _Collector:
         if done.withdrawn or done.task.version != self._version:
             self.steps_seen += result.length
             return
-        if not done.task.training:
-            self._evaluated[result.member] = result
-            return
-        self.steps_seen += result.length
-        self._steps_known += result.length
-        self._training[result.member] = result
+        self._evaluated[result.member] = result
 
     def _complete(self) -> bool:
         """Count whole blocks in index order up to the first that reaches the minimum."""

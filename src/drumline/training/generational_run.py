@@ -1,6 +1,7 @@
 """Run of a generational method: its strategy, pool, schedule and run folder."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from drumline.training.blame import explain
 from drumline.training.evaluations import evaluate_now, scheduled_tasks
 from drumline.training.layout import SearchLayout
 from drumline.training.ledger import learned
+from drumline.training.rare_collections import rare_collections
 from drumline.training.replicas import TellingStrategy
 from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunConfig, RunRequest
@@ -151,11 +153,13 @@ class GenerationalRun:
             before_tell=self._record_evaluation,
             env_steps=int(ledger.counters["env_steps"]),
         )
-        for generation in generations:
-            self._record(generation)
-            if ledger.ends_here(signals):
-                pool.withdraw()  # the next generation, which a resume makes again
-                return
+        # In this process itself, environments and objectives may make garbage of any size.
+        with nullcontext() if self._request.inline else rare_collections():
+            for generation in generations:
+                self._record(generation)
+                if ledger.ends_here(signals):
+                    pool.withdraw()  # the next generation, which a resume makes again
+                    return
 
     def _evaluate_last(self, workers: WorkerPool, signals: StopSignals) -> None:
         published = self._recipe.strategy.published()
