@@ -13,6 +13,7 @@ from drumline.recipes.actor_critic import (
     parts_of,
     with_inference_rows,
 )
+from drumline.recipes.core_shares import all_cores_step
 from drumline.recipes.environment_families import (
     ALPHAS,
     ATARI_IDS,
@@ -278,8 +279,10 @@ class HTS:
     def build(self, layout: RotationLayout) -> RotationRecipe:
         """Put the parts together; only here do names become functions."""
         environments = layout.environments_of_a_group(self.num_envs, self.learners)
-        executors = layout.executors_for(environments)
         parts = parts_of(self)
+        shared = all_cores_step(parts, layout.cores)
+        count = layout.executors_on_all_cores if shared else layout.executors_for
+        executors = count(environments)
         actors = parts.actors(layout.actors)
         words = counted(executors, "executor")
         if actors:

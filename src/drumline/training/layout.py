@@ -111,7 +111,7 @@ class ExecutorLayout(Layout):
     learner leaves, at least one."""
     executors: int = 0
     """Processes that step environments; 0 for --workers, or else one for each core that the learner
-    leaves, at least one."""
+    leaves, at least one (hts: one for each core where steps are known to take much longer)."""
     engine_threads: int = 0
     """Threads of the EnvPool of each process that steps environments; 0: the measured default."""
 
@@ -130,6 +130,10 @@ class ExecutorLayout(Layout):
     def executors_for(self, environments: int) -> int:
         """Return the number of executors, resolved."""
         return self._asked(environments) or min(max(1, self.cores - 1), environments)
+
+    def executors_on_all_cores(self, environments: int) -> int:
+        """Return the number of executors where the learner shares a core with one."""
+        return self._asked(environments) or min(self.cores, environments)
 
     def engine_threads_beside(self, learner: str, executors: int) -> int:
         """Return the threads of an executor's EnvPool while `learner` learns, resolved.
