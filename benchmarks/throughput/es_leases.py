@@ -1,7 +1,7 @@
 """Cost of an episode in the driver, from task to row in episodes.csv: CartPole-v1, 16 workers.
 
-The driver's CPU time (user and system, its recorder thread included) over a whole `train` run,
-less that of a run that ends with its first generation, by the episodes between the two ends.
+The driver's CPU time (user and system, its recorder thread included) from the end of the first
+generation to that of the last, by the episodes between: start-up and end of a run do not count.
 `recorder` is the share of the thread that writes; the rest is asking, the pool, the schedule and
 the update. The population is large, so that an episode's own cost counts and not a generation's;
 the policy learns nothing, so that episodes stay short, which is the hardest case for a driver.
@@ -10,7 +10,6 @@ the policy learns nothing, so that episodes stay short, which is the hardest cas
 """
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
@@ -23,28 +22,36 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
 DRIVER = """
-import json, resource, sys, threading
+import json, sys, threading
 from pathlib import Path
-from time import thread_time
+from time import process_time, thread_time
 from drumline.cli import run
 from drumline.runs.recorder import Recorder
+from drumline.training.generational_run import GenerationalRun
 
-recorder = []
-written = Recorder._run
+recorder, generations = [], []
+written, recorded = Recorder._run, GenerationalRun._record
 def timed(self):
     written(self)
     recorder.append(thread_time())
+def counted(self, generation):
+    generations.append((process_time(), len(generation.members), generation.env_steps))
+    recorded(self, generation)
 Recorder._run = timed
+GenerationalRun._record = counted
 code = run(sys.argv[2:])
-usage = resource.getrusage(resource.RUSAGE_SELF)
-seconds = {"driver": usage.ru_utime + usage.ru_stime, "recorder": sum(recorder)}
-Path(sys.argv[1]).write_text(json.dumps(seconds))
+(first, _, _), (last, _, _) = generations[0], generations[-1]
+_, episodes, env_steps = map(sum, zip(*generations[1:]))
+whole = episodes + generations[0][1]
+found = {"driver": (last - first) / episodes, "recorder": sum(recorder) / whole}
+found |= {"episodes": episodes, "env_steps": env_steps}
+Path(sys.argv[1]).write_text(json.dumps(found))
 sys.exit(code)
 """
 
 
 class Cost(NamedTuple):
-    """CPU seconds of one run, and its episodes."""
+    """CPU seconds for an episode of one run, and its episodes after the first generation."""
 
     driver: float
     recorder: float
@@ -60,10 +67,7 @@ def cost(env: str, workers: int, population: int, seed: int, steps: int, more: l
         quiet = ["--quiet", "--evaluate-every=0", "--evaluate-episodes=1", "--learning-rate=1e-9"]
         command = [sys.executable, "-c", DRIVER, str(seconds), *words, *quiet, *more]
         subprocess.run(command, check=True)
-        with open(out / "metrics.csv", newline="") as lines:
-            last = list(csv.DictReader(lines))[-1]
-        spent = json.loads(seconds.read_text())
-        return Cost(**spent, episodes=int(last["episodes"]), env_steps=int(last["env_steps"]))
+        return Cost(**json.loads(seconds.read_text()))
 
 
 def main() -> None:
@@ -80,12 +84,11 @@ def main() -> None:
         drivers, recorders, episodes, lengths = [], [], [], []
         for seed in options.seeds:
             setting = (options.env, options.workers, population, seed)
-            first, whole = cost(*setting, 1, more), cost(*setting, options.steps, more)
-            made = whole.episodes - first.episodes
-            drivers.append((whole.driver - first.driver) / made * 1e6)
-            recorders.append((whole.recorder - first.recorder) / made * 1e6)
-            episodes.append(made)
-            lengths.append((whole.env_steps - first.env_steps) / made)
+            made = cost(*setting, options.steps, more)
+            drivers.append(made.driver * 1e6)
+            recorders.append(made.recorder * 1e6)
+            episodes.append(made.episodes)
+            lengths.append(made.env_steps / made.episodes)
         rows.append(
             {
                 "environment": options.env,
