@@ -1,4 +1,4 @@
-"""Whether executors should have the learner's core too: a prediction from measured costs.
+"""Executors on the core of the learner: a prediction from measured costs.
 
 With a core for each executor and one for the learner, an update waits for the longer side. Where
 the steps of known environments take much longer than learning, all cores step, and the learner
