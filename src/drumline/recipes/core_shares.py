@@ -37,7 +37,7 @@ _ROW = 90e-6
 """Microseconds of an executor for the policy and the storage, of a minibatch, and of a row's
 forward and backward pass for each weight (hts_throughput.csv)."""
 _LEAST_GAIN = 1.5
-"""Least predicted gain: less was none when measured, because processes that share a core wait for each other."""
+"""Least predicted gain: less was none when measured, where processes share a core."""
 
 
 def all_cores_step(parts: ActorCriticParts, cores: int) -> bool:
