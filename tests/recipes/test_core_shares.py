@@ -77,7 +77,13 @@ def test_one_core_or_many_keep_the_learner_apart(cores: int):
 
 @pytest.mark.parametrize(
     ("fields", "asked", "expected"),
-    [(LIGHT, {}, 2), (HEAVY, {}, 1), (LIGHT, {"executors": 1}, 1), (HEAVY, {"workers": 2}, 2)],
+    [
+        (LIGHT, {}, 2),
+        (HEAVY, {}, 1),
+        (LIGHT, {"executors": 1}, 1),
+        (LIGHT, {"pool": "inline"}, 1),
+        (HEAVY, {"workers": 2}, 2),
+    ],
 )
 def test_the_layout_has_as_many_executors_unless_the_user_says_how_many(
     monkeypatch: pytest.MonkeyPatch,
@@ -88,4 +94,4 @@ def test_the_layout_has_as_many_executors_unless_the_user_says_how_many(
     monkeypatch.setattr(RotationLayout, "cores", property(lambda self: 2))
     made = HTS(env="HalfCheetah-v5", **fields).build(RotationLayout(**asked))
     assert made.staff.executors == expected
-    assert made.staff.words.startswith(f"{expected} executor")
+    assert made.staff.words.startswith("inline" if "pool" in asked else f"{expected} executor")

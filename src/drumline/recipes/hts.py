@@ -280,14 +280,14 @@ class HTS:
         """Put the parts together; only here do names become functions."""
         environments = layout.environments_of_a_group(self.num_envs, self.learners)
         parts = parts_of(self)
-        shared = all_cores_step(parts, layout.cores)
+        inline = layout.pool == "inline"
+        shared = not inline and all_cores_step(parts, layout.cores)
         count = layout.executors_on_all_cores if shared else layout.executors_for
         executors = count(environments)
         actors = parts.actors(layout.actors)
         words = counted(executors, "executor")
         if actors:
             words = f"{words}, {counted(actors, 'actor')}"
-        inline = layout.pool == "inline"
         staff = Staff(
             executors,
             actors,
