@@ -3,7 +3,7 @@
     python benchmarks/campaign.py benchmarks/campaign.toml go       begin, or go on
     python benchmarks/campaign.py benchmarks/campaign.toml pause    stop all runs; `go` resumes them
     python benchmarks/campaign.py benchmarks/campaign.toml status   what is done, and what is left
-    python benchmarks/campaign.py benchmarks/campaign.toml tables   write docs/results.md and a page
+    python benchmarks/campaign.py benchmarks/campaign.toml tables   write docs/results.md, draw it
 
 Runs are made from checkouts and environments in --home, outside the work tree, at the commit of
 their begin (--commit, else HEAD). They survive kills and reboots: `go` resumes their folders, and
@@ -27,6 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "learning"))
 from campaign_choice import resolved
+from campaign_curves import draw
 from campaign_needs import try_again
 from campaign_page import page
 from campaign_queue import BadQueue, Group, Home, Run, State, in_order, read_queue
@@ -78,6 +79,7 @@ def main() -> int:
         _work(home, given, options)
         groups = decided(home, given)
     if options.do == "tables":
+        draw(rows_of(groups))
         _write(home, groups)
     print("\n".join(status(home, groups)))
     return 0

@@ -45,7 +45,7 @@ def subspaces(part: str, rows: Rows) -> list[str]:
     findings: list[str] = []
     for env, groups in _by_task(rows, part):
         steps = _common(groups)
-        searches = {_dimensions(mine[0]): _of(mine, rows) for mine in groups}
+        searches = {dimensions_of(mine[0]): _of(mine, rows) for mine in groups}
         whole = searches.get(None)
         zero = random_means()[env]
         best = interquartile_mean(whole.at(steps)) - zero if whole else np.nan
@@ -75,7 +75,7 @@ def beside_the_preset(part: str, rows: Rows) -> list[str]:
         env: mine
         for env, groups in _by_task(rows, _SUBSPACES)
         for mine in groups
-        if _dimensions(mine[0]) is None
+        if dimensions_of(mine[0]) is None
     }
     for env, groups in _by_task(rows, part):
         steps = _common(groups)
@@ -95,7 +95,7 @@ def frame_skips(part: str, rows: Rows) -> list[str]:
     envs = {row["env"] for mine in groups for row in mine}
     preset = [row for row in rows.runs if row["part"] == "es-atari" and row["env"] in envs]
     groups += [preset] if preset else []
-    by_skip = {_frame_skip(mine[0]): _of(mine, rows) for mine in groups}
+    by_skip = {frame_skip_of(mine[0]): _of(mine, rows) for mine in groups}
     head = "| frame skip | env steps of 2 updates | score after 2 updates | after 4 |"
     table = [head, "|" + "---|" * 4]
     for skip in sorted(by_skip):
@@ -135,11 +135,13 @@ def _common(groups: Sequence[Sequence[Row]]) -> int:
     return min(int(row["env_steps"]) for mine in groups for row in mine)
 
 
-def _dimensions(run: Row) -> int | None:
+def dimensions_of(run: Row) -> int | None:
+    """Return the dimensions of a run's subspace; None for the search over all parameters."""
     found = re.search(r"--subspace=(\d+)", run["command"])
     return int(found[1]) if found else None
 
 
-def _frame_skip(run: Row) -> int:
+def frame_skip_of(run: Row) -> int:
+    """Return the frames for each env step of a run on Atari; 4 is the presets'."""
     found = re.search(r"--env-kwargs=(\{.*?\})", run["command"].replace("\\", ""))
     return int(json.loads(found[1])["frame_skip"]) if found else 4

@@ -54,6 +54,7 @@ def fill(text: str, rows: Rows, groups: Sequence[Group] = (), home: Home | None 
     """Return a page with the tables of its parts made anew; parts without rows say so."""
     from campaign_aes_tables import AES_TABLES  # it takes its parts from here
     from campaign_choice import choice_table
+    from campaign_curves import curves_line
     from campaign_es_tables import ES_TABLES
     from campaign_headlines import headlines
 
@@ -73,6 +74,7 @@ def fill(text: str, rows: Rows, groups: Sequence[Group] = (), home: Home | None 
         part = match[2]
         lines = made.get(part, _of_runs(scores_at_budgets))(part, rows)
         paragraphs = [lines or ["No run has ended yet."]]
+        paragraphs.append(curves_line(part) if lines else [])
         if home is not None:
             own = [group for group in groups if group.part == part]
             failed = partial(_failed, home)

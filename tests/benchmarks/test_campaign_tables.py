@@ -328,3 +328,27 @@ def test_frame_skips_compare_equal_updates(campaign: Any):
     rows = campaign.Rows([*runs, *preset], [*curves, *more])
     table = table_of(campaign, "es-frame-skip", rows)
     assert table == [["1", "500", "19.0", "19.0"], ["4", "500", "21.0", "21.0"]]
+
+
+def test_curves_stand_beside_the_preset_up_to_the_env_steps_that_all_have(campaign: Any):
+    runs, curves = studied("es-variants", {"es-HalfCheetah-bins": [7.0] * 3}, "HalfCheetah-v5")
+    wholes = {"es-HalfCheetah-all": [9.0, 9.0, 3.0]}
+    wholes, longer = studied("es-subspaces", wholes, "HalfCheetah-v5")
+    longer += [{**row, "env_steps": "2000", "mean": "99"} for row in longer[1::2]]
+    for row in [*runs, *wholes]:
+        row |= {"method": "es"}
+    rows = campaign.Rows([*runs, *wholes], [*curves, *longer])
+    (panel,) = sys.modules["campaign_curves"].panels("es-variants", rows)
+    assert panel.title == "HalfCheetah-v5, actions, mirroring, seeds"
+    assert [curve.label for curve in panel.curves] == ["preset", "bins"]
+    for curve, scores in zip(panel.curves, ([9, 9, 3], [7, 7, 7]), strict=True):
+        assert curve.steps.tolist() == [500, 1000]
+        assert curve.scores.T.tolist() == [scores] * 2
+
+
+def test_a_picture_is_written_where_two_curves_can_be_compared(campaign: Any, tmp_path: Path):
+    runs, curves = made("aes-rl", {("td3", "Hopper-v5"): [1.0] * 3, ("aes", "Hopper-v5"): [2.0]})
+    draw = sys.modules["campaign_curves"].draw
+    assert draw(campaign.Rows(runs[:3], curves[:6]), tmp_path) == []
+    assert draw(campaign.Rows(runs, curves), tmp_path) == [tmp_path / "campaign-aes-rl.png"]
+    assert (tmp_path / "campaign-aes-rl.png").read_bytes().startswith(b"\x89PNG")
