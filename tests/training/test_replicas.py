@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from drumline import seeding
+from drumline.policies.spec import REFERENCE
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.runtime.replicas import Record, UpdateLog, digest_of
@@ -92,7 +93,7 @@ def generations(recipe: GenerationalRecipe, strategy: TellingStrategy, count: in
 
 def log_of(recipe: GenerationalRecipe) -> UpdateLog:
     assert recipe.replica is not None
-    return UpdateLog(recipe.replica, 0, recipe.strategy.state())
+    return UpdateLog(recipe.replica, 0, recipe.state())
 
 
 def same(replica: SearchReplica, strategy: Any) -> bool:
@@ -122,12 +123,28 @@ def test_a_replica_that_joins_has_the_bits_of_one_that_was_there(name: str):
     strategy = TellingStrategy(recipe.strategy, log)
     for number, _ in enumerate(generations(recipe, strategy, 2 * GENERATIONS)):
         if number == GENERATIONS:
-            log.renew(log.version, strategy.state())
+            log.renew(log.version, recipe.state())
         joined, route = replica_of(recipe, 1), log.route(None)
         joined.load(route.base or pytest.fail("a log has a base"))
         for record in route.records:
             joined.apply(record.data)
         assert same(joined, strategy)
+
+
+def test_a_replica_has_the_reference_batch_of_the_checkpoint_and_not_one_of_its_own():
+    recipe = recipe_of(SEARCHES["a reference batch"])
+    recipe.fixed[REFERENCE][3] += 1.0  # as of a checkpoint whose random play was another
+    shared = {
+        name: np.zeros_like(a) for name, a in (recipe.shared or pytest.fail("none")).arrays.items()
+    }
+    made: Any = pickle.loads(pickle.dumps(recipe.replica))(shared, 1)
+    log = log_of(recipe)
+    strategy = TellingStrategy(recipe.strategy, log, recipe.state)
+    for _ in generations(recipe, strategy, GENERATIONS):
+        log.renew(log.version, recipe.state())
+    made.load(log.route(None).base)
+    assert shared[REFERENCE].tobytes() == recipe.fixed[REFERENCE].tobytes()
+    assert same(made, strategy)
 
 
 def test_records_do_not_grow_with_the_parameters_and_moments_are_counted_apart():

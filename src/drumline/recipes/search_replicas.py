@@ -7,8 +7,8 @@ import numpy as np
 
 from drumline.functional.low_rank import LowRank
 from drumline.recipes.families import Searching
-from drumline.recipes.searched_policy import fill_reference, noise_in
-from drumline.training.replicas import SearchReplica
+from drumline.recipes.searched_policy import noise_in
+from drumline.training.replicas import FIXED, SearchReplica
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class SearchReplicaSpec:
     low_rank: LowRank | None = None
 
     def __call__(self, shared: Mapping[str, np.ndarray], threads: int) -> SearchReplica:
-        """Fill the node's noise table and reference batch, and make the replica."""
-        fill_reference(self.config, shared)
+        """Fill the node's noise table, and make the replica."""
         noise = noise_in(self.config, self.parameter_count, shared, threads, self.low_rank)
         zeros = np.zeros(self.parameter_count, np.float32)
-        return SearchReplica(self.config.strategy(zeros, noise, self.observation_size, threads))
+        strategy = self.config.strategy(zeros, noise, self.observation_size, threads)
+        return SearchReplica(strategy, {name: shared[name] for name in FIXED if name in shared})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drumline.envs.environment import EnvironmentSpec
-from drumline.policies.spec import REFERENCE, PolicySpec
+from drumline.policies.spec import PolicySpec
 from drumline.protocols import GenerationStrategy, PublishedLayout, WorkerPool
 from drumline.runs.folder import RunError
 from drumline.runs.scalar_log import ScalarLog
@@ -23,7 +23,7 @@ from drumline.training.evaluations import evaluate_now, scheduled_tasks
 from drumline.training.layout import SearchLayout
 from drumline.training.ledger import learned
 from drumline.training.rare_collections import rare_collections
-from drumline.training.replicas import TellingStrategy
+from drumline.training.replicas import FIXED, TellingStrategy
 from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunConfig, RunRequest
 from drumline.training.stop_signals import StopSignals
@@ -57,7 +57,7 @@ class GenerationalRecipe:
         They are in every checkpoint and policy file.
         """
         shared = {} if self.shared is None else self.shared.arrays
-        return {name: shared[name] for name in (REFERENCE,) if name in shared}
+        return {name: shared[name] for name in FIXED if name in shared}
 
     def load(self, state: State) -> None:
         """Take over the state of a checkpoint."""
@@ -142,7 +142,7 @@ class GenerationalRun:
         pool = self._attended(workers, signals)
         strategy = recipe.strategy
         if self._updates is not None:
-            strategy = TellingStrategy(strategy, self._updates)
+            strategy = TellingStrategy(strategy, self._updates, self._recipe.state)
         generations = generational(
             strategy,
             pool,
@@ -231,7 +231,7 @@ def _update_log(recipe: GenerationalRecipe, request: RunRequest, version: int) -
             "--parameters replicas needs an update that follows from returns and named noise, as "
             f"in es and ars; {request.folder.document['method']} sends its parameters"
         )
-    return UpdateLog(recipe.replica, version, recipe.strategy.state())
+    return UpdateLog(recipe.replica, version, recipe.state())
 
 
 def _scalar_log(request: RunRequest) -> ScalarLog | None:

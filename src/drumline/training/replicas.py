@@ -5,12 +5,14 @@ moments of the members that contribute some, and from noise that its keys name (
 2017, Algorithm 2). So every node that is told them has the driver's next parameters.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from drumline.policies.spec import REFERENCE
 from drumline.protocols import GenerationStrategy
 from drumline.runs.scalar_log import decoded, encoded, moments_bytes
 from drumline.runtime.replicas import Record, UpdateLog
@@ -18,16 +20,25 @@ from drumline.tasks import Evaluation
 from drumline.training.told_generations import results_of, told_of
 from drumline.types import Metrics, State
 
+FIXED = (REFERENCE,)
+"""Shared arrays, never changed by an update, that a policy needs beside its parameters."""
+
 
 class SearchReplica:
     """A `Replica` around a strategy of its own."""
 
-    def __init__(self, strategy: GenerationStrategy):
+    def __init__(
+        self, strategy: GenerationStrategy, fixed: Mapping[str, np.ndarray] = MappingProxyType({})
+    ):
+        """`fixed`: memory of this node's workers that a state fills."""
         self._strategy = strategy
+        self._fixed = fixed
 
     def load(self, state: State) -> None:
-        """Take over the state of a version."""
+        """Take over the state of a version, and the arrays that no update changes."""
         self._strategy.load(state)
+        for name, array in self._fixed.items():
+            array[:] = state.tensor(name, like=array)
 
     def apply(self, record: bytes) -> None:
         """Make the update of a told generation."""
@@ -45,9 +56,16 @@ class TellingStrategy:
     So the nodes make theirs at the same time.
     """
 
-    def __init__(self, strategy: GenerationStrategy, log: UpdateLog):
+    def __init__(
+        self,
+        strategy: GenerationStrategy,
+        log: UpdateLog,
+        state: Callable[[], State] | None = None,
+    ):
+        """`state`: all that a replica needs, where that is more than the strategy's."""
         self._strategy = strategy
         self._log = log
+        self._whole_state = strategy.state if state is None else state
 
     def ask(self, count: int) -> Sequence[Any]:
         """Return the next tasks."""
@@ -59,7 +77,7 @@ class TellingStrategy:
         self._log.append(Record(encoded(told), moments_bytes(told)))
         metrics = self._strategy.tell(results)
         if self._log.is_long:
-            self._log.renew(self._log.version, self._strategy.state())
+            self._log.renew(self._log.version, self._whole_state())
         return metrics
 
     def published(self) -> Mapping[str, np.ndarray]:
