@@ -1,8 +1,8 @@
 """Atari through Gymnasium, with the same preprocessing as EnvPool.
 
 84 × 84 grey frames, the brighter of the last two of four, up to 30 no-ops at the start, stacks of
-four. With the option `fire_reset` fire is pressed at the start of an episode, in games that have
-it, as EnvPool does unless told otherwise; never after a lost life. Actions are repeated with the
+four. Fire is pressed at the start of an episode, in games that have it, as EnvPool does; never
+after a lost life, and not at all with the option `fire_reset` false. Actions are repeated with the
 probability that the id itself names (0.25).
 """
 
@@ -39,7 +39,7 @@ def make(known: Any, options: dict[str, Any]) -> Environment:
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
     options = dict(options)
-    fire = options.pop("fire_reset", False)
+    fire = options.pop("fire_reset", True)
     plain: Any = gymnasium.make(
         known, max_episode_steps=-1, disable_env_checker=True, frameskip=1, **options
     )

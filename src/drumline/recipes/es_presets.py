@@ -36,12 +36,8 @@ _ATARI_PAPER = {
 
 
 def _of_games(preset: Fields) -> dict[str, Fields]:
-    """Return a preset for each of the 51 games: EnvPool's, and Gymnasium's with fire at resets."""
-    fire = {"env_kwargs": '{"fire_reset": true}'}
-    return {
-        **{f"{name}-v5": preset for name in PUBLISHED_GAMES},
-        **{f"ALE/{name}-v5": {**preset, **fire} for name in PUBLISHED_GAMES},
-    }
+    """Return a preset for each of the 51 games, with EnvPool's ids and with Gymnasium's."""
+    return {f"{prefix}{name}-v5": preset for prefix in ("", "ALE/") for name in PUBLISHED_GAMES}
 
 
 PRESETS: Presets = {
