@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from returning_environment import SEEN, Returning
@@ -72,6 +73,14 @@ def test_what_can_be_used_is_taken_as_it_is(step: Any):
     checked = CheckedEnvironment(Returning(step=step), "mine:Env")
     checked.reset(seed=1)
     assert [checked.step(0) for _ in range(3)][-1] is step
+
+
+def test_images_of_another_type_than_their_space_are_refused():
+    inner = Returning(reset=(np.zeros((4, 9, 9)), {}))
+    inner.observation_space = gymnasium.spaces.Box(0, 255, (4, 9, 9), np.uint8)
+    checked = CheckedEnvironment(inner, "mine:Env")
+    with pytest.raises(EnvironmentProblem, match="of float64, but the observation_space has bytes"):
+        checked.reset(seed=1)
 
 
 def test_later_episodes_are_not_checked_and_cost_no_call():

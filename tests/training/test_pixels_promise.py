@@ -71,6 +71,21 @@ def test_verify_and_evaluate_have_the_batch_too(whole: Any):
     assert run.policy.act(np.zeros((3, 2, 36, 36), np.uint8)).shape == (3,)
 
 
+def test_a_loaded_policy_takes_images_of_bytes_in_their_shape_alone(whole: Any):
+    policy = drumline.load(whole.path, trust_code=True).policy
+    images = np.random.default_rng(0).integers(0, 256, (5, 2, 36, 36))
+    actions = policy.act(images.astype(np.uint8))
+    assert (policy.act(images) == actions).all()  # whole numbers of another type
+    assert (policy.act(images.reshape(5, -1).astype(np.uint8)) == actions).all()
+    assert policy.act(images[1].tolist()) == policy.act(images[1].ravel()) == actions[1]
+    for other in (np.moveaxis(images[0], 0, -1), images[0].reshape(36, 2, 36), images[:, 0]):
+        with pytest.raises(ValueError, match=r"act takes an observation of shape \[2, 36, 36\]"):
+            policy.act(other.astype(np.uint8))
+    for other in (images[0] / 255.0, images[0] - 1, images[0] + 1):
+        with pytest.raises(ValueError, match="whole numbers from 0 to 255"):
+            policy.act(other)
+
+
 def test_a_rebuilt_generation_is_a_policy_with_its_batch(tmp_path: Path):
     layout = SearchLayout(pool="inline", keep_scalars=True)
     run = train(SMALL, layout=layout, out=tmp_path / "run")
@@ -124,7 +139,7 @@ def test_what_is_no_image_of_bytes_and_what_has_no_convolutions_is_refused():
         ES(env="CartPole-v1", hidden=(), normalization="virtual-batch").build(SearchLayout())
     with pytest.raises(ValueError, match=f"{hidden_layers}linear has none"):
         ARS(env="CartPole-v1", normalization="virtual-batch").build(SearchLayout())
-    with pytest.raises(ValueError, match=r"needs larger images than \[36, 36, 2\]"):
+    with pytest.raises(ValueError, match=r"\[36, 36, 2\], with the channels last"):
         ES(env="pixel_environment:bytes_last", policy="a3c-cnn").build(SearchLayout())
     with pytest.raises(ValueError, match="ars trains linear policies and, on images, a3c-cnn"):
         ARS(env=GAME, policy="mlp")

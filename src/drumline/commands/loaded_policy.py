@@ -43,6 +43,8 @@ class LoadedPolicy:
         `[1, D]` of D values is a batch of one.
         """
         given = np.asarray(observation)
+        if self._image:
+            given = self._as_images(given)
         if not self._is_batch(given):
             return self._policy.act(given)
         return np.stack([np.asarray(self._policy.act(row)) for row in given])
@@ -59,6 +61,38 @@ class LoadedPolicy:
         moments = None if mean is None or inverse_std is None else (mean, inverse_std)
         return torch_policy(self.spec, tensors["parameters"], moments, tensors.get(REFERENCE))
 
+    @property
+    def _image(self) -> bool:
+        """Return whether the policy takes images of bytes."""
+        if isinstance(self.spec, ActorCriticSpec):
+            network = self.spec.network
+            return len(network.observation_shape) == 3 and network.observation_dtype == "|u1"
+        return bool(self.spec.image)
+
+    def _as_images(self, given: np.ndarray) -> np.ndarray:
+        """Return images as bytes; ValueError unless they have the shape and values from 0 to 255.
+
+        Another order of the axes has as many values, and other actions.
+        """
+        shape, size = self.observation_shape, prod(self.observation_shape)
+        if given.shape not in (shape, (size,)) and given.shape[1:] not in (shape, (size,)):
+            raise self._no_observation(given)
+        if given.dtype != np.uint8:
+            whole = given.dtype.kind in "iu"
+            if given.size and not (whole and given.min() >= 0 and given.max() <= 255):
+                raise ValueError(
+                    f"act takes images of bytes, whole numbers from 0 to 255 as in training, got "
+                    f"values of {given.dtype}: convert them with .astype(numpy.uint8)"
+                )
+            given = given.astype(np.uint8)
+        return given.reshape(shape if given.shape in (shape, (size,)) else (-1, *shape))
+
+    def _no_observation(self, given: np.ndarray) -> ValueError:
+        return ValueError(
+            f"act takes an observation of shape {list(self.observation_shape)} or a batch of "
+            f"such, got one of shape {list(given.shape)}"
+        )
+
     def _is_batch(self, given: np.ndarray) -> bool:
         size = prod(self.observation_shape)
         whole = isinstance(self.spec, ActorCriticSpec) or bool(self.spec.image)
@@ -67,8 +101,5 @@ class LoadedPolicy:
         if given.ndim > 1 and given.size == len(given) * size:
             return given.size != size or given.ndim == len(self.observation_shape) + 1
         if given.size != size:
-            raise ValueError(
-                f"act takes an observation of shape {list(self.observation_shape)} or a batch of "
-                f"such, got one of shape {list(given.shape)}"
-            )
+            raise self._no_observation(given)
         return False

@@ -126,6 +126,11 @@ class CheckedEnvironment:
             )
         if not np.issubdtype(observation.dtype, np.number) and observation.dtype != np.bool_:
             self._refuse(f"{call} returned an observation of {observation.dtype}, not of numbers")
+        if space.dtype == np.uint8 and observation.dtype != np.uint8:
+            self._refuse(
+                f"{call} returned an observation of {observation.dtype}, but the observation_space "
+                "has bytes (uint8): return observation.astype(np.uint8)"
+            )
         low: Any = getattr(space, "low", -np.inf)
         high: Any = getattr(space, "high", np.inf)
         if not self._warned and bool(

@@ -25,6 +25,8 @@ _CHUNK = 8
 _CELL = 4
 """Stride of every first layer, whose kernel is two cells wide."""
 _BYTE = np.float32(1.0 / 255.0)
+_CHANNELS = (1, 2, 3, 4)
+"""Sizes of a last axis by which images with the channels last are known, in messages alone."""
 
 
 class Convolution(NamedTuple):
@@ -69,14 +71,22 @@ def layer_shapes(spec: PolicySpec) -> list[LayerShape]:
         inputs = kernel * kernel * channels
         height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
         if min(height, width) < 1:
-            raise ValueError(
-                f"--policy {spec.convolutions} needs larger images than {list(spec.image)}"
-            )
+            raise ValueError(_does_not_fit(spec))
         shapes.append(LayerShape(height * width, inputs, outputs))
         channels = outputs
     shapes.append(LayerShape(1, height * width * channels, network.hidden))
     shapes.append(LayerShape(1, network.hidden, spec.head.output_size))
     return shapes
+
+
+def _does_not_fit(spec: PolicySpec) -> str:
+    if spec.image[2] in _CHANNELS and min(spec.image[:2]) > max(_CHANNELS):
+        return (
+            f"--policy {spec.convolutions} takes images [channels, height, width], and these are "
+            f"{list(spec.image)}, with the channels last: have the environment move that axis to "
+            "the front"
+        )
+    return f"--policy {spec.convolutions} needs larger images than {list(spec.image)}"
 
 
 def parameter_count(spec: PolicySpec) -> int:
