@@ -12,10 +12,13 @@ from pathlib import Path
 import drumline
 
 
-def provenance(seeds: Sequence[int]) -> dict[str, str]:
-    """Return the columns machine, versions, commit, tree, command and seeds."""
+def provenance(seeds: Sequence[int], *more: str) -> dict[str, str]:
+    """Return the columns machine, versions, commit, tree, command and seeds.
+
+    `more`: packages whose versions matter beside NumPy's, Gymnasium's and MuJoCo's.
+    """
     commit, tree = measured_code()
-    names = ("numpy", "gymnasium", "mujoco")
+    names = ("numpy", "gymnasium", "mujoco", *more)
     return {
         "machine": f"{processor()}, {os.cpu_count()} cores",
         "versions": " ".join([f"python={platform.python_version()}", *map(_pinned, names)]),

@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--games", nargs="+", default=GAMES)
     options = parser.parse_args()
-    made = {**provenance(["envpool"]), "seeds": f"0 to {EPISODES - 1}"}
+    made = {**provenance([], "envpool"), "seeds": f"0 to {EPISODES - 1}"}
     rows: list[dict[str, str | int]] = []
     for env_id in options.games:
         environment = make_environment(EnvironmentSpec(env_id))

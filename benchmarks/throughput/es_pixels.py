@@ -215,7 +215,7 @@ def main() -> None:
         rows = [measured(name, options.env, options.steps, options.turns) for name in NETWORKS]
     for row in rows:
         print(row, flush=True)
-    write_table(options.out, [{**row, **provenance([0])} for row in rows])
+    write_table(options.out, [{**row, **provenance([0], "envpool", "torch")} for row in rows])
 
 
 if __name__ == "__main__":
