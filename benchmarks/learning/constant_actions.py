@@ -30,7 +30,7 @@ def returns(env_id: str, action: int | None, episodes: int) -> np.ndarray:
     Episode i has seed i.
     """
     found = np.zeros(episodes)
-    made = make_environment(EnvironmentSpec(env_id))
+    made = make_environment(EnvironmentSpec(env_id, engine="envpool"))
     with closing(made):
         for seed in range(episodes):
             made.environment.reset(seed=seed)
@@ -56,7 +56,7 @@ def main() -> None:
     made = {**provenance([], "envpool"), "seeds": f"0 to {EPISODES - 1}"}
     rows: list[dict[str, str | int]] = []
     for env_id in options.games:
-        environment = make_environment(EnvironmentSpec(env_id))
+        environment = make_environment(EnvironmentSpec(env_id, engine="envpool"))
         with closing(environment):
             count = int(environment.environment.action_space.n)
         for action in (None, *range(count)):
