@@ -53,6 +53,17 @@ def test_gymnasium_draws_for_envpool(terminal: Terminal):
     assert "this is Gymnasium's CartPole-v1" in shown.out
 
 
+def test_a_game_of_envpools_is_drawn_by_ale(terminal: Terminal):
+    pytest.importorskip("ale_py", reason="the extra `atari` is not installed")
+    terminal.train(
+        *("es", "Freeway-v5", "--population-size=2", "--max-episode-steps=20", "--total-steps=40"),
+        *("--noise=counter", "--evaluate-episodes=1", "--out=run"),
+    )
+    shown = terminal("enjoy", "run", "--max-steps=5")
+    assert shown.code == 0, shown.err
+    assert "this is Gymnasium's ALE/Freeway-v5" in shown.out
+
+
 def test_an_environment_that_gymnasium_lacks_or_has_otherwise_is_not_drawn(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ):

@@ -290,3 +290,9 @@ def test_fire_is_pressed_at_a_reset_where_the_game_has_it():
     assert (first("ALE/Breakout-v5", fire_reset=False) != first("ALE/Breakout-v5")).any()
     assert (first("ALE/Breakout-v5", fire_reset=True) == first("ALE/Breakout-v5")).all()
     assert (first("ALE/Freeway-v5", fire_reset=False) == first("ALE/Freeway-v5")).all()
+
+
+def test_another_inner_frame_skip_of_ale_names_what_takes_one():
+    pytest.importorskip("ale_py", reason="the extra `atari` is not installed")
+    with pytest.raises(EnvironmentProblem, match="a frame skip of 4: EnvPool's ids take another"):
+        make_environment(EnvironmentSpec("ALE/Pong-v5", options={"frameskip": 2}))

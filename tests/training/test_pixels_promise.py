@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from campaigns import FAULTS
@@ -14,7 +15,7 @@ import drumline
 from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.rebuild import rebuild
 from drumline.commands.run import resume, train
-from drumline.commands.stored_policy import load_policy
+from drumline.commands.stored_policy import MOMENTS, load_policy
 from drumline.commands.verify import verify_again
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.reference_frames import fill_with_random_play
@@ -22,7 +23,8 @@ from drumline.policies.convolutional import ConvolutionalPolicy
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.runs.checkpoint import read_checkpoint
-from drumline.runs.policy_files import read_policy, read_policy_file
+from drumline.runs.folder import RunError
+from drumline.runs.policy_files import encoded_policy, read_policy, read_policy_file
 from drumline.training.layout import SearchLayout
 
 GAME = "pixel_environment:make"
@@ -84,6 +86,22 @@ def test_a_loaded_policy_takes_images_of_bytes_in_their_shape_alone(whole: Any):
     for other in (images[0] / 255.0, images[0] - 1, images[0] + 1):
         with pytest.raises(ValueError, match="whole numbers from 0 to 255"):
             policy.act(other)
+
+
+@pytest.mark.parametrize("spoil", ["moments", "module"])
+def test_a_policy_file_with_what_images_cannot_have_is_damaged(
+    spoil: str, tmp_path: Path, whole: Any
+):
+    stored = read_policy(whole.folder, "last")
+    tensors, document = dict(stored.tensors), msgspec.to_builtins(stored.document)
+    if spoil == "moments":
+        tensors |= {name: np.zeros(2592, np.float32) for name in MOMENTS}
+    else:
+        document["policy"]["module"] = "torch_policies:Linear"
+    path = tmp_path / "policy.safetensors"
+    path.write_bytes(encoded_policy(tensors, document)[0])
+    with pytest.raises(RunError, match=r"is damaged .*neither observation moments nor a module"):
+        load_policy(read_policy_file(path), TRUSTED)
 
 
 def test_a_rebuilt_generation_is_a_policy_with_its_batch(tmp_path: Path):

@@ -148,16 +148,26 @@ def _made_to_draw(spec: "EnvironmentSpec", render_mode: str) -> "MadeEnvironment
         return make_environment(spec, render_mode=render_mode)
     trained = make_environment(spec)
     trained.close()
+    drawn = replace(spec, engine="gymnasium")
     try:
-        made = make_environment(replace(spec, engine="gymnasium"), render_mode=render_mode)
-    except EnvironmentProblem as error:
-        raise WrongUse(f"EnvPool draws no pictures, and Gymnasium has no {spec.id}") from error
+        made = make_environment(drawn, render_mode=render_mode)
+    except EnvironmentProblem:
+        # A game of EnvPool's, which repeats no action by chance.
+        options = {**spec.options, "repeat_action_probability": 0.0}
+        drawn = replace(drawn, id=f"ALE/{spec.id}", options=options)
+        try:
+            made = make_environment(drawn, render_mode=render_mode)
+        except EnvironmentProblem as error:
+            raise WrongUse(
+                f"EnvPool draws no pictures, and Gymnasium has no {spec.id} and no game of that "
+                f"name ({error})"
+            ) from error
     ours, theirs = (m.environment.observation_space.shape for m in (trained, made))
     if ours != theirs:
         made.close()
         raise WrongUse(
-            f"EnvPool draws no pictures, and Gymnasium's {spec.id} has other observations: "
+            f"EnvPool draws no pictures, and Gymnasium's {drawn.id} has other observations: "
             f"{theirs} instead of {ours}"
         )
-    print(f"EnvPool draws no pictures: this is Gymnasium's {visible(spec.id)}", flush=True)
+    print(f"EnvPool draws no pictures: this is Gymnasium's {visible(drawn.id)}", flush=True)
     return made

@@ -92,6 +92,8 @@ def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
     if isinstance(network, PolicySpec) and network.convolutions:
         _check_convolutions(stored, network, count)
         _check_reference(stored, network)
+        if MOMENTS[0] in stored.tensors or network.module is not None:
+            raise _damaged(stored, "images have neither observation moments nor a module")
         return spec
     if isinstance(network, NetworkSpec):
         shape, code = network.observation_shape, ":" in network.network

@@ -39,6 +39,11 @@ def make(known: Any, options: dict[str, Any]) -> Environment:
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
     options = dict(options)
+    if "frameskip" in options:
+        raise EnvironmentProblem(
+            f"ALE games are played with a frame skip of {_FRAMES}: EnvPool's ids take another, as "
+            "in --env-kwargs '{\"frame_skip\": 2}', and --frame-skip repeats each action"
+        )
     fire = options.pop("fire_reset", True)
     plain: Any = gymnasium.make(
         known, max_episode_steps=-1, disable_env_checker=True, frameskip=1, **options
