@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import sys
 
 import numpy as np
@@ -39,6 +40,20 @@ _calls = itertools.count()
 def remembers(parameters: np.ndarray, seed: int) -> float:
     """Another value at every call."""
     return float(next(_calls))
+
+
+def of_the_process(parameters: np.ndarray, seed: int) -> float:
+    """Not a function of its arguments: the same in a process, and another in the next one."""
+    return float(os.getpid()) - float(parameters @ parameters)
+
+
+_first = [0.0]
+
+
+def another_first_value(parameters: np.ndarray, seed: int) -> float:
+    """Not a function of its arguments in the first call of each process."""
+    value, _first[0] = float(len(_first)) if _first[0] else -1.0, 1.0
+    return value - float(parameters @ parameters)
 
 
 def not_a_number(parameters: np.ndarray, seed: int) -> float:

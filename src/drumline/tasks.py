@@ -68,6 +68,8 @@ class Rehearsal(NamedTuple):
 
     first: Evaluation
     second: Evaluation
+    place: bytes = b""
+    """Name of the worker, another one in each; compared alone, and in no result."""
 
 
 class Job(NamedTuple):

@@ -10,6 +10,7 @@ from impure_environment import OnlyOne
 from drumline.commands.run import load, train
 from drumline.errors import ImpureEnvironment
 from drumline.recipes.aes import AES
+from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.recipes.methods import method_of
 from drumline.recipes.ppo import PPO
@@ -36,6 +37,28 @@ def test_who_goes_on_with_a_refused_environment_is_refused_again(config: Any, tm
     for _ in range(2):
         with pytest.raises(ImpureEnvironment):
             load(tmp_path / "run", trust_code=True).resume(workers="inline")
+
+
+SEARCH: dict[str, Any] = {"dimensions": 5, "total_steps": 40, "evaluate_episodes": 1}
+SEARCHES: list[Any] = [
+    ES(**SEARCH, population_size=8, noise_table_size=4096, objective="objectives:of_the_process"),
+    ARS(**SEARCH, population_size=8, noise_table_size=4096, objective="objectives:of_the_process"),
+    AES(**SEARCH, p_desired=0.0, strategy="cma", objective="objectives:of_the_process"),
+]
+
+
+@pytest.mark.parametrize("config", SEARCHES, ids=lambda config: type(config).__name__)
+def test_a_value_that_is_another_in_the_next_process_is_refused(config: Any, tmp_path: Path):
+    """A quick objective: one worker could take both rehearsals before the other one is there."""
+    with pytest.raises(ImpureEnvironment, match="objectives:of_the_process, called again"):
+        train(config, workers=2, out=tmp_path / "run")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_first_call_of_another_value_is_refused(workers: int, tmp_path: Path):
+    config = replace(SEARCHES[0], objective="objectives:another_first_value")
+    with pytest.raises(ImpureEnvironment, match="objectives:another_first_value, called again"):
+        train(config, workers=workers, out=tmp_path / "run")
 
 
 @pytest.mark.parametrize("config", CONFIGS[1:], ids=lambda config: type(config).__name__)

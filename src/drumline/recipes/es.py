@@ -1,5 +1,6 @@
 """OpenAI-ES as a recipe: its config, its presets and its parts."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -16,7 +17,7 @@ from drumline.algorithms.search_state import decaying_std
 from drumline.algorithms.subspace import SubspaceES
 from drumline.envs.environment import EnvironmentSpec
 from drumline.functional.annealing import decaying
-from drumline.functional.perturbation import Noise
+from drumline.functional.perturbation import Noise, block_count
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.functional.subspace import SubspaceSpec
 from drumline.policies.build import initial_parameters
@@ -48,6 +49,8 @@ _SHAPINGS: dict[str, Shaping] = {
     "none": unshaped,
 }
 
+_UNEVEN = 0.02
+"""Largest share by which a fraction may miss that of equal blocks: 0.33 is a third."""
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "generation_env_steps", "hidden", "normalize", "obs_stat_probability"),
@@ -131,7 +134,7 @@ class ES:
     subset: Literal["none", "perturb", "use"] = "none"
     """Perturb only a block of the parameters per pair, or perturb all and use a block."""
     subset_fraction: float = 0.25
-    """Share of the parameters in that block."""
+    """Share of the parameters in that block: 1, 1/2, 1/3, 1/4, …"""
     subspace: int = 0
     """Search this many coordinates of a random subspace through the initial parameters; 0: all
     parameters."""
@@ -199,6 +202,8 @@ class ES:
             "subspace",
         )
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
+        _refuse_uneven_blocks(self.subset_fraction)
+        refuse_nonpositive(self, "noise_table_size")
         if self.common_seeds and not self.mirrored:
             raise ValueError(
                 "--common-seeds, which --objective begins with, is of mirrored pairs: leave out "
@@ -286,6 +291,7 @@ class ES:
                 self.generation_env_steps,
                 rehearse=self.promise,
                 objective=self.objective,
+                members_per_call=self.members_per_call,
             ),
             worker=worker,
             policy=policy,
@@ -332,6 +338,17 @@ class ES:
             step_scale=decaying(
                 1.0, self.learning_rate_decay, self.learning_rate_floor / self.learning_rate
             ),
+        )
+
+
+def _refuse_uneven_blocks(fraction: float) -> None:
+    """Raise ValueError unless parameters can be cut into equal blocks of that share."""
+    blocks = block_count(fraction) if fraction > 0.0 else 0
+    if not blocks or abs(fraction * blocks - 1.0) > _UNEVEN:
+        more = max(1, math.floor(1.0 / fraction)) if fraction > 0.0 else 4
+        raise ValueError(
+            f"--subset-fraction {fraction}: parameters are cut into equal blocks. Give "
+            f"{1 / more:.3g} ({more}) or {1 / (more + 1):.3g} ({more + 1})"
         )
 
 

@@ -7,13 +7,12 @@ The recording of a generation costs no waiting: it happens between submitting an
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from drumline.errors import ImpureEnvironment, another_value
 from drumline.protocols import Completed, GenerationStrategy, WorkerPool
-from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
+from drumline.schedules.rehearsals import Rehearsals
+from drumline.tasks import Evaluate, Evaluation, Rehearsal
 from drumline.types import Metrics
 
 
@@ -25,9 +24,12 @@ class GenerationPlan:
     minimum_env_steps: int = 0
     """Add blocks of `population_size` members until they have made this many env steps."""
     rehearse: bool = True
-    """Run the first task twice more, after other tasks; ImpureEnvironment if bits differ."""
+    """Run the first task twice more in each of two workers, after other tasks; ImpureEnvironment
+    if bits differ."""
     objective: str = ""
     """Name of the objective that is called; empty: tasks are episodes."""
+    members_per_call: int = 1
+    """Above 1 a member's bits are those of its group, and a rehearsal is of one member alone."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,8 @@ class _Collector:
         self._evaluated: dict[int, Evaluation] = {}
         self._asked = 0
         self._waiting_evaluations = 0
-        self._waiting_rehearsals = 0
-        self._rehearsed: list[Evaluation] = []
+        self._rehearsals: Rehearsals | None = None
+        self._first_member = 0
         self._unbroken = 0
         """Members 0 … `_unbroken` − 1 have arrived."""
         self._blocks_counted = 0
@@ -128,9 +130,9 @@ class _Collector:
         self._pool.submit(evaluation)
         first = self._ask_block()
         if rehearse:
-            twice = [RehearseTwice(first[0], first[1])] * 2
-            self._waiting_rehearsals = len(twice)
-            self._pool.submit(twice)
+            self._rehearsals = Rehearsals(self._pool, first[0], first[1], self._plan.objective)
+            self._rehearsals.begin()
+            self._first_member = first[0].member
 
     def collect(self) -> None:
         """Wait until the generation and all tasks submitted beside it have arrived."""
@@ -140,6 +142,8 @@ class _Collector:
             self._take(self._pool.completed())
         if self._asked > self._blocks_counted * self._plan.population_size:
             self._pool.withdraw()
+        if self._rehearsals is not None and self._plan.members_per_call == 1:
+            self._rehearsals.compare_first(self._training[self._first_member])
 
     def members(self) -> list[Evaluation]:
         """Return the members of the counted blocks, by index."""
@@ -173,11 +177,8 @@ class _Collector:
         """Take anything but a member of this generation."""
         result = done.result
         if isinstance(result, Rehearsal):
-            self._waiting_rehearsals -= 1
-            self.steps_seen += result.first.length + result.second.length
-            self._rehearsed += [result.first, result.second]
-            for again in self._rehearsed[1:]:
-                _check_pure(self._rehearsed[0], again, self._plan.objective)
+            assert self._rehearsals is not None, "only a rehearsing generation submits them"
+            self.steps_seen += self._rehearsals.take(done)
             return
         if not isinstance(result, Evaluation):
             return
@@ -197,7 +198,10 @@ class _Collector:
                 return False
             self._blocks_counted += 1
             self._steps_counted += sum(self._training[member].length for member in block)
-        return len(self._evaluated) == self._waiting_evaluations and self._waiting_rehearsals == 0
+        rehearsals = self._rehearsals
+        if rehearsals is not None and not rehearsals.ended:
+            return False
+        return len(self._evaluated) == self._waiting_evaluations
 
     def _enough(self) -> bool:
         return self._blocks_counted > 0 and self._steps_counted >= self._plan.minimum_env_steps
@@ -206,36 +210,3 @@ class _Collector:
         """Whether workers would idle although the submitted blocks may not be enough."""
         missing = self._steps_known < self._plan.minimum_env_steps
         return missing and self._asked - len(self._training) < 2 * self._pool.size
-
-
-def rehearse_task(
-    pool: WorkerPool,
-    published: Mapping[str, Any],
-    task: Evaluate,
-    between: Evaluate,
-    objective: str,
-) -> None:
-    """Run a task twice on each of two workers, before anything else; ImpureEnvironment if its bits
-    differ.
-    """
-    pool.publish(task.version, published)
-    pool.submit([RehearseTwice(task, between)] * 2)
-    rehearsed: list[Evaluation] = []
-    while len(rehearsed) < 4:
-        for done in pool.completed():
-            rehearsed += [done.result.first, done.result.second]
-    for again in rehearsed[1:]:
-        _check_pure(rehearsed[0], again, objective)
-
-
-def _check_pure(first: Evaluation, second: Evaluation, objective: str) -> None:
-    if first.digest != second.digest or first.fitness != second.fitness:
-        if objective:
-            raise another_value(objective, first.fitness, second.fitness)
-        raise ImpureEnvironment(
-            "the first episode, run again with the same seed and parameters, gave "
-            f"{second.length} steps and return {second.episode_return!r} instead of "
-            f"{first.length} and {first.episode_return!r}: the environment has hidden state that "
-            "reset(seed=…) does not reset, so no result could be repeated. Mend the environment, "
-            "or train without the promise with --no-promise"
-        )

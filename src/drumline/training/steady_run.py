@@ -29,7 +29,7 @@ from drumline.schedules.event_order import (
     VirtualCosts,
     VirtualOrder,
 )
-from drumline.schedules.generational import rehearse_task
+from drumline.schedules.rehearsals import rehearse_task
 from drumline.schedules.steady_state import SteadyState
 from drumline.tasks import Event, Snapshot
 from drumline.training.attended_pool import AttendedPool
@@ -393,7 +393,8 @@ class SteadyRun:
             assert policy is not None, "an environment needs a policy"
             worker = EvaluatorSpec(searched, policy, noise_seed=0)
         published = PublishedLayout.of(self._policy())
-        size = min(self._processes, self._config.evaluate_episodes)
+        least = 2 if self._config.promise and isinstance(searched, Objective) else 1
+        size = min(self._processes, max(least, self._config.evaluate_episodes))
         return self._request.pool(worker, published, size=size, role="evaluator", probed=False)
 
     # state

@@ -24,6 +24,7 @@ from drumline.policies.stacked_mlp import StackedMLP, equals_single, stackable
 from drumline.protocols import WorkerContext
 from drumline.tasks import Evaluate, Evaluation, Rehearsal, RehearseTwice
 from drumline.workers.noise import noise_reader
+from drumline.workers.rehearsed import rehearsed
 
 _STACKED_FLOATS = 1 << 18
 """Parameters of all episodes side by side, 1 MiB: more of them leave the caches at each step."""
@@ -81,9 +82,7 @@ class Evaluator:
     def __call__(self, task: Evaluate | RehearseTwice) -> Evaluation | Rehearsal:
         """Run one task."""
         if isinstance(task, RehearseTwice):
-            first = self._evaluate(task.task, digest=True)
-            self._evaluate(task.between, digest=False)
-            return Rehearsal(first, self._evaluate(task.task, digest=True))
+            return rehearsed(self, task, lambda each, digest: self._evaluate(each, digest=digest))
         return self._evaluate(task, digest=False)
 
     def leading(self, tasks: Sequence[Any]) -> int:

@@ -36,10 +36,10 @@ from drumline.tasks import (
     EvaluateMembers,
     Evaluation,
     MeanEvaluated,
-    Rehearsal,
     RehearseTwice,
 )
 from drumline.workers.noise import noise_reader
+from drumline.workers.rehearsed import rehearsed
 
 _PROOF_SEED = 20170310
 
@@ -246,9 +246,7 @@ class ObjectiveWorker:
         if isinstance(task, EvaluateMembers):
             return self._evaluate_members(task.tasks)
         if isinstance(task, RehearseTwice):
-            first = self._evaluate(task.task, digest=True)
-            self._evaluate(task.between, digest=False)
-            return Rehearsal(first, self._evaluate(task.task, digest=True))
+            return rehearsed(self, task, lambda each, digest: self._evaluate(each, digest=digest))
         if isinstance(task, EvaluateMean):
             return self._evaluate_mean(task)
         return self._evaluate(task, digest=False)
