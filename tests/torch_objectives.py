@@ -114,6 +114,49 @@ class Wide(nn.Module):
         self.turned = nn.Parameter(torch.randn(7, 5).T)
 
 
+class Viewed(nn.Module):
+    """Multiplies by a view of its matrix that was made once."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(3, 40), nn.Linear(40, 1)
+        self.turned = self.inner.weight.detach().t()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.outer(torch.tanh(inputs @ self.turned + self.inner.bias))
+
+
+class Rewrapped(nn.Module):
+    """Makes a parameter of its parameter at each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(3, 40), nn.Linear(40, 1)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        weight = nn.Parameter(self.inner.weight, requires_grad=False)
+        return self.outer(torch.tanh(nn.functional.linear(inputs, weight)))
+
+
+class Adapted(nn.Module):
+    """A frozen matrix in bf16, one of whole numbers that counts its calls, and a small adapter."""
+
+    def __init__(self):
+        super().__init__()
+        frozen = torch.randn(6, 3, dtype=torch.bfloat16)
+        self.base = nn.Parameter(frozen, requires_grad=False)
+        self.codes = nn.Parameter(torch.arange(6, dtype=torch.int8), requires_grad=False)
+        self.one = nn.Parameter(torch.randn(4), requires_grad=False)
+        self.same = self.one
+        self.adapter = nn.Linear(3, 6)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.calls = self.calls + 1.0
+        wide = (inputs.to(torch.bfloat16) @ self.base.T).float() + self.codes + self.calls
+        return (wide + self.adapter(inputs)).sum(-1, keepdim=True)
+
+
 def fit_members(members: Any, seeds: np.ndarray) -> Tensor:
     """`fit` of several members, each on the batch of its own seed."""
     assert torch.get_num_threads() == 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from drumline import seeding
 from drumline.errors import ObjectiveProblem
 from drumline.functional.low_rank import LowRank, LowRankNoise
 from drumline.functional.perturbation import perturb
@@ -95,3 +96,26 @@ def test_inputs_without_members_are_one_sentence(given: Any):
     members.publish(0, SearchedModule("torch_objectives:Regressor", 0).vector())
     with pytest.raises(ObjectiveProblem, match=r"of 7 members takes inputs \[7, …\], one row for"):
         members.perturbed(MEMBERS)(given)
+
+
+@pytest.mark.parametrize("name", ["Viewed", "Rewrapped"])
+def test_a_module_whose_parameters_no_member_would_perturb_is_refused(name: str):
+    members, _ = made(f"torch_objectives:{name}")
+    members.publish(0, SearchedModule(f"torch_objectives:{name}", 0).vector())
+    with pytest.raises(ObjectiveProblem, match="members of one call cannot share"):
+        members.perturbed(MEMBERS)(inputs_of("Regressor"))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_comparison_leaves_numbers_buffers_and_generators_as_they_were(precision: str):
+    members, _ = made("torch_objectives:Regressor", precision=precision)
+    theta = SearchedModule("torch_objectives:Regressor", 0).vector()
+    inputs = inputs_of("Regressor").to(members._dtype)
+    members.publish(0, theta)
+    seeding.seed_globals(4)
+    first = members.perturbed(MEMBERS)(inputs)
+    drawn = torch.rand(3)
+    members.publish(1, theta)
+    seeding.seed_globals(4)
+    assert torch.equal(members.perturbed(MEMBERS)(inputs), first)  # without a comparison
+    assert torch.equal(torch.rand(3), drawn)

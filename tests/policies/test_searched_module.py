@@ -1,5 +1,7 @@
 """A module's parameters from one vector, and the modules that are refused."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from torch_objectives import Regressor
 
 from drumline import seeding
 from drumline.errors import ObjectiveProblem
-from drumline.policies.searched_module import SearchedModule
+from drumline.policies.searched_module import PRECISIONS, SearchedModule
 
 
 def made(name: str, seed: int = 7) -> SearchedModule:
@@ -135,3 +137,46 @@ def test_a_module_in_bf16_holds_the_rounded_vector():
     assert {p.dtype for p in module.parameters()} == {torch.bfloat16}
     rounded = torch.from_numpy(vector).bfloat16().float().numpy()
     assert searched.vector().tobytes() == rounded.tobytes()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_what_is_frozen_keeps_its_type_and_may_be_of_any(precision: str):
+    made = SearchedModule("torch_objectives:Adapted", 0, precision=precision, trainable="adapter")
+    assert set(made.parameters) == {"adapter.weight", "adapter.bias"}
+    module: Any = made.with_parameters(made.vector())
+    assert (module.base.dtype, module.codes.dtype) == (torch.bfloat16, torch.int8)
+    assert module.adapter.weight.dtype == PRECISIONS[precision]
+    assert module.one.data_ptr() == module.same.data_ptr()
+
+
+def test_buffers_that_are_assigned_anew_get_their_first_values_back():
+    made = SearchedModule("torch_objectives:Adapted", 0, trainable="adapter")
+    inputs = torch.ones(2, 3)
+    first = made.with_parameters(made.vector())(inputs).clone()
+    assert torch.equal(made.with_parameters(made.vector())(inputs), first)
+
+
+def test_frozen_parameters_that_share_with_a_searched_one_are_refused():
+    with pytest.raises(ObjectiveProblem, match="share storage"):
+        SearchedModule("torch_objectives:Tied", 0, trainable="one")
+
+
+def test_parameters_that_a_call_replaced_or_converted_are_put_back():
+    made = SearchedModule("torch_objectives:Regressor", 0)
+    first, inputs = made.vector(), torch.ones(2, 3)
+    expected = made.with_parameters(first)(inputs).clone()
+    module: Any = made.module
+    module.inner.weight = torch.nn.Parameter(torch.zeros(4, 8))
+    assert torch.equal(made.with_parameters(first)(inputs), expected)
+    module.double()
+    module.outer.requires_grad_(True)
+    assert torch.equal(made.with_parameters(first)(inputs), expected)
+    assert not any(p.requires_grad for p in module.parameters())
+
+
+def test_a_call_that_changes_a_frozen_parameter_is_refused():
+    made = SearchedModule("torch_objectives:Regressor", 0)
+    module: Any = made.with_parameters(made.vector())
+    module.scale.data.fill_(1.0)
+    with pytest.raises(ObjectiveProblem, match="changes the module's parameter 'scale'"):
+        made.with_parameters(made.vector())

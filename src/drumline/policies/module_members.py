@@ -6,7 +6,7 @@ products (EGGROLL, Sarkar et al. 2025). All else of the module runs through `tor
 
 # pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +15,21 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
+from drumline import seeding
 from drumline.errors import ObjectiveProblem
 from drumline.functional.low_rank import LowRank, LowRankNoise
+from drumline.functional.perturbation import perturbed_pieces
 from drumline.policies.searched_module import SearchedModule
+
+_LEAST_SCALE = 0.02
+_SHARE_OF_WEIGHTS = 0.3
+"""Perturbations with which members are compared are that share of the parameters' own size."""
+_TOLERANCES = {torch.float32: 0.001, torch.bfloat16: 0.2}
+"""Largest difference of a member's outputs, as a share of what the perturbation changed."""
+_ROUNDINGS = 30.0
+"""Roundings of the last digit that never count as a difference."""
 
 
 class Member(NamedTuple):
@@ -58,7 +68,9 @@ class ModuleMembers:
         self._matrices = [name for name, place in self._places.items() if place.columns]
         self._vectors = [name for name, place in self._places.items() if not place.columns]
         self._dtype = next(iter(searched.parameters.values())).dtype
-        self._count = 0
+        self._members: Sequence[Member | tuple[int, float]] = ()
+        self._checked = False
+        self._parameters = np.zeros(0, np.float32)
         self._version = -1
         self._base: dict[str, np.ndarray] = {}
         self._own: dict[str, Tensor] = {}
@@ -66,6 +78,7 @@ class ModuleMembers:
 
     def publish(self, version: int, parameters: np.ndarray) -> None:
         """Write θ `[P]` into the module, once for each version."""
+        self._parameters = parameters
         if version == self._version:
             return
         self._searched.with_parameters(parameters)
@@ -76,7 +89,7 @@ class ModuleMembers:
     def perturbed(self, members: Sequence[Member | tuple[int, float]]) -> "ModuleMembers":
         """Take the members of the next calls, of the published θ; return this object."""
         self._searched.restore_buffers()
-        self._count = len(members)
+        self._members = members
         own = {n: np.empty((len(members), b.size), np.float32) for n, b in self._base.items()}
         left: dict[str, list[np.ndarray]] = {name: [] for name in self._matrices}
         right: dict[str, list[np.ndarray]] = {name: [] for name in self._matrices}
@@ -103,13 +116,20 @@ class ModuleMembers:
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Return the outputs `[K, …]` of inputs `[K, …]`; what is no tensor goes to all members."""
-        names, values = list(named), [*inputs, *named.values()]
-        for value in values:
-            if isinstance(value, Tensor) and value.shape[:1] != (self._count,):
+        count = len(self._members)
+        for value in (*inputs, *named.values()):
+            if isinstance(value, Tensor) and value.shape[:1] != (count,):
                 raise ObjectiveProblem(
-                    f"a module of {self._count} members takes inputs [{self._count}, …], one row "
+                    f"a module of {count} members takes inputs [{count}, …], one row "
                     f"for each member, and got a tensor of shape {list(value.shape)}"
                 )
+        if not self._checked:
+            self._check(inputs, named)
+            self._checked = True
+        return self._together(inputs, named)
+
+    def _together(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        names, values = list(named), [*inputs, *named.values()]
         dims = tuple(0 if isinstance(value, Tensor) else None for value in values)
 
         def one(own: dict[str, Tensor], thin: dict[str, _Thin], *given: Any) -> Any:
@@ -120,6 +140,74 @@ class ModuleMembers:
         # Attention's other kernels have no rule for members and would run once for each.
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
             return torch.func.vmap(one, in_dims=(0, 0, *dims))(self._own, self._thin, *values)
+
+    def _check(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Compare members of the first row's inputs with the module of each one's own matrices.
+
+        A module may reach its parameters where no function of torch is given them: by a compiled
+        function, or by a view that was made in `__init__`. Those would not be perturbed.
+        """
+        members = self._members
+        size = float(np.sqrt(np.square(self._parameters, dtype=np.float64).mean()))
+        scale = max(_LEAST_SCALE, _SHARE_OF_WEIGHTS * size)
+        tried = [Member(key, sign * scale) for key in range(2) for sign in (1, -1)]
+
+        def repeated(value: Any) -> Any:
+            return (
+                value[:1].repeat(len(tried), *[1] * (value.ndim - 1))
+                if torch.is_tensor(value)
+                else value
+            )
+
+        def first(value: Any) -> Any:
+            return value[0].clone() if torch.is_tensor(value) else value
+
+        def alone(member: Member) -> list[Tensor]:
+            pieces = perturbed_pieces(self._parameters, self._noise.read, *member)
+            module = self._searched.with_pieces(pieces)
+            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+                return _floats(module(*map(first, inputs), **{n: first(named[n]) for n in named}))
+
+        with seeding.kept_globals():
+            self.perturbed(tried)
+            rows = [repeated(v) for v in inputs]
+            together = _floats(self._together(rows, {n: repeated(named[n]) for n in named}))
+            middle = alone(Member(0, 0.0))
+            agree = [
+                _agree([part[row] for part in together], alone(member), middle, self._dtype)
+                for row, member in enumerate(tried)
+            ]
+            self._searched.with_parameters(self._parameters)
+            self.perturbed(members)
+        if not any(agree):
+            raise ObjectiveProblem(
+                "the module uses parameters in a way that members of one call cannot share (a "
+                "compiled function, or a view made in __init__): leave out --members-per-call"
+            )
+
+
+def _floats(outputs: Any) -> list[Tensor]:
+    """Return the tensors of floating point among a module's outputs."""
+    tensors = [value for value in tree_leaves(outputs) if torch.is_tensor(value)]
+    return [tensor.clone() for tensor in tensors if tensor.is_floating_point()]
+
+
+def _agree(ours: list[Tensor], theirs: list[Tensor], middle: list[Tensor], dtype: Any) -> bool:
+    """Whether outputs differ by less than rounding may change of what the perturbation did.
+
+    Outputs that are not finite say nothing.
+    """
+    error = sum(_distance(a, b) for a, b in zip(ours, theirs, strict=True))
+    change = sum(_distance(b, c) for b, c in zip(theirs, middle, strict=True))
+    if not np.isfinite(error + change):
+        return True
+    total = sum(float(b.double().square().sum()) for b in theirs)
+    rounding = torch.finfo(dtype).eps ** 2 * total
+    return error <= _TOLERANCES[dtype] ** 2 * change + _ROUNDINGS**2 * rounding
+
+
+def _distance(one: Tensor, other: Tensor) -> float:
+    return float((one.double() - other.double()).square().sum())
 
 
 class _Substituted(TorchFunctionMode):

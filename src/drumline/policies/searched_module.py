@@ -4,7 +4,7 @@ import importlib
 import re
 from bisect import bisect_right
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from drumline.functional.torch_threads import limit_torch
 from drumline.policies.own_modules import shared_storage
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+_SAMPLED = 4096
 _NAMED = 5
 """Names of parameters that a message lists."""
 
@@ -24,8 +25,9 @@ class SearchedModule:
     """A module made under a seed; its parameters that require gradients are searched, by name.
 
     Vectors are written into the module's own tensors, in the order of `named_parameters`. Buffers
-    are put back to their first values, and frozen parameters stay as the class made them. There is
-    one copy of the parameters, in `precision`; a search keeps its own in float32.
+    are put back to their first values, and frozen parameters stay as the class made them, except
+    that float32 becomes bfloat16 with that precision. There is one copy of the parameters, in
+    `precision`; a search keeps its own in float32.
     """
 
     def __init__(self, path: str, seed: int, *, precision: str = "fp32", trainable: str = ""):
@@ -35,13 +37,32 @@ class SearchedModule:
             seeding.seed_globals(seed)
             self._module = _made(path)
         self._parameters = _searched(path, self._module, trainable)
-        self._module.to(PRECISIONS[precision])
+        if precision != "fp32":
+            _convert(self._module, PRECISIONS[precision])
         for parameter in self._parameters.values():
             parameter.requires_grad_(False)  # no graph is recorded in a call
             parameter.data = parameter.data.contiguous()
+        self._kept = [
+            _Kept(
+                owner,
+                name,
+                parameter,
+                parameter.dtype,
+                None if self._searches(parameter) else _sampled(parameter),
+            )
+            for owner in self._module.modules()
+            for name, parameter in owner.named_parameters(recurse=False)
+        ]
         ends = accumulate(parameter.numel() for parameter in self._parameters.values())
         self._ends = list(ends)
-        self._buffers = [(buffer, buffer.clone()) for buffer in self._module.buffers()]
+        self._buffers = [
+            (owner, name, buffer, buffer.clone())
+            for owner in self._module.modules()
+            for name, buffer in owner.named_buffers(recurse=False)
+        ]
+
+    def _searches(self, parameter: torch.Tensor) -> bool:
+        return any(parameter is searched for searched in self._parameters.values())
 
     @property
     def parameter_count(self) -> int:
@@ -78,15 +99,35 @@ class SearchedModule:
         return self.with_pieces(pieces_of(vector))
 
     def restore_buffers(self) -> None:
-        """Put the buffers back to their first values."""
+        """Put the buffers back to their first values, those too that were assigned anew."""
         with torch.no_grad():
-            for buffer, first in self._buffers:
+            for owner, name, buffer, first in self._buffers:
                 buffer.copy_(first)
+                setattr(owner, name, buffer)
+
+    def _restore_parameters(self) -> None:
+        """Put back parameters that a call replaced; ObjectiveProblem if it changed frozen ones."""
+        for kept in self._kept:
+            if getattr(kept.owner, kept.name, None) is not kept.parameter:
+                setattr(kept.owner, kept.name, kept.parameter)
+            parameter = kept.parameter
+            if parameter.dtype != kept.dtype:
+                parameter.data = parameter.data.to(kept.dtype)
+            if kept.sample is None:
+                parameter.requires_grad_(False)
+                parameter.grad = None
+            elif not torch.equal(_sampled(parameter), kept.sample):
+                raise ObjectiveProblem(
+                    f"the objective changes the module's parameter {kept.name!r}, which is not "
+                    "searched and stays as the class makes it: register it as a buffer, whose "
+                    "first values are put back before every call"
+                )
 
     def with_pieces(self, pieces: Pieces) -> torch.nn.Module:
         """Write a vector that comes in pieces into the module's tensors; return the module."""
         self._module.eval()
         self.restore_buffers()
+        self._restore_parameters()
         tensors = [parameter.data.view(-1) for parameter in self._parameters.values()]
         with torch.no_grad():
             for start, piece in pieces:
@@ -99,6 +140,36 @@ class SearchedModule:
                     tensors[number][start - begin : stop - begin].copy_(part)
                     start, number = stop, number + 1
         return self._module
+
+
+class _Kept(NamedTuple):
+    """A parameter as the class made it, and its place."""
+
+    owner: torch.nn.Module
+    name: str
+    parameter: torch.nn.Parameter
+    dtype: torch.dtype
+    sample: torch.Tensor | None
+    """Some of a frozen parameter's numbers; None: it is searched."""
+
+
+def _sampled(parameter: torch.Tensor) -> torch.Tensor:
+    """Return some numbers, evenly spread: a copy of all would double a large frozen module."""
+    with torch.no_grad():
+        flat = parameter.detach().reshape(-1)
+        return flat[:: max(1, flat.numel() // _SAMPLED)].clone()
+
+
+def _convert(module: torch.nn.Module, precision: torch.dtype) -> None:
+    """Give float32 parameters and buffers another precision; others keep their type."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.dtype == torch.float32:
+                parameter.data = parameter.data.to(precision)
+        for owner in module.modules():
+            for name, buffer in owner.named_buffers(recurse=False):
+                if buffer.dtype == torch.float32:
+                    setattr(owner, name, buffer.to(precision))
 
 
 def _made(path: str) -> torch.nn.Module:
@@ -124,7 +195,7 @@ def _searched(path: str, module: torch.nn.Module, trainable: str) -> dict[str, t
     named = dict(module.named_parameters(remove_duplicate=False))
     if not named:
         _refuse(path, "has no parameters, so there is nothing to search")
-    frozen = [name for name in named if not re.search(trainable, name)]
+    frozen = {name for name in named if not re.search(trainable, name)}
     if len(frozen) == len(named):
         more = ", …" if len(named) > _NAMED else ""
         names = ", ".join(list(named)[:_NAMED]) + more
@@ -136,17 +207,22 @@ def _searched(path: str, module: torch.nn.Module, trainable: str) -> dict[str, t
             _refuse(path, f"has a parameter {name!r} without a shape: call it once in __init__")
         if parameter.device.type != "cpu":
             _refuse(path, f"has its parameter {name!r} on {parameter.device}: leave it on the CPU")
-        if not parameter.dtype.is_floating_point:
+        if name not in frozen and not parameter.dtype.is_floating_point:
             kind = str(parameter.dtype).removeprefix("torch.")
             _refuse(
                 path,
                 f"has a parameter {name!r} of {kind}, to which no noise can be added: make it a "
-                "buffer (register_buffer)",
+                "buffer (register_buffer), or leave it out of --trainable",
             )
         if parameter.requires_grad and parameter.dtype != torch.float32:
             kind = str(parameter.dtype).removeprefix("torch.")
             _refuse(path, f"has a parameter {name!r} of {kind}: searched parameters are float32")
-    if fault := shared_storage(named):
+    # Frozen parameters may share: nothing is written into them.
+    fixed = {p.untyped_storage().data_ptr() for name, p in named.items() if name in frozen}
+    written = {p.untyped_storage().data_ptr() for name, p in named.items() if name not in frozen}
+    own = fixed - written
+    checked = {n: p for n, p in named.items() if p.untyped_storage().data_ptr() not in own}
+    if fault := shared_storage(checked):
         _refuse(path, fault)
     searched = {name: p for name, p in named.items() if p.requires_grad}
     if not sum(parameter.numel() for parameter in searched.values()):
