@@ -137,7 +137,7 @@ def test_every_parameter_is_learned_from_equally_often(variant: str):
         SGD(SIZE, learning_rate=1.0, momentum=0.0),
         constant_std(0.1),
         shaping=unshaped,
-        **{variant: 0.43},
+        **{variant: 1 / 3},
     )
     moved, perturbed = np.zeros(SIZE), np.zeros(SIZE)
     for _ in range(pairs):

@@ -88,7 +88,7 @@ def table_noise(table: Float32[np.ndarray, " L"], parameter_count: int, seed: in
             f"a noise table of {table.size} floats is smaller than the {parameter_count} "
             "parameters: raise --noise-table-size or use --noise counter"
         )
-    places = (table.size - parameter_count) // ALIGNMENT + 1
+    places = place_count(table.size, parameter_count)
 
     def keys(generation: int, first: int, count: int) -> list[int]:
         raw = seeding.raw(seed, first + count, "noise", generation)[first:]
@@ -98,6 +98,11 @@ def table_noise(table: Float32[np.ndarray, " L"], parameter_count: int, seed: in
         return _offsets(seeding.raw(seed, count, "subspace"), places)
 
     return Noise(table_reader(table), keys, columns)
+
+
+def place_count(table_size: int, parameter_count: int) -> int:
+    """Return how many different slices of P floats a table has."""
+    return max(0, (table_size - parameter_count) // ALIGNMENT + 1)
 
 
 def _offsets(raw: np.ndarray, places: int) -> list[int]:
@@ -150,16 +155,21 @@ def counter_reader(seed: int, role: str = "noise") -> ReadNoise:
 def subset_range(key: int, parameter_count: int, fraction: float) -> tuple[int, int]:
     """Return the contiguous block of parameters that the pair named `key` perturbs or uses.
 
-    P is cut into blocks of `fraction`·P; the block is a function of the key alone.
+    P is cut into 1 / `fraction` blocks, rounded, whose sizes differ by 1 at most; the block is a
+    function of the key alone.
     """
-    size = max(1, round(fraction * parameter_count))
-    blocks = -(-parameter_count // size)
+    blocks = min(parameter_count, block_count(fraction))
     # SplitMix64's finaliser: neighbouring keys must not choose neighbouring blocks.
     mixed = (key + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
-    start = ((mixed ^ (mixed >> 31)) % blocks) * size
-    return start, min(start + size, parameter_count)
+    block = (mixed ^ (mixed >> 31)) % blocks
+    return block * parameter_count // blocks, (block + 1) * parameter_count // blocks
+
+
+def block_count(fraction: float) -> int:
+    """Return the number of blocks that have about that share of the parameters each."""
+    return max(1, round(1.0 / fraction))
 
 
 def perturb(

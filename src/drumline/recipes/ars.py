@@ -177,7 +177,13 @@ class ARS:
                 f"got {self.population_size}"
             )
         refuse_nonpositive(
-            self, "std", "learning_rate", "total_steps", "frame_skip", "evaluate_episodes"
+            self,
+            "noise_table_size",
+            "std",
+            "learning_rate",
+            "total_steps",
+            "frame_skip",
+            "evaluate_episodes",
         )
         refuse_negative(self, "max_episode_steps", "evaluate_max_steps", "evaluate_every")
         if not 0 <= self.top_directions <= self.population_size // 2:

@@ -12,7 +12,13 @@ from drumline.envs.make import check_spaces, make_environment, resolve_engine
 from drumline.envs.packages import environment_packages, top_package
 from drumline.envs.reference_frames import fill_with_random_play
 from drumline.functional.low_rank import LowRank, seeded_noise
-from drumline.functional.perturbation import Noise, fill_table, table_noise
+from drumline.functional.perturbation import (
+    ALIGNMENT,
+    Noise,
+    fill_table,
+    place_count,
+    table_noise,
+)
 from drumline.policies.convolutional import NETWORKS, layer_shapes
 from drumline.policies.heads import Head, parse_bins
 from drumline.policies.spec import REFERENCE, PolicySpec
@@ -24,6 +30,10 @@ from drumline.runtime.shared_arrays import SharedArrays
 
 REFERENCE_SIZE = 128
 """Size of the reference batch, as in the published implementations."""
+
+_LEAST_PLACES = 64
+_PLACES_EACH = 4
+"""Slices that a table has at least, and for each member or dimension of a subspace."""
 
 _MOST_OF_A_TABLE = 1 << 24
 """Parameters up to which --noise auto takes a table: half of one of the default size."""
@@ -119,11 +129,7 @@ def make_shared(
     """Return the noise source, and the memory of its table and of the reference batch, if any."""
     arrays: dict[str, tuple[tuple[int, ...], str]] = {}
     if uses_table(config, parameter_count):
-        if config.noise_table_size < parameter_count:
-            raise ValueError(
-                f"--noise-table-size {config.noise_table_size} is smaller than the policy's "
-                f"{parameter_count} parameters: raise it or use --noise counter"
-            )
+        _refuse_small_table(config, parameter_count)
         arrays["noise"] = ((config.noise_table_size,), "<f4")
     if policy is not None and policy.virtual_batch:
         arrays[REFERENCE] = policy.reference_layout
@@ -132,6 +138,19 @@ def make_shared(
     shared = SharedArrays.create(PublishedLayout(arrays))
     fill_reference(config, shared.arrays)
     return noise_in(config, parameter_count, shared.arrays, threads, low_rank), shared
+
+
+def _refuse_small_table(config: Searching, parameter_count: int) -> None:
+    """Raise ValueError for a table in which most perturbations would be the same slices."""
+    drawn = max(config.population_size, getattr(config, "subspace", 0))
+    wanted = max(_LEAST_PLACES, _PLACES_EACH * drawn)
+    if place_count(config.noise_table_size, parameter_count) < wanted:
+        least = parameter_count + ALIGNMENT * (wanted - 1)
+        raise ValueError(
+            f"--noise-table-size {config.noise_table_size} is too small for {parameter_count} "
+            f"parameters: perturbations would be the same slices of the table. Give {least} or "
+            "more, or --noise counter"
+        )
 
 
 def fill_reference(config: Searching, shared: Mapping[str, np.ndarray]) -> None:
