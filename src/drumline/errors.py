@@ -31,8 +31,9 @@ def about_hangs(causes: Sequence[str]) -> str:
     if not any(cause.startswith(HANG) for cause in causes):
         return ""
     return (
-        "; --hang-seconds sets for how long progress may stand still (300 s or more while an "
-        "environment is made, reset or stepped for the first time)"
+        "; --hang-seconds sets for how long progress may stand still, and --creation-seconds (300 "
+        "or more) while an environment is made, reset or stepped, or an objective called, for the "
+        "first time in a process"
     )
 
 

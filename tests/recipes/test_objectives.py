@@ -1,5 +1,8 @@
 """Configs with an objective: what they name, and what is refused in one sentence."""
 
+import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 from torch_objectives import Regressor, fit
 
 from drumline.commands.foreign_code import refuse_code_of_main
+from drumline.commands.run import train
 from drumline.recipes.es import ES
 from drumline.recipes.objectives import searched_objective
 from drumline.recipes.searched_policy import uses_table
@@ -97,6 +101,72 @@ def test_what_the_users_code_gives_is_checked_before_there_is_a_run(
 ):
     with pytest.raises(ValueError, match=said):
         ES(**{"objective": SPHERE, **fields}).build(SearchLayout(pool="inline"))
+
+
+@pytest.mark.parametrize("field", ["policy", "initial", "objective"])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def f(:\n", r"SyntaxError: invalid syntax .*faulty\.py, line 1"),
+        ("import sys\nsys.exit(3)\n", r"SystemExit: 3 \(.*faulty\.py, line 2"),
+        ("import no_such_thing\n", "cannot be imported .No module named 'no_such_thing'"),
+    ],
+)
+def test_code_that_cannot_be_imported_is_one_sentence(
+    field: str, code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "faulty.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "faulty", raising=False)
+    fields = {"dimensions": 3} if field == "objective" else {}
+    with pytest.raises(ValueError, match=said) as refused:
+        ES(**{"objective": SPHERE, **fields, field: "faulty:f"}).build(SearchLayout(pool="inline"))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_module_that_leaves_python_is_one_sentence():
+    config = ES(objective=SPHERE, policy="torch_objectives:Leaving")
+    with pytest.raises(ValueError, match="torch_objectives:Leaving: making the module raised Sys"):
+        config.build(SearchLayout(pool="inline"))
+
+
+@pytest.mark.parametrize("field", ["policy", "initial", "objective"])
+def test_a_path_of_a_file_is_no_place(field: str):
+    fields = {"dimensions": 3} if field == "objective" else {}
+    with pytest.raises(ValueError, match=r"without / and \.py"):
+        ES(**{"objective": SPHERE, **fields, field: "./faulty.py:f"}).build(
+            SearchLayout(pool="inline")
+        )
+
+
+def test_a_table_of_the_same_slices_is_refused():
+    config = ES(objective=SPHERE, dimensions=2140, noise="table", noise_table_size=2140)
+    with pytest.raises(ValueError, match="same slices of the table"):
+        config.build(SearchLayout(pool="inline"))
+    replace(config, noise_table_size=4684).build(SearchLayout(pool="inline"))
+
+
+@pytest.mark.parametrize("fraction", [0.9, 0.6, 0.3, 0.0])
+def test_blocks_of_another_share_than_that_of_equal_ones_are_refused(fraction: float):
+    with pytest.raises(ValueError, match=r"equal blocks\. Give"):
+        ES("CartPole-v1", subset="use", subset_fraction=fraction)
+    ES("CartPole-v1", subset="use", subset_fraction=0.33)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"working_precision": "fp16"}, "--working-precision must be fp32 or bf16, got 'fp16'"),
+        ({"subset": "bogus"}, "--subset must be none, perturb or use, got 'bogus'"),
+    ],
+)
+def test_other_words_than_those_of_a_flag_are_refused_in_python_too(
+    fields: dict[str, Any], said: str, tmp_path: Path
+):
+    config = ES(objective=SPHERE, policy="torch_objectives:Regressor", **fields)
+    with pytest.raises(ValueError, match=said):
+        train(config, workers="inline", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_function_of_a_script_is_for_inline_runs():

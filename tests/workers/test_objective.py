@@ -125,6 +125,36 @@ def test_a_batch_of_seeds_needs_a_value_for_each(name: str, said: str):
         call(VECTOR, 5)
 
 
+@pytest.mark.parametrize("gradients", [False, True])
+def test_tensors_of_any_precision_with_gradients_too_are_values(gradients: bool):
+    one = torch.ones((), dtype=torch.bfloat16, requires_grad=gradients)
+    call = ObjectiveFunction(objective("noisy_sphere"))
+    call._call = lambda p, s: one * 0.5
+    assert call(VECTOR, 5) == (0.5,)
+    call = ObjectiveFunction(objective("noisy_sphere", 3))
+    call._call = lambda p, s: torch.stack([one, one * 2, one * 3])
+    assert call(VECTOR, 5) == (1.0, 2.0, 3.0)
+    call._call = lambda p, s: [one, one * 2, one * 3]
+    assert call(VECTOR, 5) == (1.0, 2.0, 3.0)
+    call._call = lambda p, s: [one, one]
+    with pytest.raises(ObjectiveProblem, match="returned a list of 2 values instead of 3 numbers"):
+        call(VECTOR, 5)
+
+
+def test_a_number_above_all_floats_is_refused():
+    call = ObjectiveFunction(objective("noisy_sphere"))
+    call._call = lambda p, s: 10**400
+    with pytest.raises(ObjectiveProblem, match="returned a int instead of one number"):
+        call(VECTOR, 5)
+
+
+def test_what_is_not_finite_names_the_seed_that_the_function_was_given():
+    call = ObjectiveFunction(objective("noisy_sphere", 3))
+    call._call = lambda p, s: [0.0, float("nan"), 0.0]
+    with pytest.raises(NonFinite, match=f"seed {seeding.seeds(5, 3, 'objective')[1]}:"):
+        call(VECTOR, 5)
+
+
 def test_a_task_is_a_call_at_the_perturbed_parameters():
     worker = ObjectiveSpec(objective("noisy_sphere"), noise_seed=17)(Context(parameters=VECTOR))
     result = worker(task())

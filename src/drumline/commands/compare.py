@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from drumline.display.comparison import Group, Score, Steadiness
     from drumline.display.run_data import RunCurve
 
-HEADINGS = (
-    *("group", "runs", "final", "at equal env steps", "at equal time"),
-    *("spread", "worst", "drawdown"),
-)
-
 
 @dataclass(frozen=True)
 class CompareFlags:
@@ -67,7 +62,7 @@ def command(line: CommandLine) -> int:
         print(json.dumps({**answer, "picture": str(flags.out)}))
         return 0
     if not flags.quiet:
-        _say(rows)
+        _say(rows, _headings(words.steps))
         print(
             f"{definitions(groups)}; at equal {words.steps} ({steps:.0f}) and time "
             f"({seconds:.1f} s): {what} {words.values} known then"
@@ -111,7 +106,14 @@ def _document(record: "Score | Steadiness | None") -> dict[str, Any] | None:
     return {k: None if v != v else v for k, v in record._asdict().items()}
 
 
-def _say(rows: list[dict[str, Any]]) -> None:
+def _headings(steps: str) -> list[str]:
+    return [
+        *("group", "runs", "final", f"at equal {steps}", "at equal time"),
+        *("spread", "worst", "drawdown"),
+    ]
+
+
+def _say(rows: list[dict[str, Any]], headings: list[str]) -> None:
     from drumline.runs.safe_text import visible
 
     names = ("final", "at_equal_env_steps", "at_equal_wall_seconds")
@@ -129,13 +131,13 @@ def _say(rows: list[dict[str, Any]]) -> None:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(*HEADINGS)
+        table = Table(*headings)
         for row in cells:
             table.add_row(*map(Text, row))  # a run's name is no markup
         Console().print(table)
         return
-    widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]
-    for row in [list(HEADINGS), *cells]:
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    for row in [headings, *cells]:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join(padded).rstrip())
 

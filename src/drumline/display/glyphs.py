@@ -88,12 +88,14 @@ def duration(seconds: float | None) -> str:
 def score(value: float | None) -> str:
     """Return an episode return with digits according to its size.
 
-    >>> score(2412.34), score(-0.51234), score(12345.6), score(None)
-    ('2412.3', '-0.512', '12346', '-')
+    >>> score(2412.34), score(-0.51234), score(12345.6), score(-0.000311761), score(None)
+    ('2412.3', '-0.512', '12346', '-0.000312', '-')
     """
     if value is None or not math.isfinite(value):
         return "-"
     size = abs(value)
+    if 0.0 < size < 0.1:
+        return f"{value:.3g}"
     return f"{value:.{3 if size < 10 else 2 if size < 100 else 1 if size < 10_000 else 0}f}"
 
 

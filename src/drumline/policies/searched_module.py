@@ -174,6 +174,8 @@ def _convert(module: torch.nn.Module, precision: torch.dtype) -> None:
 
 def _made(path: str) -> torch.nn.Module:
     module_name, _, name = path.partition(":")
+    if "/" in module_name or module_name.startswith("."):
+        _refuse(path, "is a path of a file: write package.module:Class, without / and .py")
     try:
         make: Any = importlib.import_module(module_name)
         for part in name.split("."):

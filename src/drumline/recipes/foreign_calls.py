@@ -32,7 +32,10 @@ def as_sentence(name: str, doing: str, error: BaseException) -> ValueError:
     if isinstance(error, ValueError) and doing == CONFIG:
         return ValueError(f"{name}: {text}")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _shown(frame)]
-    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    place = (frames[-1].filename, frames[-1].lineno) if frames else ("", None)
+    if isinstance(error, SyntaxError) and error.filename:
+        place, text = (error.filename, error.lineno), error.msg
+    where = f" ({place[0]}, line {place[1]})" if place[0] else ""
     return ValueError(f"{name}: {doing} raised {type(error).__name__}: {text}{where}")
 
 

@@ -143,7 +143,8 @@ def searched_objective(config: Searched) -> tuple[Objective, np.ndarray]:
         if module is not None:
             from drumline.policies.searched_module import SearchedModule
 
-            made = SearchedModule(module, seed, trainable=config.trainable)
+            options = {"trainable": config.trainable}
+            made = called(module, "making the module", SearchedModule, module, seed, **options)
             vector, tensors = made.vector(), tuple(made.shapes.items())
         elif initial:
             vector = _initial_vector(initial, seed)
@@ -178,7 +179,7 @@ def objective_packages(config: Searched) -> tuple[str, ...]:
 
 
 def _initial_vector(path: str, seed: int) -> np.ndarray:
-    make = load_callable(path, "--initial")
+    make = called(path, "importing it", load_callable, path, "--initial")
     seeding.seed_globals(seed)
     returned = called(path, "making the first parameters", make, seed)
     try:

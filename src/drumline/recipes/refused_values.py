@@ -1,9 +1,10 @@
 """Checks of a config's values; each error names the flag."""
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from drumline.recipes.families import (
     ActorCritic,
@@ -24,6 +25,21 @@ HOST = "cpu"
 REHEARSED = "cpu:0"
 """Device path without a device, for tests: the host's memory, with everything that is copied."""
 _DEVICES = rf"{HOST}|{REHEARSED}|cuda(:\d+)?"
+
+
+def refuse_other_words(config: Any) -> None:
+    """Raise for a field that has none of its words, as only a config made in Python can."""
+    try:
+        hints = get_type_hints(type(config))
+    except NameError:  # a config from outside may name types that it imports for a checker alone
+        return
+    for field in dataclasses.fields(config):
+        hint, value = hints[field.name], getattr(config, field.name)
+        words = get_args(hint)
+        if get_origin(hint) is Literal and value not in words:
+            flag = field.name.replace("_", "-")
+            allowed = ", ".join(map(str, words[:-1])) + f" or {words[-1]}"
+            raise ValueError(f"--{flag} must be {allowed}, got {value!r}")
 
 
 def refuse_nonpositive(config: object, *names: str) -> None:

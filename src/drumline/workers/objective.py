@@ -108,16 +108,16 @@ class ObjectiveFunction:
         argument = self._argument(pieces)
         given = np.array(seeding.seeds(seed, count, "objective"), np.int64) if count > 1 else seed
         seeding.seed_globals(seed)
-        returned = self._call(argument, given)
+        returned = _plain(self._call(argument, given))
         if count == 1:
             values = (self._number(returned),)
         else:
             values = tuple(map(float, self._numbers(returned, (count,))))
-        self._check_finite(values, seed)
+        self._check_finite(values, np.ravel(given).tolist())
         return values
 
-    def _check_finite(self, values: tuple[float, ...], seed: int) -> None:
-        for value in values:
+    def _check_finite(self, values: tuple[float, ...], seeds: Sequence[int]) -> None:
+        for value, seed in zip(values, seeds, strict=True):
             if not math.isfinite(value):
                 raise NonFinite(
                     f"the objective {self._objective.function} returned {value} for seed {seed}: "
@@ -156,10 +156,10 @@ class ObjectiveFunction:
         if count > 1:
             given = np.array([seeding.seeds(seed, count, "objective") for seed in seeds], np.int64)
         seeding.seed_globals(seeds[0])
-        values = self._numbers(self._call(argument, given), given.shape)
+        values = self._numbers(_plain(self._call(argument, given)), given.shape)
         rows = [tuple(map(float, row)) for row in values.reshape(len(seeds), count)]
-        for seed, row in zip(seeds, rows, strict=True):
-            self._check_finite(row, seed)
+        for own, row in zip(given.reshape(len(seeds), count).tolist(), rows, strict=True):
+            self._check_finite(row, own)
         return rows
 
     def _vector(self, pieces: Pieces) -> np.ndarray:
@@ -181,14 +181,14 @@ class ObjectiveFunction:
         try:
             if plain and not np.iscomplexobj(returned):
                 return float(returned)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
         raise self._refusal(returned, "one number: return a float, as in float(score.mean())")
 
     def _numbers(self, returned: Any, shape: tuple[int, ...]) -> np.ndarray:
         try:
             values = np.asarray(returned).astype(np.float64, casting="same_kind")
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, OverflowError):
             values = np.zeros(())
         if values.shape != shape:
             count, flags = self._objective.seeds_per_call, "--seeds-per-call"
@@ -340,8 +340,10 @@ class ObjectiveProofSpec:
 def load_callable(path: str, flag: str) -> Callable[..., Any]:
     """Return the callable `package.module:name` that `flag` names; ObjectiveProblem if none."""
     module_name, _, name = path.partition(":")
-    if not (module_name and name):
-        raise ObjectiveProblem(f"{flag} {path!r} is no place of a function: write module:function")
+    if not (module_name and name) or "/" in module_name or module_name.startswith("."):
+        raise ObjectiveProblem(
+            f"{flag} {path!r} is no place of a function: write module:function, without / and .py"
+        )
     try:
         found: Any = importlib.import_module(module_name)
         for part in name.split("."):
@@ -373,9 +375,22 @@ def load_function(path: str) -> Callable[..., Any]:
     return function
 
 
+def _plain(value: Any) -> Any:
+    """Return tensors as arrays, those in a list too: of bfloat16 and with gradients as well."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value
+    value = value.detach().cpu()
+    return (value.double() if value.is_floating_point() else value).numpy()
+
+
 def _kind(value: Any) -> str:
     shape = getattr(value, "shape", None)
     name = type(value).__name__
+    if isinstance(value, list):
+        return f"a list of {len(value)} values"
     return f"a {name}" if shape in (None, ()) else f"a {name} of shape {tuple(shape)}"
 
 
