@@ -29,6 +29,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 PUBLISHED = RESULTS / "published_es_mujoco.csv"
 PUBLISHED_GAMES = RESULTS / "published_es_atari.csv"
 RANDOM = RESULTS / "random_policies.csv"
+SINGLE_ACTIONS = RESULTS / "constant_actions.csv"
 RESAMPLES = 9_999
 BOUND_SHARE = 0.95
 """Share of the ratio of the sum bounds of `hts` and a rival that is to be gained."""
@@ -312,16 +313,19 @@ def published_games(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
     """Return OpenAI-ES's Atari table: published scores beside ours, with the env steps of ours.
 
     The published ones are after 250 million env steps (a billion frames); both are the mean of ten
-    episodes with up to 30 no-ops at the start. Blank: the paper has no number.
+    episodes with up to 30 no-ops at the start. Blank: the paper has no number, or random actions
+    and single ones were not measured.
     """
     if not runs:
         return []
     with open(PUBLISHED_GAMES, newline="") as lines:
         published = list(csv.DictReader(lines))
     table = [
-        "| game | DQN | A3C, 1 day | ES, 1 hour | ours | seeds | env steps of ours |",
-        "|" + "---|" * 7,
+        "| game | random actions | best single action | DQN | A3C, 1 day | HyperNEAT | ES, 1 hour "
+        "| A2C | ours | seeds | env steps of ours |",
+        "|" + "---|" * 11,
     ]
+    by_action = _scores_of_actions()
     for row in published:
         mine = [run for run in runs if run["env"] == row["environment"]]
         if not mine:
@@ -329,9 +333,28 @@ def published_games(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
         steps = min(int(run["env_steps"]) for run in mine)
         ours = interval(np.array([float(run["final_mean"]) for run in mine]))
         seeds = seeds_in_words([int(run["seed"]) for run in mine])
-        cells = [row["game"], row["dqn"], row["a3c_ff_1_day"], row["es_ff_1_hour"], ours, seeds]
+        simple = by_action.get(row["environment"], {})
+        single = [score for action, score in simple.items() if action != "random"]
+        least = [
+            _short(simple["random"]) if "random" in simple else "",
+            _short(max(single)) if single else "",
+        ]
+        published = [row[name] for name in _PUBLISHED_COLUMNS]
+        cells = [row["game"], *least, *published, ours, seeds]
         table.append("| " + " | ".join([*cells, f"{steps:,}"]) + " |")
     return table if len(table) > 2 else []
+
+
+_PUBLISHED_COLUMNS = ("dqn", "a3c_ff_1_day", "hyperneat", "es_ff_1_hour", "a2c_ff")
+
+
+def _scores_of_actions() -> dict[str, dict[str, float]]:
+    """Return the mean return of random actions and of each action alone, by game."""
+    found: dict[str, dict[str, float]] = {}
+    with open(SINGLE_ACTIONS, newline="") as lines:
+        for row in csv.DictReader(lines):
+            found.setdefault(row["env"], {})[row["action"]] = float(row["mean"])
+    return found
 
 
 def last_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
