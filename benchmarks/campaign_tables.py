@@ -314,7 +314,7 @@ def published_games(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
 
     The published ones are after 250 million env steps (a billion frames); both are the mean of ten
     episodes with up to 30 no-ops at the start. Blank: the paper has no number, or random actions
-    and single ones were not measured.
+    and single ones were not measured. ±: our source of the paper's table has lost the sign.
     """
     if not runs:
         return []
@@ -339,7 +339,7 @@ def published_games(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
             _short(simple["random"]) if "random" in simple else "",
             _short(max(single)) if single else "",
         ]
-        published = [row[name] for name in _PUBLISHED_COLUMNS]
+        published = [re.sub(r"^\|(.*)\|$", r"±\1", row[name]) for name in _PUBLISHED_COLUMNS]
         cells = [row["game"], *least, *published, ours, seeds]
         table.append("| " + " | ".join([*cells, f"{steps:,}"]) + " |")
     return table if len(table) > 2 else []
