@@ -5,16 +5,20 @@
     write    seconds to write a perturbed member into the module's tensors, and the floor: reading
              noise and master and writing the tensors once, as np.add does, or drawing the normals
     update   seconds for Σ wᵢ εᵢ over 64 pairs on one thread, per source, with the same floors
+    training peak MiB of the driver and of the worker of a real training (two members, counter
+             noise), what of it is shared, and MiB of a checkpoint and of the run folder
 
 Processor time of one process; other programs on the machine still take memory bandwidth.
 
     python benchmarks/throughput/es_at_size.py --out benchmarks/results/es_at_size.csv
+    python benchmarks/throughput/es_at_size.py --training --out es_at_size_training.csv
 """
 
 import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -91,6 +95,59 @@ def worker_mib(size: int, precision: str, table: SharedArrays) -> float:
     return max(result.fitness for result in results)
 
 
+def training(size: int) -> dict[str, Any]:
+    """Memory and files of a training with one worker, watched from outside."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as place:
+        run = Path(place) / "run"
+        words = [sys.executable, "-m", "drumline", "train", "es", f"--out={run}", "--workers=1"]
+        words += ["--objective=es_at_size_module:fitness", "--policy=es_at_size_module:Wide"]
+        words += ["--population-size=2", "--total-steps=6", "--evaluate-episodes=1"]
+        words += ["--noise=counter", "--no-tensorboard", "--no-promise", "--quiet"]
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        peaks: dict[int, dict[str, float]] = {}
+        while process.poll() is None:
+            for pid in (process.pid, *_children(process.pid)):
+                for name, mib in _memory(pid).items():
+                    known = peaks.setdefault(pid, {})
+                    known[name] = max(known.get(name, 0.0), mib)
+            time.sleep(0.05)
+        assert process.returncode == 0, f"ended with {process.returncode}"
+        driver = peaks.pop(process.pid)
+        largest = max(peaks.values(), key=lambda peak: peak["VmHWM"])
+        newest = max((run / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
+        return {
+            "parameters": size,
+            "theta_mib": round(size * 4 / 2**20),
+            "driver_peak_mib": round(driver["VmHWM"]),
+            "driver_shared_mib": round(driver["RssShmem"]),
+            "worker_peak_mib": round(largest["VmHWM"]),
+            "worker_shared_mib": round(largest["RssShmem"]),
+            "checkpoint_mib": round(_folder_mib(newest)),
+            "run_folder_mib": round(_folder_mib(run)),
+        }
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _memory(pid: int) -> dict[str, float]:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return {}
+    parts = [line.split() for line in lines if line.startswith(("VmHWM", "RssShmem"))]
+    return {name.rstrip(":"): int(kib) / 1024.0 for name, kib, _ in parts}
+
+
+def _folder_mib(folder: Path) -> float:
+    files = {(f.stat().st_ino, f.stat().st_size) for f in folder.rglob("*") if f.is_file()}
+    return sum(size for _, size in files) / 2**20  # hard links once
+
+
 def measured(size: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     length = 1 << max(24, (size - 1).bit_length() + 1)
@@ -137,7 +194,6 @@ def measured(size: int) -> dict[str, Any]:
             f"{name}_update_seconds": round(update, 2),
             f"{name}_update_share_of_floor": round(PAIRS * least / update, 2),
         }
-    row["checkpoint_mib"] = round(3 * size * 4 / 2**20)
     shared.close()
     return row
 
@@ -146,14 +202,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sizes", default="10000000,100000000")
+    parser.add_argument("--training", action="store_true", help="watch a training instead")
     options = parser.parse_args()
+    measure = training if options.training else measured
     rows: list[dict[str, Any]] = []
     here = Path.cwd() / "es_at_size_module.py"
     for size in map(int, options.sizes.split(",")):
         here.write_text(module_of(size))
         sys.path.insert(0, str(here.parent))
         try:
-            rows.append(measured(size))
+            rows.append(measure(size))
         finally:
             here.unlink()
         print(rows[-1], flush=True)
