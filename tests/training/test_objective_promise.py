@@ -200,6 +200,9 @@ def test_a_modules_parameters_have_their_names_in_policy_files(tmp_path: Path):
     module = run.module()
     assert module.outer.weight.detach().numpy().tobytes() == named["outer.weight"].tobytes()
     assert module.outer.bias.dtype == torch.float32
+    assert {n for n, p in module.named_parameters() if p.requires_grad} == set(named)
+    again: Any = run.policy.to_torch()
+    assert torch.equal(again.inner.weight, module.inner.weight)
     assert run.evaluate(episodes=2).returns == run.evaluate(episodes=2).returns
 
 

@@ -6,11 +6,24 @@ from typing import Any
 import numpy as np
 
 from drumline.commands.foreign_code import CodeTrust
-from drumline.commands.stored_policy import MOMENTS, load_policy, policy_spec
+from drumline.commands.stored_policy import MOMENTS, load_policy, policy_spec, stored_module
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.spec import REFERENCE
 from drumline.protocols import Policy
 from drumline.runs.policy_files import StoredPolicy
+
+
+class LoadedModule:
+    """The torch module of a run's objective, which acts in no environment."""
+
+    def __init__(self, stored: StoredPolicy, trust: CodeTrust):
+        self._stored, self._trust = stored, trust
+        self.vector = stored.tensors["parameters"]
+        self.parameter_count = self.vector.size
+
+    def to_torch(self) -> Any:
+        """Return the `torch.nn.Module` with the saved parameters, in `eval` mode."""
+        return stored_module(self._stored, self._trust)
 
 
 class LoadedPolicy:

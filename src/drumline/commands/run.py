@@ -21,7 +21,7 @@ from drumline.commands.foreign_code import (
     refuse_main_of_another_process,
 )
 from drumline.commands.kept_prints import kept_prints, unsaid
-from drumline.commands.loaded_policy import LoadedPolicy
+from drumline.commands.loaded_policy import LoadedModule, LoadedPolicy
 from drumline.commands.process_as_found import process_as_found
 from drumline.commands.run_document import (
     NO_PROMISE,
@@ -113,13 +113,15 @@ class Run:
 
     @property
     @process_as_found()
-    def policy(self) -> LoadedPolicy:
+    def policy(self) -> "LoadedPolicy | LoadedModule":
         """Return the policy at the end of training, or at the stop.
 
         `policy.act(observation)` gives its action, and those of a batch; `policy.to_torch()` is a
-        torch module.
+        torch module. Of an objective with a torch module, `policy.to_torch()` alone.
         """
-        return LoadedPolicy(read_policy(self.folder, "last"), self._trust)
+        stored = read_policy(self.folder, "last")
+        kind = LoadedModule if stored.objective.get("module") else LoadedPolicy
+        return kind(stored, self._trust)
 
     @process_as_found()
     def evaluate(

@@ -32,7 +32,8 @@ def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:
     if stored.objective:
         raise RunError(
             f"{stored.path} holds the parameters of an objective, which acts in no environment: "
-            "drumline evaluate gives its value, and run.parameters() in Python the vector"
+            "drumline evaluate gives its value, and in Python run.parameters() the vector and "
+            "run.module() a torch module"
         )
     trust.policy(stored)
     spec = policy_spec(stored)
@@ -76,7 +77,10 @@ def stored_module(stored: StoredPolicy, trust: CodeTrust) -> Any:
     made = SearchedModule(objective.module, objective.seed, trainable=objective.trainable)
     if made.parameter_count != objective.dimensions:
         raise _damaged(stored, f"{objective.dimensions} parameters for {made.parameter_count}")
-    return made.with_parameters(stored.tensors["parameters"])
+    module = made.with_parameters(stored.tensors["parameters"])
+    for parameter in made.parameters.values():
+        parameter.requires_grad_(True)  # as the class made it
+    return module
 
 
 def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
