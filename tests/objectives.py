@@ -100,5 +100,9 @@ def square_start(seed: int) -> np.ndarray:
     return np.zeros((2, 3))
 
 
+def complex_start(seed: int) -> np.ndarray:
+    return np.full(3, 1j)
+
+
 def infinite_start(seed: int) -> np.ndarray:
     return np.full(6, np.inf)

@@ -90,6 +90,7 @@ def test_a_field_that_makes_no_sense_is_one_sentence(fields: dict[str, Any], sai
         ({}, "needs its number of parameters: give --dimensions N"),
         ({"initial": "objectives:square_start"}, r"returned shape \(2, 3\): return one vector"),
         ({"initial": "objectives:infinite_start"}, "returned numbers that are not finite"),
+        ({"initial": "objectives:complex_start"}, "returned complex numbers: return one vector"),
         ({"initial": "objectives:nothing"}, "raised TypeError"),
         ({"initial": "objectives:lost"}, "--initial 'objectives:lost' cannot be imported"),
         ({"dimensions": 3, "objective": "objectives:lost"}, "--objective 'objectives:lost' cannot"),
@@ -158,14 +159,17 @@ def test_blocks_of_another_share_than_that_of_equal_ones_are_refused(fraction: f
     [
         ({"working_precision": "fp16"}, "--working-precision must be fp32 or bf16, got 'fp16'"),
         ({"subset": "bogus"}, "--subset must be none, perturb or use, got 'bogus'"),
+        ({"evaluate_every": 3.5}, "--evaluate-every must be a whole number, got 3.5"),
+        ({"population_size": True}, "--population-size must be .* got True"),
+        ({"std": "0.1"}, "--std must be a number, got '0.1'"),
     ],
 )
-def test_other_words_than_those_of_a_flag_are_refused_in_python_too(
+def test_values_of_another_kind_are_refused_in_python_too(
     fields: dict[str, Any], said: str, tmp_path: Path
 ):
-    config = ES(objective=SPHERE, policy="torch_objectives:Regressor", **fields)
+    policy = "torch_objectives:Regressor"
     with pytest.raises(ValueError, match=said):
-        train(config, workers="inline", out=tmp_path / "run")
+        train(ES(objective=SPHERE, policy=policy, **fields), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -37,7 +37,7 @@ from drumline.display.notebook import notebook_display
 from drumline.display.plain import ReaderGone
 from drumline.recipes.method import Method
 from drumline.recipes.methods import config_from, find_method, method_of
-from drumline.recipes.refused_values import refuse_other_words
+from drumline.recipes.refused_values import refuse_other_kinds
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.horizons import after_resume, horizons_of
@@ -294,7 +294,7 @@ def _trained(
     objects = ObjectStore(opening.store) if opening.store else None
     layout = _layout_for(method, layout)
     refuse_code_of_main(config, layout)
-    refuse_other_words(config)
+    refuse_other_kinds(config)
     config = method.resolved(config)
     recipe = method.built(config, layout)
     folder = RunFolder.create(

@@ -182,6 +182,8 @@ def _initial_vector(path: str, seed: int) -> np.ndarray:
     make = called(path, "importing it", load_callable, path, "--initial")
     seeding.seed_globals(seed)
     returned = called(path, "making the first parameters", make, seed)
+    if np.iscomplexobj(returned):
+        raise ValueError(f"--initial {path} returned complex numbers: return one vector of floats")
     try:
         vector = np.asarray(returned, np.float32)
     except (TypeError, ValueError, RuntimeError):

@@ -2,9 +2,10 @@
 
 import dataclasses
 import math
+import numbers
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from drumline.recipes.families import (
     ActorCritic,
@@ -27,19 +28,29 @@ REHEARSED = "cpu:0"
 _DEVICES = rf"{HOST}|{REHEARSED}|cuda(:\d+)?"
 
 
-def refuse_other_words(config: Any) -> None:
-    """Raise for a field that has none of its words, as only a config made in Python can."""
+def refuse_other_kinds(config: Any) -> None:
+    """Raise for a field with a value of another kind, as only a config made in Python can have."""
     try:
         hints = get_type_hints(type(config))
     except NameError:  # a config from outside may name types that it imports for a checker alone
         return
+    own = type(config).__module__.startswith("drumline.")
     for field in dataclasses.fields(config):
         hint, value = hints[field.name], getattr(config, field.name)
-        words = get_args(hint)
+        flag, words = f"--{field.name.replace('_', '-')}", get_args(hint)
         if get_origin(hint) is Literal and value not in words:
-            flag = field.name.replace("_", "-")
             allowed = ", ".join(map(str, words[:-1])) + f" or {words[-1]}"
-            raise ValueError(f"--{flag} must be {allowed}, got {value!r}")
+            raise ValueError(f"{flag} must be {allowed}, got {value!r}")
+        kind, called = _KINDS.get(hint, (object, ""))
+        if own and (not isinstance(value, kind) or (called and isinstance(value, bool))):
+            raise ValueError(f"{flag} must be {called}, got {value!r}")
+
+
+_KINDS: dict[Any, tuple[type, str]] = {
+    int: (numbers.Integral, "a whole number"),
+    float: (numbers.Real, "a number"),
+    str: (str, "a text"),
+}
 
 
 def refuse_nonpositive(config: object, *names: str) -> None:
@@ -209,8 +220,11 @@ def _refuse(
     config: object, names: tuple[str, ...], allowed: Callable[[float], bool], words: str
 ) -> None:
     for name in names:
-        value, flag = getattr(config, name), f"--{name.replace('_', '-')}"
+        value: Any = getattr(config, name)
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise ValueError(f"{flag} must be a number, got {value!r}")
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{flag} must be a finite number, got {value}")
-        if not allowed(value):
+        if not allowed(cast("float", value)):
             raise ValueError(f"{flag} must be {words}, got {value}")
