@@ -1,7 +1,13 @@
 """Three sentences of the README, from the rows of a campaign's tables."""
 
 from campaign_aes_tables import beside_rivals
-from campaign_tables import Rows, beside_baselines, published_rows, seeds_in_words
+from campaign_tables import (
+    RATIO_GOALS,
+    Rows,
+    beside_baselines,
+    published_rows,
+    seeds_in_words,
+)
 
 WIDTH = 120
 
@@ -37,11 +43,17 @@ def of_hts(rows: Rows) -> str:
     ratios = [each for row in best for each in row.ratios]
     middles = [each.middle for each in ratios]
     tasks = ", ".join(row.env for row in best)
+    goal = RATIO_GOALS["ppo"]
+    met = sum(
+        all(each.middle >= goal.middle and each.low >= goal.low for each in row.ratios)
+        for row in best
+    )
     return (
         f"`hts` has {min(middles):.2f} to {max(middles):.2f} of lock-step `ppo`'s score at equal "
         f"env steps on {tasks} (interquartile means at four budgets each, seeds "
-        f"{seeds_in_words(best[0].seeds[0])}; the 95 % intervals lie within "
-        f"{min(each.low for each in ratios):.2f} … {max(each.high for each in ratios):.2f})."
+        f"{seeds_in_words(best[0].seeds[0])}, {best[0].env_steps:,} env steps; the 95 % intervals "
+        f"lie within {min(each.low for each in ratios):.2f} … "
+        f"{max(each.high for each in ratios):.2f}; the goal is met on {met} of {len(best)})."
     )
 
 

@@ -10,7 +10,7 @@ CONTROL_IDS = tuple(
 )
 ALPHAS = {
     f"{name}-v{version}": alpha
-    for name, alpha in (("HalfCheetah", 16), ("Hopper", 64))
+    for name, alpha in (("HalfCheetah", 16), ("Hopper", 64), ("Walker2d", 32))
     for version in (4, 5)
 }
 """Environment → steps between two synchronisations that tuning found best (docs/results.md)."""
