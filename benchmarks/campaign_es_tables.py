@@ -14,6 +14,8 @@ from drumline.functional.statistics import interquartile_mean
 _SUBSPACES = "es-subspaces"
 _SKIPS = "es-frame-skip"
 _SHARE = 0.9
+_LATE = 1.03
+"""An evaluation stands behind a whole update, so behind the env steps that it is of."""
 
 
 class _Runs(NamedTuple):
@@ -24,8 +26,30 @@ class _Runs(NamedTuple):
     curves: Sequence[Row]
 
     def at(self, env_steps: float) -> np.ndarray:
-        """Return each seed's score at its first evaluation there or later."""
+        """Return each seed's score at its first evaluation there or later: that of a run's end."""
         return at_budget(self.curves, self.group, self.seeds, env_steps)
+
+    def by(self, env_steps: float) -> np.ndarray:
+        """Return each seed's score at its newest evaluation by then; NaN where there is none yet.
+
+        Evaluations are a fifth of a run apart, or half of it: a later one would be ahead in time.
+        """
+        found: list[float] = []
+        for seed in self.seeds:
+            mine = [
+                float(row["mean"])
+                for row in self.curves
+                if (row["group"], row["seed"]) == (self.group, seed)
+                and not row["of"]
+                and int(row["env_steps"]) <= _LATE * env_steps
+            ]
+            found.append(mine[-1] if mine else np.nan)
+        return np.array(found)
+
+    def cell(self, env_steps: float) -> str:
+        """Return the interquartile mean then, with its interval; empty without all seeds."""
+        scores = self.by(env_steps)
+        return interval(scores) if np.isfinite(scores).all() else ""
 
     def in_words(self) -> str:
         """Return the seeds."""
@@ -81,7 +105,7 @@ def beside_the_preset(part: str, rows: Rows) -> list[str]:
         steps = _common(groups)
         for mine in [*([presets[env]] if env in presets else []), *groups]:
             runs = _of(mine, rows)
-            cells = " | ".join(interval(runs.at(share * steps)) for share in SHARES)
+            cells = " | ".join(runs.cell(share * steps) for share in SHARES)
             words = [env, f"`{runs.group}`", runs.in_words(), f"{steps:,}", cells]
             table.append("| " + " | ".join(words) + " |")
     return table if len(table) > 2 else []

@@ -312,13 +312,15 @@ def test_settings_stand_below_the_preset_at_the_env_steps_that_all_have(campaign
     runs, curves = studied("es-variants", {"bins": [7.0] * 3})
     for row in [*runs, *curves]:
         row["env_steps"] = str(int(row["env_steps"]) // 2)
-    curves += [{**curves[0], "group": "all", "env_steps": "500", "mean": "3"}]
     wholes, curves_of_all = studied("es-subspaces", {"all": [9.0]})
+    curves_of_all[0]["mean"] = "3"  # that at 500 env steps
     rows = campaign.Rows([*runs, *wholes], [*curves, *curves_of_all])
     table = table_of(campaign, "es-variants", rows)
     assert [row[1] for row in table] == ["`all`", "`bins`"]
     assert [row[3] for row in table] == ["500"] * 2
     assert (table[0][-1], table[1][-1][0]) == ("3", "7")
+    assert table[0][4:7] == ["", "", ""]  # the preset was first evaluated at 500 env steps
+    assert table[1][4] == ""
 
 
 def test_frame_skips_compare_equal_updates(campaign: Any):
