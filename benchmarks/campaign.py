@@ -12,6 +12,9 @@ benchmarks/results/campaign_*.csv and the tables of docs/results.md, and are com
 unless --no-commit. Runs that measure time run alone. Runs that need what cannot be installed here
 are skipped with the reason, and tried again at the next `go`; runs whose flags a tuning decides
 wait for it.
+
+--total-steps gives a whole queue another budget, as that of the Atari table, which a --home of its
+own goes with: runs of the same name are done once.
 """
 
 import argparse
@@ -30,7 +33,16 @@ from campaign_choice import resolved
 from campaign_curves import draw
 from campaign_needs import try_again
 from campaign_page import page
-from campaign_queue import BadQueue, Group, Home, Run, State, in_order, read_queue
+from campaign_queue import (
+    BadQueue,
+    Group,
+    Home,
+    Run,
+    State,
+    at_budget_of,
+    in_order,
+    read_queue,
+)
 from campaign_record import Row, Tables, read_rows, record
 from campaign_tables import Rows, fill
 from campaign_work import Checkout, Worker
@@ -55,6 +67,9 @@ def main() -> int:
     )
     parser.add_argument("--commit", default="HEAD", help="commit of runs that are begun now")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at the same time")
+    parser.add_argument(
+        "--total-steps", type=int, default=0, help="budget of every group that names one"
+    )
     parser.add_argument("--no-commit", action="store_true", help="leave rows uncommitted")
     options = parser.parse_args()
     try:
@@ -62,6 +77,8 @@ def main() -> int:
     except BadQueue as error:
         print(error, file=sys.stderr)
         return 2
+    if options.total_steps:
+        groups = at_budget_of(groups, options.total_steps)
     home = Home(options.home.resolve())
     if TREE in (home.path, *home.path.parents):
         print(
@@ -168,6 +185,7 @@ def _go(home: Home, options: argparse.Namespace) -> int:
     words = [sys.executable, __file__, str(options.queue.resolve()), "work"]
     words += [f"--home={home.path}", f"--commit={commit}", f"--jobs={options.jobs}"]
     words += ["--no-commit"] if options.no_commit else []
+    words += [f"--total-steps={options.total_steps}"] if options.total_steps else []
     with open(home.path / "worker.log", "ab") as log:
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +11,9 @@ State = Literal["done", "running", "begun", "failed", "skipped", "waiting", "not
 """A skipped run needs what this machine cannot have, a waiting one the outcome of a choice."""
 NEEDS = ("cma", "football", "stable-baselines3")
 """Packages besides the project's own that a group may need; `campaign_needs.py` provides them."""
+
+
+_BUDGET = "--total-steps="
 
 
 class BadQueue(Exception):
@@ -106,6 +109,22 @@ def read_queue(path: Path) -> list[Group]:
         if group.chosen and group.chosen not in choices:
             raise BadQueue(f"group {group.name}: no group has the choice {group.chosen!r}")
     return groups
+
+
+def at_budget_of(groups: Sequence[Group], total_steps: int) -> list[Group]:
+    """Return the groups with another `--total-steps`, and hours in proportion.
+
+    Groups without the flag have their preset's budget, and stay as they are.
+    """
+    found: list[Group] = []
+    for group in groups:
+        own = [flag for flag in group.flags if flag.startswith(_BUDGET)]
+        if own:
+            flags = tuple(f"{_BUDGET}{total_steps}" if f in own else f for f in group.flags)
+            hours = group.hours * total_steps / int(own[-1].removeprefix(_BUDGET))
+            group = replace(group, flags=flags, hours=hours)
+        found.append(group)
+    return found
 
 
 def _group(number: int, given: dict[str, object]) -> Group:

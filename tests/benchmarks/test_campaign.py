@@ -78,6 +78,16 @@ def test_groups_of_one_priority_take_turns_and_lower_numbers_go_first(
     assert names == ["first-s3", "first-s4", "tiny-s3", "other-s3", "tiny-s4", "other-s4"]
 
 
+def test_a_queue_can_have_another_budget(campaign: Any, tmp_path: Path):
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", TINY)
+    (longer,) = campaign.at_budget_of([group], 3_000_000)
+    budgets = [flag for flag in longer.flags if flag.startswith("--total-steps")]
+    before = next(flag for flag in group.flags if flag.startswith("--total-steps"))
+    assert budgets == ["--total-steps=3000000"]
+    assert longer.hours == group.hours * 3_000_000 / int(before.partition("=")[2])
+    assert len(longer.flags) == len(group.flags)
+
+
 class Here:
     """A checkout: the sources under test, in this environment."""
 
