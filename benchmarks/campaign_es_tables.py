@@ -7,15 +7,22 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from campaign_tables import SHARES, Row, Rows, at_budget, interval, random_means, seeds_in_words
+from campaign_tables import (
+    LATE,
+    SHARES,
+    Row,
+    Rows,
+    at_budget,
+    interval,
+    random_means,
+    seeds_in_words,
+)
 
 from drumline.functional.statistics import interquartile_mean
 
 _SUBSPACES = "es-subspaces"
 _SKIPS = "es-frame-skip"
 _SHARE = 0.9
-_LATE = 1.03
-"""An evaluation stands behind a whole update, so behind the env steps that it is of."""
 
 
 class _Runs(NamedTuple):
@@ -26,30 +33,20 @@ class _Runs(NamedTuple):
     curves: Sequence[Row]
 
     def at(self, env_steps: float) -> np.ndarray:
-        """Return each seed's score at its first evaluation there or later: that of a run's end."""
+        """Return each seed's score at its newest evaluation by then, or at its first."""
         return at_budget(self.curves, self.group, self.seeds, env_steps)
 
-    def by(self, env_steps: float) -> np.ndarray:
-        """Return each seed's score at its newest evaluation by then; NaN where there is none yet.
-
-        Evaluations are a fifth of a run apart, or half of it: a later one would be ahead in time.
-        """
-        found: list[float] = []
-        for seed in self.seeds:
-            mine = [
-                float(row["mean"])
-                for row in self.curves
-                if (row["group"], row["seed"]) == (self.group, seed)
-                and not row["of"]
-                and int(row["env_steps"]) <= _LATE * env_steps
-            ]
-            found.append(mine[-1] if mine else np.nan)
-        return np.array(found)
+    def evaluated_by(self, env_steps: float) -> bool:
+        """Return whether every seed has an evaluation by then."""
+        first: dict[str, int] = {}
+        for row in self.curves:
+            if row["group"] == self.group:
+                first.setdefault(row["seed"], int(row["env_steps"]))
+        return all(first[seed] <= LATE * env_steps for seed in self.seeds)
 
     def cell(self, env_steps: float) -> str:
         """Return the interquartile mean then, with its interval; empty without all seeds."""
-        scores = self.by(env_steps)
-        return interval(scores) if np.isfinite(scores).all() else ""
+        return interval(self.at(env_steps)) if self.evaluated_by(env_steps) else ""
 
     def in_words(self) -> str:
         """Return the seeds."""

@@ -38,6 +38,8 @@ LISTED = 16
 SECONDS_GOALS = {"ppo": 1.4, "stable-baselines3-ppo": 2.5}
 """Multiples of the seconds of `hts` that these are to take: learning does not fill the cores."""
 SHARES = (0.25, 0.5, 0.75, 1.0)
+LATE = 1.03
+"""An evaluation stands behind a whole update, so behind the env steps that it is of."""
 _PART = re.compile(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 
@@ -226,13 +228,18 @@ def _scores(curves: Sequence[Row], runs: Sequence[Row], env_steps: float) -> np.
 def at_budget(
     curves: Sequence[Row], group: str, seeds: Sequence[str], env_steps: float
 ) -> np.ndarray:
-    """Return each seed's score at its first evaluation at `env_steps` or later."""
-    found: list[float] = []
-    for seed in seeds:
-        mine = [row for row in curves if (row["group"], row["seed"]) == (group, seed)]
-        later = [row for row in mine if int(row["env_steps"]) >= env_steps and not row["of"]]
-        found.append(float(later[0]["mean"]))
-    return np.array(found)
+    """Return each seed's score at its newest evaluation by `env_steps`; else at its first.
+
+    A later one would be ahead in time, and the further the longer a method's episodes are.
+    """
+    return np.array([newest_by(curves, group, seed, env_steps) for seed in seeds])
+
+
+def newest_by(curves: Sequence[Row], group: str, seed: str, env_steps: float) -> float:
+    """Return a seed's score at its newest evaluation by `env_steps`; else at its first."""
+    mine = [r for r in curves if (r["group"], r["seed"]) == (group, seed) and not r["of"]]
+    there = [row for row in mine if int(row["env_steps"]) <= LATE * env_steps]
+    return float((there[-1] if there else mine[0])["mean"])
 
 
 def interval(values: np.ndarray) -> str:
