@@ -119,3 +119,16 @@ def test_small_sums_import_no_torch():
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.stdout.split() == ["False", "True"], ended.stderr
+
+
+def test_a_sum_that_rounds_twice_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch):
+    def twice(sums: np.ndarray, values: np.ndarray, factor: np.float32) -> None:
+        sums += factor * values
+
+    monkeypatch.setattr(fused_sums, "add_scaled", twice)
+    fused_addition.cache_clear()
+    try:
+        assert fused_addition() is None
+        assert fused_sums.roundings() == "two roundings a term"
+    finally:
+        fused_addition.cache_clear()

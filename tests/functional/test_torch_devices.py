@@ -72,6 +72,39 @@ def test_the_defaults_are_those_of_a_fresh_torch():
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        'torch.backends.cudnn.conv.fp32_precision = "ieee"',
+        'torch.backends.cuda.matmul.fp32_precision = "tf32"',
+        'torch.backends.fp32_precision = "tf32"',
+        'torch.set_float32_matmul_precision("medium")',
+        "torch.backends.cuda.matmul.allow_tf32 = True",
+        "torch.backends.cudnn.allow_tf32 = False",
+    ],
+)
+def test_a_call_leaves_the_callers_precision_as_it_is_whichever_switch_set_it(setting: str):
+    code = (
+        "import torch\n"
+        "from drumline.commands.process_as_found import process_as_found\n"
+        f"{setting}\n"
+        "def told():\n"
+        "    switches = (torch.get_float32_matmul_precision,\n"
+        "        lambda: torch.backends.cuda.matmul.fp32_precision,\n"
+        "        lambda: torch.backends.cudnn.conv.fp32_precision,\n"
+        "        lambda: torch.backends.cudnn.allow_tf32)\n"
+        "    answers = []\n"
+        "    for ask in switches:\n"
+        "        try: answers.append(ask())\n"
+        "        except RuntimeError: answers.append('refused')\n"
+        "    return answers\n"
+        "before = told()\n"
+        "with process_as_found(): pass\n"
+        "assert told() == before, (before, told())\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_host_gives_its_arrays_in_place():
     tensor = torch.arange(3.0)
     host_array(tensor)[1] = 7.0

@@ -12,6 +12,7 @@ from torch_objectives import Regressor, fit
 
 from drumline.commands.foreign_code import refuse_code_of_main
 from drumline.commands.run import train
+from drumline.commands.run_document import differences_here
 from drumline.recipes.es import ES
 from drumline.recipes.objectives import searched_objective
 from drumline.recipes.searched_policy import uses_table
@@ -185,3 +186,22 @@ def test_noise_comes_from_a_table_up_to_a_size_and_from_counters_above():
         assert uses_table(ES(objective=SPHERE, dimensions=count), count) is table
     assert uses_table(ES(objective=SPHERE, dimensions=9, noise="table"), 1 << 25)
     assert not uses_table(ES(objective=SPHERE, dimensions=9, noise="counter"), 9)
+
+
+def test_a_large_search_records_how_torchs_sums_round(tmp_path: Path):
+    sizes = {"small": 1000, "large": 1 << 19}
+    documents: dict[str, Any] = {}
+    for name, size in sizes.items():
+        config = ES(objective="objectives:torch_is_there", dimensions=size, noise="counter")
+        config = replace(config, population_size=2, total_steps=2, evaluate_episodes=1)
+        run = train(replace(config, promise=False), workers="inline", out=tmp_path / name)
+        documents[name] = run.folder.document
+    assert "sums" not in documents["small"]["machine"]
+    large = documents["large"]
+    assert "torch" in large["computed_by"]
+    assert large["machine"]["sums"] in ("one rounding a term", "two roundings a term")
+    assert differences_here(large) == ""
+    other = {**large, "machine": {**large["machine"], "sums": "another"}}
+    other["versions"] = {**large["versions"], "torch": "2.6.0+cpu"}
+    assert differences_here(other).startswith("torch 2.6.0+cpu there, ")
+    assert "; sums another there, " in differences_here(other)

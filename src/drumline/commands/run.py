@@ -26,6 +26,7 @@ from drumline.commands.process_as_found import process_as_found
 from drumline.commands.run_document import (
     NO_PROMISE,
     checked_tags,
+    differences_here,
     promise_of,
     run_document,
     step_path_of,
@@ -41,7 +42,6 @@ from drumline.recipes.refused_values import refuse_other_kinds
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.horizons import after_resume, horizons_of
-from drumline.runs.machine import differences
 from drumline.runs.next_commands import as_typed
 from drumline.runs.own_files import is_there
 from drumline.runs.policy_files import read_policy
@@ -56,6 +56,7 @@ from drumline.stores.object_store import ObjectStore
 from drumline.tasks import Evaluation
 from drumline.training.callbacks import CallbackQueue
 from drumline.training.cluster import joined
+from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout
 from drumline.training.run_request import Recipe, RunRequest
 from drumline.training.stopped import Stopped
@@ -303,7 +304,7 @@ def _trained(
         env_id=problem_of(asdict(config)),
         seed=config.seed,
         document={
-            **run_document(config, layout, promise_of(config), opening.tags),
+            **run_document(config, layout, promise_of(config), opening.tags, facts_of(recipe)),
             **({"store": objects.url} if objects else {}),
         },
     )
@@ -322,6 +323,11 @@ def _trained(
         callbacks=opening.callbacks,
     )
     return _carry_out(recipe, request, trust)
+
+
+def facts_of(recipe: Any) -> dict[str, str]:
+    """Return what the bits of a recipe's run depend on besides config and versions."""
+    return recipe.facts if isinstance(recipe, GenerationalRecipe) else {}
 
 
 def _layout_for(method: Method, layout: Layout) -> Layout:
@@ -427,7 +433,7 @@ def _changes_of_machine(folder: RunFolder, other_machine: bool, store: str) -> s
     """
     if folder.stated("promise").startswith(NO_PROMISE):
         return ""
-    found = "; ".join(map(str, differences(folder.document)))
+    found = differences_here(folder.document)
     if found and not other_machine:
         words = ["--store", store] if store else []
         command = as_typed(folder, "resume", *words, "--other-machine")

@@ -2,14 +2,22 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from drumline.envs.make import resolve_engine
 from drumline.envs.step_choice import DIFFERS, step_path
 from drumline.recipes.methods import method_of
 from drumline.recipes.named_objects import arguments_of
-from drumline.runs.machine import ALWAYS, machine, versions, weakly_ordered
+from drumline.runs.machine import (
+    ALWAYS,
+    SUMS,
+    differences,
+    machine,
+    versions,
+    weakly_ordered,
+)
 from drumline.runtime.cores import usable_cores
 from drumline.training.layout import Layout
 
@@ -25,10 +33,18 @@ NO_PROMISE = "no promise"
 
 
 def run_document(
-    config: Any, layout: Layout, promise: str, tags: Sequence[str] = ()
+    config: Any,
+    layout: Layout,
+    promise: str,
+    tags: Sequence[str] = (),
+    facts: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the document of a config whose environment has been made in this process."""
-    computed_by = dict.fromkeys((*ALWAYS, *method_of(config).packages(config)))
+    """Return the document of a config whose environment has been made in this process.
+
+    `facts`: what torch computes in this run, beside what the method's packages do.
+    """
+    more = ("torch",) if facts else ()
+    computed_by = dict.fromkeys((*ALWAYS, *method_of(config).packages(config), *more))
     return {
         "config": dataclasses.asdict(config),
         "layout": {**dataclasses.asdict(layout), "cores": str(usable_cores())},
@@ -37,8 +53,18 @@ def run_document(
         **({"tags": checked_tags(tags)} if tags else {}),
         "versions": versions((*computed_by, "mujoco", "torch", "envpool")),
         "computed_by": list(computed_by),
-        "machine": {**machine(), **_device_of(config)},
+        "machine": {**machine(), **_device_of(config), **facts},
     }
+
+
+def differences_here(document: Mapping[str, Any]) -> str:
+    """Return how this machine differs from that of config.json, in one line."""
+    facts: dict[str, str] = {}
+    if SUMS in document.get("machine", {}):
+        from drumline.functional.fused_sums import roundings  # imports torch
+
+        facts[SUMS] = roundings()
+    return "; ".join(map(str, differences(document, facts)))
 
 
 def _device_of(config: Any) -> dict[str, str]:

@@ -95,11 +95,10 @@ def verify_again(
     """
     from drumline.commands.foreign_code import UNTRUSTED, refuse_main_of_another_process
     from drumline.commands.run import Run, resume, trained
-    from drumline.commands.run_document import NO_PROMISE
+    from drumline.commands.run_document import NO_PROMISE, differences_here
     from drumline.runs.fingerprints import Chain, first_difference, read_chain
     from drumline.runs.folder import RunError
     from drumline.runs.horizons import horizons_of
-    from drumline.runs.machine import differences
     from drumline.runs.own_files import is_there
     from drumline.training.stopped import Stopped
 
@@ -110,7 +109,7 @@ def verify_again(
     logged = _event_log(run.config, folder)
     if not logged:
         _refuse_no_promise(folder)
-    if other := "; ".join(map(str, differences(folder.document))):
+    if other := differences_here(folder.document):
         raise RunError(f"{NO_PROMISE}: {folder.path} was made on another machine ({other})")
     ours = (
         read_chain(folder.fingerprints_csv)

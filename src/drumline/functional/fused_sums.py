@@ -28,13 +28,19 @@ def add_scaled(sums: np.ndarray, values: np.ndarray, factor: np.float32) -> None
 
 @cache
 def fused_addition() -> Addition | None:
-    """Return `add_scaled` if an element's bits depend neither on its place nor on the length."""
+    """Return `add_scaled` if it rounds every element once, whatever its place and the length.
+
+    A build or a processor without fused instructions rounds twice, as NumPy's two passes do.
+    """
     rng = np.random.default_rng(0)
     sums, values = rng.standard_normal((2, _LONGEST + _SHIFTS), np.float32)
     factor = np.float32(-0.7)
     with one_torch_thread():
         whole = sums.copy()
         add_scaled(whole, values, factor)
+        wide = sums.astype(np.longdouble) + values.astype(np.longdouble) * np.longdouble(factor)
+        if whole.tobytes() != wide.astype(np.float32).tobytes():
+            return None
         for shift in range(_SHIFTS):
             for length in (1, shift + 1, 17 + shift, _LONGEST - shift, _LONGEST):
                 part = sums[shift : shift + length].copy()
@@ -48,6 +54,11 @@ def fused_addition() -> Addition | None:
                 if inside[shift : shift + length].tobytes() != apart.tobytes():
                     return None
     return add_scaled
+
+
+def roundings() -> str:
+    """Return how sums of `FUSED_FROM` parameters and more round here, in words of config.json."""
+    return "two roundings a term" if fused_addition() is None else "one rounding a term"
 
 
 @contextmanager

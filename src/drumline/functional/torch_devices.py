@@ -6,7 +6,7 @@ optimisers are on the device, everything else stays with the host.
 
 import os
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -79,8 +79,10 @@ class Arithmetic(NamedTuple):
     fills_memory: bool = True
     benchmark: bool = False
     deterministic_convolutions: bool = False
-    tf32_convolutions: bool = True
-    tf32_products: bool = False
+    convolutions: str = "tf32"
+    recurrent: str = "tf32"
+    products: str = "none"
+    """Precisions of fp32 on a device: tf32, ieee, or none, which is torch's own."""
 
     @staticmethod
     def now() -> "Arithmetic":
@@ -91,8 +93,7 @@ class Arithmetic(NamedTuple):
             getattr(torch.utils.deterministic, _FILLS),
             torch.backends.cudnn.benchmark,
             torch.backends.cudnn.deterministic,
-            torch.backends.cudnn.allow_tf32,
-            bool(torch.backends.cuda.matmul.allow_tf32),
+            *(place.fp32_precision for place in _places()),
         )
 
     def set(self) -> None:
@@ -102,15 +103,45 @@ class Arithmetic(NamedTuple):
         setattr(torch.utils.deterministic, _FILLS, self.fills_memory)
         torch.backends.cudnn.benchmark = self.benchmark
         torch.backends.cudnn.deterministic = self.deterministic_convolutions
-        torch.backends.cudnn.allow_tf32 = self.tf32_convolutions
-        torch.backends.cuda.matmul.allow_tf32 = self.tf32_products
+        # torch refuses to tell its older switches once these have been set: only what differs is.
+        wanted = (self.convolutions, self.recurrent, self.products)
+        for place, precision in zip(_places(), wanted, strict=True):
+            if place.fp32_precision != precision:
+                place.fp32_precision = precision
+
+
+def _places() -> tuple[Any, Any, Any]:
+    """Return what has a precision: convolutions, recurrent layers and products."""
+    cudnn: Any = torch.backends.cudnn
+    products: Any = torch.backends.cuda.matmul
+    if hasattr(cudnn, "conv"):
+        return cudnn.conv, cudnn.rnn, products
+    return _Switch(cudnn), _Switch(cudnn), _Switch(products)
+
+
+class _Switch:
+    """A precision of a torch before 2.9, which has `allow_tf32` alone."""
+
+    def __init__(self, owner: Any):
+        self._owner = owner
+
+    @property
+    def fp32_precision(self) -> str:
+        """Return tf32 or ieee."""
+        return "tf32" if self._owner.allow_tf32 else "ieee"
+
+    @fp32_precision.setter
+    def fp32_precision(self, precision: str) -> None:
+        self._owner.allow_tf32 = precision == "tf32"
 
 
 REPEATABLE = Arithmetic(
     deterministic=True,
     fills_memory=False,  # all memory is written before it is read
     deterministic_convolutions=True,
-    tf32_convolutions=False,
+    convolutions="ieee",
+    recurrent="ieee",
+    products="ieee",
 )
 
 

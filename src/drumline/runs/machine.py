@@ -5,8 +5,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+SUMS = "sums"
+"""Fact of runs whose sums torch may make: how they round."""
 ALWAYS = ("python", "numpy", "gymnasium")
 """Packages that compute in every run."""
 
@@ -48,8 +51,13 @@ def weakly_ordered() -> str:
     )
 
 
-def differences(document: Mapping[str, Any]) -> list[MachineDifference]:
-    """Return the differences between the packages and processor in config.json and those here."""
+def differences(
+    document: Mapping[str, Any], facts_here: Mapping[str, str] = MappingProxyType({})
+) -> list[MachineDifference]:
+    """Return the differences between the packages and machine in config.json and those here.
+
+    `facts_here`: facts of this machine that only other rooms can find.
+    """
     # Without `computed_by`, any of the listed versions may be that of a package that computes.
     known = document.get("versions", {})
     made = {name: known.get(name, "unknown") for name in document.get("computed_by", known)}
@@ -57,7 +65,7 @@ def differences(document: Mapping[str, Any]) -> list[MachineDifference]:
     facts = document.get("machine", {})
     # A device is known to torch alone, and its runs promise nothing.
     made |= {name: fact for name, fact in facts.items() if name != "device"}
-    here |= machine()
+    here |= machine() | dict(facts_here)
     return [
         MachineDifference(name, made[name], here.get(name, "unknown"))
         for name in made

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from drumline.envs.environment import EnvironmentSpec
+from drumline.functional.perturbation import FUSED_FROM
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import GenerationStrategy, PublishedLayout, WorkerPool
 from drumline.runs.folder import RunError
+from drumline.runs.machine import SUMS
 from drumline.runs.scalar_log import ScalarLog
 from drumline.runtime.replicas import ReplicaFactory, UpdateLog
 from drumline.runtime.shared_arrays import SharedArrays
@@ -69,6 +71,17 @@ class GenerationalRecipe:
         """Return all state for a checkpoint."""
         state = self.strategy.state()
         return State({**state.tensors, **self.fixed}, state.counters)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what the update's bits depend on besides versions: torch makes large sums."""
+        if self.replica is None:
+            return {}
+        if self.strategy.published()["parameters"].size < FUSED_FROM:
+            return {}
+        from drumline.functional.fused_sums import roundings  # imports torch
+
+        return {SUMS: roundings()}
 
     @property
     def searched(self) -> EnvironmentSpec | Objective:
