@@ -21,8 +21,10 @@ STOPPED = 130
 """Exit code of a run that was asked to stop; it goes on later."""
 
 
-def layout(method: str) -> tuple[str, ...]:
-    """Return the layout flags of a run that has one core."""
+def layout(method: str, flags: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the layout flags of a run that has one core; of others those that its group names."""
+    if any(flag.startswith("--workers=") for flag in flags):
+        return SHOWN
     if method in SEARCHES:
         return ("--pool=process", "--workers=1", *SHOWN)
     return ("--pool=inline", *SHOWN)
@@ -149,7 +151,7 @@ class Worker:
                 return
             told += provided.flags
         folder.parent.mkdir(parents=True, exist_ok=True)
-        flags = layout(run.group.method)
+        flags = layout(run.group.method, run.group.flags)
         if run.group.script:
             # A script goes on in its folder by itself.
             command = checkout.script(run.group.script, *run.command(), f"--out={folder}", *told)

@@ -88,6 +88,13 @@ def test_a_queue_can_have_another_budget(campaign: Any, tmp_path: Path):
     assert len(longer.flags) == len(group.flags)
 
 
+def test_a_run_has_one_core_unless_its_group_names_its_workers(campaign: Any):
+    layout = sys.modules["campaign_work"].layout
+    assert "--pool=inline" in layout("aes", ("--total-steps=9",))
+    assert "--workers=1" in layout("es")
+    assert not [f for f in layout("aes", ("--workers=2",)) if f.startswith(("--pool", "--workers"))]
+
+
 class Here:
     """A checkout: the sources under test, in this environment."""
 
