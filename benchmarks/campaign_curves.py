@@ -110,7 +110,8 @@ def figure(shown: Sequence[Panel], axis: str) -> "Figure":
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0.02)
-        axes.legend(framealpha=0.7, edgecolor="none", fontsize=8)
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14)}
+        axes.legend(frameon=False, fontsize=8, ncols=2, **below)
     return whole
 
 
@@ -238,8 +239,7 @@ def _by_variant(run: Row) -> list[str]:
 
 
 def _method_and_setting(run: Row) -> str:
-    setting = _setting(run)
-    return run["method"] if setting == "preset" else f"{run['method']} {setting}"
+    return run["group"].replace(f"-{_task(run)}", "").removesuffix("-all").replace("-", " ")
 
 
 def _dimensions(run: Row) -> str:
