@@ -155,6 +155,7 @@ class Adapted(nn.Module):
         self.codes = nn.Parameter(torch.arange(6, dtype=torch.int8), requires_grad=False)
         self.one = nn.Parameter(torch.randn(4), requires_grad=False)
         self.same = self.one
+        self.unset = nn.Parameter(torch.full((2,), torch.nan), requires_grad=False)
         self.adapter = nn.Linear(3, 6)
         self.register_buffer("calls", torch.zeros(()))
 

@@ -180,3 +180,9 @@ def test_a_call_that_changes_a_frozen_parameter_is_refused():
     module.scale.data.fill_(1.0)
     with pytest.raises(ObjectiveProblem, match="changes the module's parameter 'scale'"):
         made.with_parameters(made.vector())
+
+
+def test_a_frozen_parameter_may_hold_what_is_no_number():
+    made = SearchedModule("torch_objectives:Adapted", 0, trainable="adapter")
+    assert torch.isnan(made.with_parameters(made.vector()).get_parameter("unset")).all()
+    made.with_parameters(made.vector())

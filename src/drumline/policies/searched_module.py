@@ -150,14 +150,13 @@ class _Kept(NamedTuple):
     parameter: torch.nn.Parameter
     dtype: torch.dtype
     sample: torch.Tensor | None
-    """Some of a frozen parameter's numbers; None: it is searched."""
+    """Bytes of some of a frozen parameter's numbers; None: it is searched."""
 
 
 def _sampled(parameter: torch.Tensor) -> torch.Tensor:
-    """Return some numbers, evenly spread: a copy of all would double a large frozen module."""
-    with torch.no_grad():
-        flat = parameter.detach().reshape(-1)
-        return flat[:: max(1, flat.numel() // _SAMPLED)].clone()
+    """Return bytes of some numbers, evenly spread: a copy of all would double a large module."""
+    flat = parameter.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // _SAMPLED)].clone().view(torch.uint8)
 
 
 def _convert(module: torch.nn.Module, precision: torch.dtype) -> None:
