@@ -2,13 +2,18 @@
 
 Tuning groups with one `choice` and the same flags are a candidate, on one task or on several. Its
 score on a task is the mean, over four shares of the env steps, of the interquartile mean of its
-seeds, counted from random actions and divided by the best candidate's; its score is the mean over
-the tasks. The best candidate's flags go before those of every group with that name as `chosen`.
+seeds, counted from random actions and divided by the largest of the candidates; its score is the
+mean over the tasks. The flags of the best candidate, or of the next ones by `place`, go before
+those of every group with that name as `chosen`.
+
+A choice can have two stages: groups of the second have a `choice` of their own, and their flags
+are what the first has `chosen`. They are scored together with their runs of the first stage.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 from campaign_queue import Group, Run
 from campaign_tables import SHARES, at_budget, random_means
 
@@ -24,13 +29,16 @@ def resolved(
     failed: Callable[[Run], bool],
 ) -> list[Group]:
     """Return the groups with the flags of each choice whose runs have all ended."""
-    flags = {name: best(name, groups, rows, curves, failed) for name in choices(groups)}
-    return [
-        replace(group, flags=(*flags[group.chosen], *group.flags), chosen="")
-        if flags.get(group.chosen)
-        else group
-        for group in groups
-    ]
+    found = list(groups)
+    for name in choices(groups):
+        order = ranking(name, found, rows, curves, failed)
+        found = [
+            replace(group, flags=(*order[group.place - 1], *group.flags), chosen="")
+            if group.chosen == name and group.place <= len(order)
+            else group
+            for group in found
+        ]
+    return found
 
 
 def choices(groups: Sequence[Group]) -> list[str]:
@@ -38,43 +46,61 @@ def choices(groups: Sequence[Group]) -> list[str]:
     return list(dict.fromkeys(group.choice for group in groups if group.choice))
 
 
-def best(
+def ranking(
     name: str,
     groups: Sequence[Group],
     rows: Sequence[Row],
     curves: Sequence[Row],
     failed: Callable[[Run], bool],
-) -> tuple[str, ...]:
-    """Return the flags of a choice's best candidate; nothing while runs are outstanding."""
+) -> list[tuple[str, ...]]:
+    """Return the flags of a choice's candidates, best first; nothing while runs are outstanding."""
     mine = [group for group in groups if group.choice == name]
+    if any(group.chosen for group in mine):
+        return []
     ended = {(row["group"], row["seed"]) for row in rows}
     runs = [Run(group, seed) for group in mine for seed in group.seeds]
     if not all((run.group.name, str(run.seed)) in ended or failed(run) for run in runs):
-        return ()
+        return []
     lost = {run.group.flags for run in runs if (run.group.name, str(run.seed)) not in ended}
-    found = scores([group for group in mine if group.flags not in lost], rows, curves)
-    return max(found, key=lambda flags: found[flags]) if found else ()
+    left = [group for group in mine if group.flags not in lost]
+    tasks = {(group.env, group.flags) for group in left}
+    names = choices(groups)
+    earlier = [
+        group
+        for group in groups
+        if group.choice in names[: names.index(name)] and (group.env, group.flags) in tasks
+    ]
+    found = scores([*left, *earlier], rows, curves)
+    return sorted(found, key=lambda flags: found[flags], reverse=True)
 
 
 def scores(
     groups: Sequence[Group], rows: Sequence[Row], curves: Sequence[Row]
 ) -> dict[tuple[str, ...], float]:
-    """Return each candidate's score, by its flags."""
+    """Return each candidate's score, by its flags; groups with equal flags share their seeds."""
     random = random_means()
-    of_task: dict[str, dict[tuple[str, ...], float]] = {}
+    alike: dict[tuple[str, tuple[str, ...]], list[Group]] = {}
     for group in groups:
-        mine = [row for row in rows if row["group"] == group.name]
-        steps, seeds = min(int(row["env_steps"]) for row in mine), [row["seed"] for row in mine]
+        alike.setdefault((group.env, group.flags), []).append(group)
+    of_task: dict[str, dict[tuple[str, ...], float]] = {}
+    for (env, flags), equal in alike.items():
+        mine = {group.name: [row for row in rows if row["group"] == group.name] for group in equal}
+        seeds = {name: [row["seed"] for row in own] for name, own in mine.items()}
+        steps = min(int(row["env_steps"]) for own in mine.values() for row in own)
         means = [
-            interquartile_mean(at_budget(curves, group.name, seeds, share * steps))
+            interquartile_mean(
+                np.concatenate(
+                    [at_budget(curves, name, own, share * steps) for name, own in seeds.items()]
+                )
+            )
             for share in SHARES
         ]
-        gain = sum(means) / len(means) - random[group.env]
-        of_task.setdefault(group.env, {})[group.flags] = gain
+        of_task.setdefault(env, {})[flags] = sum(means) / len(means) - random[env]
     every = dict.fromkeys(group.flags for group in groups)
     complete = [flags for flags in every if all(flags in task for task in of_task.values())]
+    largest = {env: max(map(abs, task.values())) or 1.0 for env, task in of_task.items()}
     return {
-        flags: sum(task[flags] / max(task.values()) for task in of_task.values()) / len(of_task)
+        flags: sum(task[flags] / largest[env] for env, task in of_task.items()) / len(of_task)
         for flags in complete
     }
 
@@ -88,8 +114,9 @@ def choice_table(
     """Return what the choices among the groups of a part came to."""
     lines = ["| choice | candidates | chosen |", "|---|---|---|"]
     for name in choices(groups):
-        count = len({group.flags for group in groups if group.choice == name})
-        flags = best(name, groups, rows, curves, failed)
-        words = f"`{' '.join(flags)}`" if flags else "runs are outstanding"
+        mine = [group for group in groups if group.choice == name]
+        count = len({(group.flags, group.place) for group in mine})
+        order = ranking(name, groups, rows, curves, failed)
+        words = f"`{' '.join(order[0])}`" if order else "runs are outstanding"
         lines.append(f"| {name} | {count} | {words} |")
     return lines if len(lines) > 2 else []

@@ -51,6 +51,8 @@ class Group:
     """Choice that these tuning runs stand for selection in, by their flags."""
     chosen: str = ""
     """Choice whose outcome goes before `flags`; the runs wait for it."""
+    place: int = 1
+    """Candidate of `chosen` that is meant: 1 is the best, 2 the next."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ _OPTIONAL = {
     "needs": list,
     "choice": str,
     "chosen": str,
+    "place": int,
 }
 
 
@@ -108,6 +111,8 @@ def read_queue(path: Path) -> list[Group]:
     for group in groups:
         if group.chosen and group.chosen not in choices:
             raise BadQueue(f"group {group.name}: no group has the choice {group.chosen!r}")
+        if group.place < 1:
+            raise BadQueue(f"group {group.name}: place must be at least 1, got {group.place}")
     return groups
 
 
