@@ -179,6 +179,48 @@ def test_an_old_ask_moves_the_mean_by_less():
     assert strategy.parameters == pytest.approx(fresh.parameters / 4)
 
 
+def test_a_recentred_individual_keeps_what_was_learned_since_its_ask():
+    strategy = relative(recentred=True)
+    old, new = (*strategy.ask(1), *strategy.ask(1))
+    strategy.tell([live(new, 2.0, 0.0)._replace(vector=np.array([4.0, 0.0], np.float32))])
+    before = strategy.parameters.copy()
+    assert before[0] > 1.0
+    # Asked of [0, 0] and told at `before`: its own displacement, [0, 1], starts there.
+    refined = live(old, 0.0, 0.0)._replace(vector=np.array([0.0, 1.0], np.float32))
+    row = strategy.tell([refined])
+    assert row["staleness_tells"] == 1.0
+    assert strategy.parameters == pytest.approx(before + row["step_size"] * np.array([0.0, 1.0]))
+    plain = relative()
+    old, new = (*plain.ask(1), *plain.ask(1))
+    plain.tell([live(new, 2.0, 0.0)._replace(vector=np.array([4.0, 0.0], np.float32))])
+    plain.tell([refined])
+    assert plain.parameters[0] < before[0]
+
+
+def test_of_recentred_individuals_nothing_is_kept_once_they_are_told():
+    strategy = relative(recentred=True)
+    candidates = strategy.ask(3)
+    assert strategy.state().tensor("asked_living").tolist() == [3]
+    assert strategy.state().tensor("asked_means").shape == (1, 2)
+    for candidate in candidates:
+        strategy.tell([live(candidate, 1.0, 0.0)])
+    assert strategy.state().tensor("asked_means").shape == (0, 2)
+    with pytest.raises(ValueError, match="no candidate of that ask is left to be told"):
+        strategy.tell([live(candidates[0], 1.0, 0.0)])
+
+
+@pytest.mark.parametrize("at", [3, 25])
+def test_loaded_recentred_individuals_go_on_with_the_same_bits(at: int):
+    running, loaded = (relative(recentred=True) for _ in range(2))
+    waiting = running.ask(2)
+    search(running, sphere, at, in_flight=3)
+    loaded.load(running.state())
+    for strategy in (running, loaded):
+        strategy.tell([live(candidate, 0.5, 0.0) for candidate in waiting])
+        search(strategy, sphere, 30, in_flight=3)
+    assert same_state(running, loaded)
+
+
 def test_one_plus_one_waits_for_a_window_and_then_slides_it():
     strategy = AsyncES(
         np.zeros(1),

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from drumline.algorithms.archive import Archive
+from drumline.algorithms.asked_means import AskedMeans
 from drumline.algorithms.distribution_rules import Arrival, MeanRule, VarianceRule
 from drumline.algorithms.individuals import (
     gaussian_vector,
@@ -25,7 +26,8 @@ class AsyncES:
     """N(μ, diag v): a candidate is asked of the newest distribution and told after its episode.
 
     An individual may be told in any order, and with other parameters than those asked. If the mean
-    is not evaluated beside it, the returns' moving average replaces the mean's fitness.
+    is not evaluated beside it, the returns' moving average replaces the mean's fitness. With
+    `recentred`, it counts as if it had been asked of the newest mean: z ← z + μ − μ_ask.
 
     >>> from functools import partial
     >>> from drumline.algorithms.distribution_rules import PartialMove, WelfordVariance
@@ -61,6 +63,7 @@ class AsyncES:
         mean_fitness_rate: float = 0.1,
         variance_from_refined: bool = True,
         staleness_discount: float = 1.0,
+        recentred: bool = False,
     ):
         if not (initial_variance > 0.0 and math.isfinite(initial_variance)):
             raise ValueError(f"initial_variance must be above 0, got {initial_variance}")
@@ -74,6 +77,7 @@ class AsyncES:
             raise ValueError(f"staleness_discount must be 0 to 1, got {staleness_discount}")
         self._variance_from_refined = variance_from_refined
         self._staleness_discount = staleness_discount
+        self._asked_of = AskedMeans(np.size(mean)) if recentred else None
         self._mean = np.array(mean, dtype=np.float32)
         self._variance = np.full_like(self._mean, initial_variance)
         self._mean_rule = mean_rule
@@ -101,6 +105,8 @@ class AsyncES:
         """Return z = μ + √v ε of the newest distribution, ε named by the candidate's index."""
         std = np.sqrt(self._variance)
         first, self._asked = self._asked, self._asked + count
+        if self._asked_of is not None:
+            self._asked_of.ask(self._tells, self._mean, count)
         return [
             Candidate(index, self._tells, gaussian_vector(self._read, index, self._mean, std))
             for index in range(first, self._asked)
@@ -117,6 +123,7 @@ class AsyncES:
     def state(self) -> State:
         """Return all learned state; candidates that were not told yet are kept by the caller."""
         parts = [self._archive.state(), self._mean_rule.state(), self._variance_rule.state()]
+        parts += [] if self._asked_of is None else [self._asked_of.state()]
         tensors, counters = (
             self.published(),
             {
@@ -142,10 +149,15 @@ class AsyncES:
         self._archive.load(state)
         self._mean_rule.load(state)
         self._variance_rule.load(state)
+        if self._asked_of is not None:
+            self._asked_of.load(state)
 
     def _tell_one(self, individual: Individual) -> Metrics:
         late = staleness(individual, self._tells)
         mean_fitness = self._fitness_of_the_mean(individual)
+        if self._asked_of is not None:
+            moved = self._asked_of.told(individual, self._mean)
+            individual = individual._replace(vector=moved)
         self._archive.add(individual)
         arrival = Arrival(
             individual.vector,

@@ -166,6 +166,9 @@ class AES:
     """Individuals that the variance follows; es: those without gradient steps."""
     staleness_discount: float = 1.0
     """Factor of the mean's step for each individual that was told between ask and tell."""
+    recentred: bool = False
+    """Count an individual from the newest mean, by as much as it is away from the mean that it was
+    asked of. Without it the mean goes back towards the older one."""
     initial_variance: float = 1e-3
     """Variance of the first candidates (the release calls it sigma_init)."""
     kl_bound: float = 0.0
@@ -390,7 +393,7 @@ class AES:
             return
         for name in (
             *("mean_rule", "variance_rule", "kl_bound"),
-            *("range_spread", "variance_from", "staleness_discount"),
+            *("range_spread", "variance_from", "staleness_discount", "recentred"),
         ):
             if (value := getattr(self, name)) != getattr(AES, name):
                 raise ValueError(
@@ -452,4 +455,5 @@ def _strategy(config: AES, start: np.ndarray) -> CandidateStrategy:
         kl_bound=config.kl_bound or None,
         variance_from_refined=config.variance_from == "all",
         staleness_discount=config.staleness_discount,
+        recentred=config.recentred,
     )

@@ -54,6 +54,7 @@ _LATE: dict[str, object] = {
     "range_spread": 0.0,
     "variance_from": "all",
     "staleness_discount": 1.0,
+    "recentred": False,
     "objective": "",
     "initial": "",
     "dimensions": 0,
