@@ -70,6 +70,12 @@ def test_what_a_device_does_not_serve_is_refused(here: Terminal, words: list[str
     assert list(Path.cwd().iterdir()) == []
 
 
+@pytest.mark.parametrize("method", ["hts", "ppo"])
+def test_groups_have_no_device(here: Terminal, method: str):
+    words = [method, "CartPole-v1", "--device", "cpu:0", "--nodes", "2"]
+    assert "leave --nodes out, or --device" in refused(here, *words)
+
+
 def test_gradient_steps_on_nodes_have_no_device_of_this_machine(here: Terminal):
     words = ["cem-rl", "Pendulum-v1", "--device", "cpu:0", "--pool", "ray"]
     assert "leave --pool ray out, or --device" in refused(here, *words)

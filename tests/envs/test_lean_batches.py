@@ -144,6 +144,21 @@ def test_a_batch_with_another_bit_is_left_out(part: str, monkeypatch: pytest.Mon
     assert fitting(environments) is None
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_batch_that_is_wrong_for_one_form_of_the_states_is_left_out(
+    alone: bool, monkeypatch: pytest.MonkeyPatch
+):
+    right = BATCHES[CartPole]
+
+    def wrong(states: np.ndarray, actions: np.ndarray) -> Stepped:
+        stepped = right.step(states, actions)
+        meant = states.shape[1] == 1 if alone else states.shape[1] < LEAST_TOGETHER
+        return stepped._replace(rewards=stepped.rewards + meant)
+
+    monkeypatch.setitem(lean_batches.BATCHES, CartPole, right._replace(step=wrong))
+    assert fitting(made("CartPole-v1", LEAST_TOGETHER)) is None
+
+
 def test_few_environments_and_those_without_a_batch_step_singly():
     assert fitting(made("CartPole-v1", LEAST_TOGETHER - 1)) is None
     acrobot = GymnasiumLanes(EnvironmentSpec("Acrobot-v1"), 0, 0, LEAST_TOGETHER)

@@ -70,6 +70,16 @@ def test_a_step_that_is_not_lean_here_has_no_known_cost(monkeypatch: pytest.Monk
     assert not shared(env="HalfCheetah-v5", **LIGHT)
 
 
+def test_a_learner_on_a_device_needs_no_core_of_the_executors():
+    assert not shared(env="HalfCheetah-v5", device="cuda", **LIGHT)
+
+
+def test_groups_share_the_rows_of_a_minibatch():
+    parts = parts_of(HTS(env="HalfCheetah-v5", **LIGHT))
+    assert all_cores_step(parts, 2)
+    assert not all_cores_step(parts, 2, groups=4)
+
+
 @pytest.mark.parametrize("cores", [1, 4, 16])
 def test_one_core_or_many_keep_the_learner_apart(cores: int):
     assert not shared(cores, env="HalfCheetah-v5", **LIGHT)

@@ -30,6 +30,10 @@ class Counted(NamedTuple):
         return Counted, (self.number + 1,)
 
 
+class Empty(NamedTuple):
+    """Has no fields."""
+
+
 def moments(size: int = 3, seed: int = 0) -> Moments:
     rng = np.random.default_rng(seed)
     return Moments(float(rng.integers(1, 9)), rng.random(size), rng.random((size, 2))[:, 1])
@@ -87,6 +91,7 @@ def test_moments_travel_as_one_array_of_numbers():
         [(1, 2), (3, 4)],
         [b"a", b"b"],
         [Counted(1), Counted(5)],
+        [Empty(), Empty()],
     ],
 )
 def test_other_values_are_left_as_they_are(values: list[Any]):

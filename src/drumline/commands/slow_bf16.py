@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from drumline.commands.machine_facts import has_bf16
@@ -12,19 +13,21 @@ _SECONDS = 120
 """Longest time for which the two predictions are waited for."""
 
 
-def bf16_warning(method: str, config: Any) -> str:
-    """Return the sentence, with the speeds predicted for both precisions; empty: none is due.
+def bf16_warning(method: str, config: Any) -> Iterator[str]:
+    """Yield the warning if one is due, and then the speeds predicted for both precisions.
 
     The pieces are timed in a process of their own, so that nothing of it reaches the training.
     """
     if getattr(config, "precision", "fp32") != "bf16" or has_bf16():
-        return ""
-    said = "this processor has no bf16 instructions, so --precision bf16 may be slow here"
+        return
+    yield (
+        "this processor has no bf16 instructions, so --precision bf16 may be slow here; "
+        "timing it beside fp32"
+    )
     speeds = [_speed(method, dataclasses.replace(config, precision=p)) for p in ("bf16", "fp32")]
-    if None in speeds:
-        return said
-    slow, fast = (f"{speed:,.0f}" for speed in speeds)
-    return f"{said}: predicted are {slow} env steps/s, {fast} with --precision fp32"
+    if None not in speeds:
+        slow, fast = (f"{speed:,.0f}" for speed in speeds)
+        yield f"predicted are {slow} env steps/s, {fast} with --precision fp32"
 
 
 def _speed(method: str, config: Any) -> float | None:

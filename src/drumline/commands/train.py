@@ -111,8 +111,8 @@ def command(line: CommandLine) -> int:
     said = config.env and not (file or output.quiet or output.json)
     if said and (sentence := method.without_preset(env)):
         print(visible(sentence), file=sys.stderr)
-    if not (output.quiet or output.json) and (sentence := _slow_bf16(name, config)):
-        print(visible(sentence), file=sys.stderr)
+    if not (output.quiet or output.json):
+        _warn_of_bf16(name, config)
     folders = [
         _train_once(dataclasses.replace(config, seed=seed), chosen["layout"], output, seed)
         for seed in seeds
@@ -122,14 +122,14 @@ def command(line: CommandLine) -> int:
     return 0
 
 
-def _slow_bf16(method: str, config: Any) -> str:
+def _warn_of_bf16(method: str, config: Any) -> None:
     if getattr(config, "precision", "fp32") != "bf16":
-        return ""
-    from drumline.commands.kept_prints import kept_prints, unsaid
+        return
     from drumline.commands.slow_bf16 import bf16_warning
+    from drumline.runs.safe_text import visible
 
-    with kept_prints(unsaid):
-        return bf16_warning(method, config)
+    for sentence in bf16_warning(method, config):
+        print(visible(sentence), file=sys.stderr, flush=True)
 
 
 def _refuse_wrong_names(names: list[str], objective: str, file: str, *, asks: bool) -> None:

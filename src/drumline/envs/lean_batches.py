@@ -114,14 +114,21 @@ def fitting(environments: Sequence[LeanEnvironment]) -> Batch | None:
 
 
 def _equal(batch: Batch, environments: Sequence[LeanEnvironment]) -> bool:
-    """Return whether a batch steps the first k environments as each steps itself, k in turn."""
+    """Return whether a batch steps the first k environments as each steps itself, k in turn.
+
+    Lanes give all states as they lie, or a selection, and the kernels of sines may depend on it.
+    """
     rng = seeding.generator(0, "lean-batches")
     count, space = len(environments), environments[0].action_space
     for number, environment in enumerate(environments):
         environment.reset(seed=number)
     for number in range(_COMPARED_STEPS):
-        together = environments[: count - number % (count - 1)]
-        states = np.array([environment.bare.state for environment in together]).T
+        together = environments[: count - number % count]
+        states = np.zeros((batch.size, len(together)))
+        for place, environment in enumerate(together):
+            states[:, place] = environment.bare.state
+        if len(together) < count:
+            states = states[:, np.arange(len(together))]
         if hasattr(space, "n"):
             actions = rng.integers(space.n, size=len(together))
             singly: list[Any] = actions.tolist()

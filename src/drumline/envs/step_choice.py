@@ -22,6 +22,7 @@ COMPARED_STEPS = 64
 
 LEAN_PATH = "Drumline's lean step"
 GYMNASIUM_PATH = "Gymnasium's own step"
+OWN_PATH = "the environment's own step"
 DIFFERS = f"{GYMNASIUM_PATH}: the lean step differs"
 """Beginning of the words for a lean step that is left out because of its bits."""
 
@@ -37,7 +38,8 @@ def step_choice(known: Any, options: dict[str, Any]) -> StepChoice:
     """Return the choice for a registered environment with these options of its constructor."""
     entry = known.entry_point
     if not isinstance(entry, str) or entry not in LEAN:
-        return StepChoice(None, GYMNASIUM_PATH)
+        own = isinstance(entry, str) and entry.startswith("gymnasium.")
+        return StepChoice(None, GYMNASIUM_PATH if own else OWN_PATH)
     arguments = {**known.kwargs, **options}
     if arguments or known.additional_wrappers:
         return StepChoice(None, f"{GYMNASIUM_PATH}: the task has arguments or wrappers of its own")
@@ -55,7 +57,7 @@ def step_path(env_id: str, engine: str, arguments: Mapping[str, Any] | None = No
 
     registered = env_id.partition(":")[2] or env_id
     if registered not in gymnasium.registry:
-        return "the environment's own step"
+        return OWN_PATH
     return step_choice(gymnasium.registry[registered], dict(arguments or {})).words
 
 

@@ -40,31 +40,33 @@ _LEAST_GAIN = 1.5
 """Least predicted gain: less was none when measured, where processes share a core."""
 
 
-def all_cores_step(parts: ActorCriticParts, cores: int) -> bool:
+def all_cores_step(parts: ActorCriticParts, cores: int, groups: int = 1) -> bool:
     """Return whether executors on all cores are predicted to be faster than on all but one.
 
-    False for environments without a lean step and for networks on images: no cost is known.
+    The cores are those of one of the groups, which share the rows of a minibatch. False where no
+    cost is known: without a lean step, for networks on images, and for a learner on a device.
     """
     environment, network = parts.lanes.environment, parts.network
     step = _STEP_MICROSECONDS.get(environment.id)
     plain = not environment.options and environment.frame_skip == 1 and not environment.flatten
-    if step is None or not plain or network.network != "mlp" or cores < 2:
+    on_cores = network.network == "mlp" and parts.config.device == "cpu"
+    if step is None or not plain or not on_cores or cores < 2:
         return False
     if step_path(environment.id, environment.engine) != LEAN_PATH:
         return False
-    learning = _learning(parts)
+    learning = _learning(parts, groups)
     apart = max(learning, (step + _ACTING) / (cores - 1))
     each = step + _ACTING * cores / (cores - 1)  # a call acts for fewer environments
     together = max(learning, (each + learning) / cores)
     return _LEAST_GAIN * together < apart
 
 
-def _learning(parts: ActorCriticParts) -> float:
-    """Return the learner's microseconds for an env step."""
+def _learning(parts: ActorCriticParts, groups: int) -> float:
+    """Return the microseconds of a group's learner for an env step of the group."""
     config, network, shape = parts.config, parts.network, parts.shape
     ppo = config.learner == "ppo"
     passes, minibatches = (config.epochs, config.minibatches) if ppo else (1, 1)
-    rows = shape.environments * shape.alpha / minibatches
+    rows = shape.environments * shape.alpha / minibatches / groups
     sizes = (math.prod(network.observation_shape), *network.hidden, network.head.output_size)
     weights = 2 * sum(inputs * outputs for inputs, outputs in pairwise(sizes))
     return passes * (_MINIBATCH / rows + _ROW * weights)

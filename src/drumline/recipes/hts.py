@@ -24,6 +24,7 @@ from drumline.recipes.environment_families import (
 from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refused_values import (
+    refuse_device_of_groups,
     refuse_negative,
     refuse_uneven_minibatches,
     refuse_unusable_epochs,
@@ -278,10 +279,11 @@ class HTS:
 
     def build(self, layout: RotationLayout) -> RotationRecipe:
         """Put the parts together; only here do names become functions."""
+        refuse_device_of_groups(self, layout)
         environments = layout.environments_of_a_group(self.num_envs, self.learners)
         parts = parts_of(self)
         inline = layout.pool == "inline"
-        shared = not inline and all_cores_step(parts, layout.cores)
+        shared = not inline and all_cores_step(parts, layout.cores, layout.nodes)
         count = layout.executors_on_all_cores if shared else layout.executors_for
         executors = count(environments)
         actors = parts.actors(layout.actors)

@@ -3,6 +3,7 @@
 from drumline.protocols import Learner
 from drumline.recipes.actor_critic import make_learner, parts_of
 from drumline.recipes.families import Lockstep
+from drumline.recipes.refused_values import refuse_device_of_groups
 from drumline.schedules.intervals import RotationPlan
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.training.interval_course import IntervalCourse
@@ -13,6 +14,7 @@ from drumline.training.staff import Staff, counted
 
 def lockstep_recipe(config: Lockstep, layout: LockstepLayout) -> RotationRecipe:
     """Put the parts together; the learner's threads make the forward passes, too."""
+    refuse_device_of_groups(config, layout)
     environments = layout.environments_of_a_group(config.num_envs, config.learners)
     executors = layout.executors_for(environments)
     inline = layout.pool == "inline" or not executors

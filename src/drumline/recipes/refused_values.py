@@ -18,7 +18,7 @@ from drumline.recipes.families import (
 
 if TYPE_CHECKING:
     from drumline.recipes.td3 import TD3
-    from drumline.training.layout import Layout
+    from drumline.training.layout import GroupedLayout, Layout
 
 
 HOST = "cpu"
@@ -165,6 +165,16 @@ def refuse_device_on_ray(config: object, layout: "Layout") -> None:
     if layout.pool == "ray" and device != HOST:
         raise ValueError(
             f"--device {device} is one of this machine: leave --pool ray out, or --device"
+        )
+
+
+def refuse_device_of_groups(config: object, layout: "GroupedLayout") -> None:
+    """Raise for groups that would each learn on a device: their shards learn on cores."""
+    device: str = getattr(config, "device", HOST)
+    if layout.nodes > 1 and device != HOST:
+        raise ValueError(
+            f"--device {device} has one learner, and each of --nodes {layout.nodes} has its own: "
+            "leave --nodes out, or --device"
         )
 
 

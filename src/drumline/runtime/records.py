@@ -40,7 +40,7 @@ def packed_records(values: Sequence[Any]) -> Sequence[Any] | Records:
     if len(values) < 2 or len(kinds) > 1:
         return values
     kind = kinds.pop()
-    if not _is_plain(kind):
+    if not _is_plain(kind) or not values[0]:  # without fields there is no column to count them by
         return values
     columns: list[Any] = list(zip(*values, strict=True))
     columnar: dict[int, type[Columnar]] = {}
