@@ -206,16 +206,18 @@ class Home:
         return self.path / "paused"
 
     def read_note(self, run: Run) -> dict[str, object]:
-        """Return a run's note, empty before its begin."""
+        """Return a run's note, empty before its begin and where its command was another one."""
         path = self.note(run)
-        return json.loads(path.read_text()) if path.exists() else {}
+        note = json.loads(path.read_text()) if path.exists() else {}
+        return note if note.get("command", run.command_line) == run.command_line else {}
 
     def write_note(self, run: Run, **values: object) -> None:
         """Set values of a run's note."""
         path = self.note(run)
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_suffix(".partial")
-        aside.write_text(json.dumps({**self.read_note(run), **values}))
+        note = {**self.read_note(run), **values, "command": run.command_line}
+        aside.write_text(json.dumps(note))
         aside.replace(path)
 
     def state(self, run: Run) -> State:
@@ -231,7 +233,8 @@ class Home:
             return "skipped"
         if run.group.chosen:
             return "waiting"
-        return "begun" if (self.folder(run) / "config.json").exists() else "not begun"
+        there = (self.folder(run) / "config.json").exists()
+        return "begun" if note and there else "not begun"
 
     def env_steps(self, run: Run) -> tuple[int, int]:
         """Return the env steps that a run has made, and those that it is to make."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,7 +111,8 @@ class Worker:
             if stopping:
                 self._ask_to_stop()
             elif len(self._running) < self._jobs and (run := self._next()) and self._fits(run):
-                if finished(self._home.folder(run)):  # the worker was killed before it knew
+                # The worker was killed before it knew.
+                if self._home.state(run) == "begun" and finished(self._home.folder(run)):
                     self._record(run)
                 else:
                     self._begin(run)
@@ -151,6 +153,8 @@ class Worker:
                 return
             told += provided.flags
         folder.parent.mkdir(parents=True, exist_ok=True)
+        if not begun:
+            shutil.rmtree(folder, ignore_errors=True)  # of a run by this name with other flags
         flags = layout(run.group.method, run.group.flags)
         if run.group.script:
             # A script goes on in its folder by itself.

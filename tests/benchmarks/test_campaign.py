@@ -174,6 +174,29 @@ def test_a_new_home_repeats_no_run_that_has_a_row_of_the_same_command(
     assert campaign.hours_left(home, group) == 2.0
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_run_whose_flags_have_changed_begins_again(campaign: Any, tmp_path: Path, recorded: bool):
+    home, tables = campaign.Home(tmp_path / "home"), campaign.Tables.beside(tmp_path)
+    one_seed = TINY.replace("[3, 4]", "[3]")
+    (before,) = queue_of(campaign, tmp_path / "queue.toml", one_seed)
+    worker(campaign, home, [before], tables).work(poll_seconds=0.05)
+    run = campaign.Run(before, 3)
+    if not recorded:  # as where it was paused, or the worker killed, before its row was made
+        home.write_note(run, recorded=False)
+        tables.runs.unlink()
+        assert home.state(run) == "begun"
+    (after,) = queue_of(
+        campaign, tmp_path / "queue.toml", one_seed.replace("steps=200", "steps=400")
+    )
+    changed = campaign.Run(after, 3)
+    assert home.state(changed) == "not begun"
+    worker(campaign, home, [after], tables).work(poll_seconds=0.05)
+    settled(campaign)
+    (row,) = campaign.read_rows(tables.runs)
+    assert int(row["env_steps"]) >= 400
+    assert "--total-steps=400" in row["command"]
+
+
 @pytest.mark.faults
 def test_a_paused_campaign_goes_on_where_its_runs_were_stopped(campaign: Any, tmp_path: Path):
     longer = TINY.replace("total-steps=200", "total-steps=60000").replace("every=1", "every=0")
