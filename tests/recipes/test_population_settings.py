@@ -87,6 +87,7 @@ def test_older_runs_had_policies_with_hidden_layers():
         (AES, {"mean_rule": "rank", "variance_rule": "rank"}, "--mean-rule rank"),
         (AES, {"variance_rule": "one-fifth"}, "--variance-rule one-fifth"),
         (AES, {"kl_bound": 2.0}, "--kl-bound 2.0"),
+        (AES, {"recentred": True}, "--recentred True"),
         (OnePlusOne, {}, "--mean-rule full-move"),
     ],
 )
@@ -96,6 +97,12 @@ def test_rules_that_another_strategy_would_not_follow_are_refused(
     method(env="CartPole-v1", **change)
     with pytest.raises(ValueError, match=f"{flag} goes with --strategy async-es: 'snes' has"):
         method(env="CartPole-v1", strategy="snes", **change)
+
+
+def test_the_best_of_both_kinds_give_no_variance_of_one():
+    AES(env="CartPole-v1", variance_from="es", variance_rule="one-fifth")
+    with pytest.raises(ValueError, match="--variance-from es contradicts --variance-rule rank"):
+        AES(env="CartPole-v1", variance_from="es", variance_rule="rank")
 
 
 def test_what_a_strategy_plans_for_does_not_change_when_a_run_is_made_longer(tmp_path: Path):

@@ -390,6 +390,11 @@ class AES:
 
     def _refuse_rules_without_effect(self) -> None:
         if self.strategy == ASYNC_ES:
+            if self.variance_from == "es" and self.variance_rule == "rank":
+                raise ValueError(
+                    "--variance-from es contradicts --variance-rule rank, whose variance is that "
+                    "of the best individuals of both kinds"
+                )
             return
         for name in (
             *("mean_rule", "variance_rule", "kl_bound"),
