@@ -1,6 +1,7 @@
 """Choices that a campaign makes by a rule fixed before its runs: flags of the reported runs.
 
-Tuning groups with one `choice` and the same flags are a candidate, on one task or on several. Its
+Tuning groups with one `choice` and the same flags, apart from those of evaluations, are a
+candidate, on one task or on several. Its
 score on a task is the mean, over four shares of the env steps, of the interquartile mean of its
 seeds, counted from random actions and divided by the largest of the candidates; its score is the
 mean over the tasks. The flags of the best candidate, or of the next ones by `place`, go before
@@ -41,6 +42,11 @@ def resolved(
     return found
 
 
+def candidate(group: Group) -> tuple[str, ...]:
+    """Return a group's flags without those of evaluations, which change nothing that is learned."""
+    return tuple(flag for flag in group.flags if not flag.startswith("--evaluate-"))
+
+
 def choices(groups: Sequence[Group]) -> list[str]:
     """Return the names of all choices."""
     return list(dict.fromkeys(group.choice for group in groups if group.choice))
@@ -53,7 +59,10 @@ def ranking(
     curves: Sequence[Row],
     failed: Callable[[Run], bool],
 ) -> list[tuple[str, ...]]:
-    """Return the flags of a choice's candidates, best first; nothing while runs are outstanding."""
+    """Return the flags of a choice's candidates, best first; nothing while runs are outstanding.
+
+    Those of evaluations are of a candidate's first group.
+    """
     mine = [group for group in groups if group.choice == name]
     if any(group.chosen for group in mine):
         return []
@@ -61,17 +70,20 @@ def ranking(
     runs = [Run(group, seed) for group in mine for seed in group.seeds]
     if not all((run.group.name, str(run.seed)) in ended or failed(run) for run in runs):
         return []
-    lost = {run.group.flags for run in runs if (run.group.name, str(run.seed)) not in ended}
-    left = [group for group in mine if group.flags not in lost]
-    tasks = {(group.env, group.flags) for group in left}
+    lost = {candidate(run.group) for run in runs if (run.group.name, str(run.seed)) not in ended}
+    left = [group for group in mine if candidate(group) not in lost]
+    tasks = {(group.env, candidate(group)) for group in left}
     names = choices(groups)
     earlier = [
         group
         for group in groups
-        if group.choice in names[: names.index(name)] and (group.env, group.flags) in tasks
+        if group.choice in names[: names.index(name)] and (group.env, candidate(group)) in tasks
     ]
     found = scores([*left, *earlier], rows, curves)
-    return sorted(found, key=lambda flags: found[flags], reverse=True)
+    first: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for group in mine:
+        first.setdefault(candidate(group), group.flags)
+    return [first[one] for one in sorted(found, key=lambda one: found[one], reverse=True)]
 
 
 def scores(
@@ -81,7 +93,7 @@ def scores(
     random = random_means()
     alike: dict[tuple[str, tuple[str, ...]], list[Group]] = {}
     for group in groups:
-        alike.setdefault((group.env, group.flags), []).append(group)
+        alike.setdefault((group.env, candidate(group)), []).append(group)
     of_task: dict[str, dict[tuple[str, ...], float]] = {}
     for (env, flags), equal in alike.items():
         mine = {group.name: [row for row in rows if row["group"] == group.name] for group in equal}
@@ -96,7 +108,7 @@ def scores(
             for share in SHARES
         ]
         of_task.setdefault(env, {})[flags] = sum(means) / len(means) - random[env]
-    every = dict.fromkeys(group.flags for group in groups)
+    every = dict.fromkeys(candidate(group) for group in groups)
     complete = [flags for flags in every if all(flags in task for task in of_task.values())]
     largest = {env: max(map(abs, task.values())) or 1.0 for env, task in of_task.items()}
     return {
@@ -115,7 +127,7 @@ def choice_table(
     lines = ["| choice | candidates | chosen |", "|---|---|---|"]
     for name in choices(groups):
         mine = [group for group in groups if group.choice == name]
-        count = len({(group.flags, group.place) for group in mine})
+        count = len({(candidate(group), group.place) for group in mine})
         order = ranking(name, groups, rows, curves, failed)
         words = f"`{' '.join(order[0])}`" if order else "runs are outstanding"
         lines.append(f"| {name} | {count} | {words} |")
