@@ -94,6 +94,15 @@ def test_a_short_interval_keeps_the_rows_of_a_minibatch_and_all_times(env: str, 
     assert HTS(env=env, **paper).correction_used == "truncated-is"
 
 
+@pytest.mark.parametrize("env", AES.VARIANTS["paper"])
+def test_the_rules_of_the_release_can_be_asked_for(env: str):
+    paper = AES(env=env, **AES.VARIANTS["paper"][env])
+    rules = (paper.mean_rule, paper.variance_rule, paper.range_spread, paper.variance_from)
+    assert rules == ("relative", "welford-adaptive", 0.0, "all")
+    assert (paper.batch_size, paper.actor_steps_scale, paper.recentred) == (256, 1.0, False)
+    assert paper.fitness_baseline == -paper.fitness_range
+
+
 PLAIN = ES(
     env="InvertedPendulum-v5",
     total_steps=500,

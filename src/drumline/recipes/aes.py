@@ -1,6 +1,7 @@
 """AES-RL as a recipe: its config, its presets and its parts."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, Self
@@ -15,6 +16,7 @@ from drumline.algorithms.first_critics import first_critics
 from drumline.functional.population_control import controlled_probability, fixed_probability
 from drumline.populations.aes import AESPopulation, PopulationPlan
 from drumline.populations.objective import ObjectivePlan, ObjectivePopulation
+from drumline.recipes.aes_presets import PAPER, PRESETS
 from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets, torch_packages
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
@@ -39,15 +41,6 @@ from drumline.recipes.virtual_clock import (
 from drumline.schedules.event_order import VirtualCosts
 from drumline.training.layout import Layout, SteadyLayout
 from drumline.training.steady_run import SteadyRecipe
-
-_SMALL = {
-    "warmup_steps": 1_000,
-    "total_steps": 50_000,
-    "replay_size": 50_000,
-    "hidden": (64, 64),
-    "evaluate_every": 10,
-}
-
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "frame_skip", "hidden", "evaluate_max_steps", "warmup_steps", "replay_size"),
@@ -214,62 +207,8 @@ class AES:
         "evaluate_every": 1000,
         "total_steps": 100_000,
     }
-    PRESETS: ClassVar[Presets] = {
-        # r is ours, and so is b: -r, but below what a random policy gets, or `absolute` stays put.
-        "InvertedPendulum-v5": {
-            **_SMALL,
-            "fitness_range": 160.0,
-            "fitness_baseline": -160.0,
-            "env_step_cost": 90_000,
-        },
-        "Pendulum-v1": {
-            **_SMALL,
-            "fitness_range": 250.0,
-            "fitness_baseline": -2000.0,
-            "env_step_cost": 45_000,
-            "least_env_steps": 200,
-        },
-        "CartPole-v1": {
-            **_SMALL,
-            "fitness_range": 80.0,
-            "fitness_baseline": -80.0,
-            "env_step_cost": 40_000,
-        },
-        "LunarLander-v3": {
-            **_SMALL,
-            "total_steps": 200_000,
-            "fitness_range": 50.0,
-            "fitness_baseline": -500.0,
-            "env_step_cost": 80_000,
-        },
-        # r and b of the release's config files; its command-line script has r = 2000 for Hopper
-        # and 960 for Walker2d and Swimmer; it is not known which of them the paper used.
-        "HalfCheetah-v5": {
-            "fitness_range": 2000.0,
-            "fitness_baseline": -2000.0,
-            "least_env_steps": 1000,
-        },
-        "Hopper-v5": {"fitness_range": 600.0, "fitness_baseline": -600.0},
-        "Walker2d-v5": {"fitness_range": 800.0, "fitness_baseline": -800.0},
-        "Swimmer-v5": {
-            "fitness_range": 48.0,
-            "fitness_baseline": -48.0,
-            "p_desired": 0.1,
-            "least_env_steps": 1000,
-        },
-        "Ant-v5": {
-            "fitness_range": 960.0,
-            "fitness_baseline": -960.0,
-            "env_step_cost": 400_000,
-        },
-        "Humanoid-v5": {
-            "fitness_range": 960.0,
-            "fitness_baseline": -960.0,
-            "hidden": (256, 256),
-            "learning_rate": 3e-4,
-            "env_step_cost": 550_000,
-        },
-    }
+    PRESETS: ClassVar[Presets] = PRESETS
+    VARIANTS: ClassVar[Mapping[str, Presets]] = {"paper": PAPER}
 
     def __post_init__(self) -> None:
         check_objective(self, _ENVIRONMENT_FIELDS)
