@@ -153,7 +153,7 @@ class Worker:
                 return
             told += provided.flags
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if not begun:
+        if not note:
             shutil.rmtree(folder, ignore_errors=True)  # of a run by this name with other flags
         flags = layout(run.group.method, run.group.flags)
         if run.group.script:

@@ -141,6 +141,23 @@ def test_a_script_makes_the_run_with_what_its_needs_tell_it(
     )
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_what_a_script_has_made_is_kept_until_its_flags_change(
+    campaign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: bool
+):
+    words = 'script = "benchmarks/x.py"\nflags = ["--fast"]'
+    (group,) = groups_of(campaign, tmp_path / "q.toml", timed=words)
+    group = replace(group, seeds=(3,))
+    home, run = campaign.Home(tmp_path / "home"), campaign.Run(group, 3)
+    home.write_note(run, commit="abc123", process=None)  # as a pause leaves it
+    rows = home.folder(run) / "rows.csv"
+    rows.parent.mkdir(parents=True)
+    rows.write_text("method\nhts\n")
+    now = replace(group, flags=("--slow",)) if changed else group
+    work(campaign, home, [now], monkeypatch)
+    assert rows.exists() is not changed
+
+
 def test_a_scripts_rows_are_those_of_its_run_and_are_not_made_again(campaign: Any, tmp_path: Path):
     words = 'script = "benchmarks/x.py"\ntable = "own.csv"'
     (group,) = groups_of(campaign, tmp_path / "q.toml", timed=words)
