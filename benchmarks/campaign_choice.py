@@ -1,11 +1,10 @@
 """Choices that a campaign makes by a rule fixed before its runs: flags of the reported runs.
 
 Tuning groups with one `choice` and the same flags, apart from those of evaluations, are a
-candidate, on one task or on several. Its
-score on a task is the mean, over four shares of the env steps, of the interquartile mean of its
-seeds, counted from random actions and divided by the largest of the candidates; its score is the
-mean over the tasks. The flags of the best candidate, or of the next ones by `place`, go before
-those of every group with that name as `chosen`.
+candidate, on one task or on several. Its score on a task is the mean, over four shares of the env
+steps, of the interquartile mean of its seeds, counted from random actions and divided by the
+largest of the candidates; its score is the mean over the tasks. The flags of the best candidate, or
+of the next ones by `place`, go before those of every group with that name as `chosen`.
 
 A choice can have two stages: groups of the second have a `choice` of their own, and their flags
 are what the first has `chosen`. They are scored together with their runs of the first stage.

@@ -222,9 +222,8 @@ def test_required_times_are_ratios_to_those_of_hts_beside_their_goals(campaign: 
     times[-2]["reached_seconds"] = "104"
     short = campaign.Rows([], scripts={"required_time.csv": times})
     assert table_of(campaign, "required-time", short)[5][6:] == ["1.04", "≥ 1.04", "missed"]
-    assert (
-        "At most 0.31 cores were busy with other work"
-        in "\n".join(lines_of(campaign, "required-time", rows))
+    assert "At most 0.31 cores were busy with other work" in "\n".join(
+        lines_of(campaign, "required-time", rows)
     )
 
 

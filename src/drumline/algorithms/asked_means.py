@@ -56,5 +56,5 @@ class AskedMeans:
     def load(self, state: State) -> None:
         """Load a state."""
         versions = state.tensor("asked_after").tolist()
-        self._means = dict(zip(versions, np.array(state.tensor("asked_means")), strict=True))
+        self._means = dict(zip(versions, state.tensor("asked_means"), strict=True))
         self._living = dict(zip(versions, state.tensor("asked_living").tolist(), strict=True))

@@ -124,9 +124,7 @@ def _equal(batch: Batch, environments: Sequence[LeanEnvironment]) -> bool:
         environment.reset(seed=number)
     for number in range(_COMPARED_STEPS):
         together = environments[: count - number % count]
-        states = np.zeros((batch.size, len(together)))
-        for place, environment in enumerate(together):
-            states[:, place] = environment.bare.state
+        states = np.ascontiguousarray(np.array([one.bare.state for one in together]).T)
         if len(together) < count:
             states = states[:, np.arange(len(together))]
         if hasattr(space, "n"):
