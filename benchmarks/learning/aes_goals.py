@@ -9,7 +9,7 @@ The two pendulums have a score to reach; Hopper and Swimmer are compared at 30,0
 from goals import Goal, main
 
 TOLD = {
-    "aes": ("--warmup-steps=2000",),
+    "aes": ("--preset=paper", "--warmup-steps=2000"),
     "td3": ("--random-steps=2000",),
     "cem-rl": ("--warmup-steps=2000", "--warmup=random", "--batch-size=256"),
 }

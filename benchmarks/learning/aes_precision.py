@@ -21,7 +21,7 @@ STEPS = 30_000
 BUDGETS = (STEPS // 3, 2 * STEPS // 3, STEPS)
 CASES = {
     "Pendulum-v1": (f"--total-steps={STEPS}",),
-    "Hopper-v5": (f"--total-steps={STEPS}", "--warmup-steps=2000"),
+    "Hopper-v5": ("--preset=paper", f"--total-steps={STEPS}", "--warmup-steps=2000"),
 }
 PRECISIONS = ("fp32", "bf16")
 

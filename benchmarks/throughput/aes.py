@@ -38,6 +38,8 @@ from drumline.recipes.aes import AES
 
 HERE = Path(__file__).resolve().parent
 Row = dict[str, object]
+RULES = ("--preset", "paper")
+"""Rules, batches and gradient steps of the release, which all kept rows have."""
 
 
 def steps(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
@@ -58,7 +60,8 @@ def steps(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
     words += ["--total-steps", "100000000", "--evaluate-every", "0", "--workers", "2"]
     for precision in options.precisions:
         run = PausedRun(
-            ["aes", "HalfCheetah-v5", *words, "--precision", precision], folder / precision
+            ["aes", "HalfCheetah-v5", *RULES, *words, "--precision", precision],
+            folder / precision,
         )
         plain: dict[str, list[float]] = {"actor": [], "critic": []}
         with run:
@@ -178,7 +181,7 @@ def stacks(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
 def cores(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
     """Run both clocks in turns on the default layout, without gradient steps."""
     for env in options.envs:
-        words = [env, "--p-desired", "0", "--warmup-steps", "0", "--evaluate-every", "0"]
+        words = [env, *RULES, "--p-desired", "0", "--warmup-steps", "0", "--evaluate-every", "0"]
         words += ["--total-steps", "100000000"]
         runs = {
             clock: PausedRun(["aes", *words, "--clock", clock], folder / f"{env}-{clock}")

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
 from drumline.functional.virtual_costs import GradientRate, GradientWork, gradient_work
+from drumline.recipes.aes_presets import PAPER
 
 HIDDEN = (400, 300)
 SIZES = {"Hopper-v5": (11, 3), "HalfCheetah-v5": (17, 6), "Pendulum-v1": (3, 1)}
@@ -54,6 +55,8 @@ def train(method: str, env: str, steps: int, batch: int, seed: int) -> Learned:
     first = "--random-steps" if method == "td3" else "--warmup-steps"
     words = [method, env, f"--total-steps={steps}", f"--seed={seed}", first, str(RANDOM_STEPS)]
     words += ["--hidden", *map(str, HIDDEN), f"--batch-size={batch}", "--evaluate-every=0"]
+    if method == "aes" and env in PAPER:
+        words.append("--preset=paper")  # its gradient steps for an env step, as in the kept rows
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
         shown = ["--quiet", "--no-tensorboard", f"--out={folder}"]

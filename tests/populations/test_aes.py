@@ -94,9 +94,11 @@ def warm(population: AESPopulation, *lengths: int) -> AESPopulation:
     return population
 
 
-def recorded(plan: PopulationPlan = PLAN) -> tuple[AESPopulation, Recording]:
-    """A warm population all of whose individuals are refined, and its strategy."""
-    strategy, choice = Recording(), ActorChoice(lambda rl, es: 1.0, seed=0)
+def recorded(
+    plan: PopulationPlan = PLAN, rl_probability: float = 1.0
+) -> tuple[AESPopulation, Recording]:
+    """A warm population, all of whose individuals are refined unless told, and its strategy."""
+    strategy, choice = Recording(), ActorChoice(lambda rl, es: rl_probability, seed=0)
     critics = first_critics((5, 8, 1), 0)
     return warm(AESPopulation(plan, strategy, choice, critics, empty_replay())), strategy
 
@@ -180,6 +182,65 @@ def test_the_critics_follow_the_mean():
     assert job is not None
     assert job.version == job.task.version
     assert np.array_equal(population.published()["actor"], strategy.parameters)
+
+
+CHAINED = replace(PLAN, mean_evaluations=0, chained=True)
+
+
+def told_refined(population: AESPopulation, vector: Sequence[float]) -> np.ndarray:
+    """End a refined individual with these parameters; return those that it began with."""
+    job = next_job(population)
+    began = population.published()["actor"]
+    lives(population, 0, job, 5, 7.0, np.array(vector, np.float32))
+    return began
+
+
+def test_a_chain_of_refinements_goes_on_from_the_newest():
+    population, strategy = recorded(CHAINED)
+    assert told_refined(population, [3.0, 4.0]).tolist() == [0.0, 1.0]  # the first sample
+    assert told_refined(population, [5.0, 6.0]).tolist() == [3.0, 4.0]
+    critics = population.ask_critic()
+    assert critics is not None
+    assert population.published()["actor"].tolist() == [5.0, 6.0]
+    assert [told.vector.tolist() for told in strategy.told] == [[3.0, 4.0], [5.0, 6.0]]
+
+
+def test_without_a_chain_refinements_begin_with_samples():
+    population, _ = recorded(replace(CHAINED, chained=False))
+    told_refined(population, [3.0, 4.0])
+    assert told_refined(population, [5.0, 6.0]).tolist() == [10.0, 1.0]
+
+
+def test_individuals_without_gradient_steps_are_samples_beside_a_chain():
+    population, _ = recorded(CHAINED, rl_probability=0.5)
+    begun: dict[bool, list[list[float]]] = {False: [], True: []}
+    for index in range(20):
+        job = next_job(population)
+        refined = job.gradient_steps > 0
+        begun[refined].append(population.published()["actor"].tolist())
+        newest = np.array([-1.0, index], np.float32)
+        lives(population, 0, job, 5, -1.0, newest if refined else None)
+    assert len(begun[True]) > 5
+    assert len(begun[False]) > 5
+    assert all(first >= 0.0 for first, _ in begun[False])
+    assert all(first == -1.0 for first, _ in begun[True][1:])
+
+
+def test_a_resumed_chain_goes_on_from_the_same_individual():
+    recipe = replace(BUILT, refined_from="newest", mean_evaluations=0).build(
+        SteadyLayout(pool="inline")
+    )
+    replay = empty_replay()
+    population, resumed = recipe.population(replay), recipe.population(replay)
+    assert isinstance(population, AESPopulation)
+    assert isinstance(resumed, AESPopulation)
+    warm(population)
+    newest = np.arange(population.parameters.size, dtype=np.float32)
+    lives(population, 0, next_job(population), 5, -1.0, newest)
+    resumed.load(population.state())
+    for one in (population, resumed):
+        next_job(one, 1)
+        assert np.array_equal(one.published()["actor"], newest)
 
 
 @pytest.mark.parametrize(("scale", "steps"), [(1.0, 16), (0.5, 8), (2.0, 32)])

@@ -99,6 +99,12 @@ def test_rules_that_another_strategy_would_not_follow_are_refused(
         method(env="CartPole-v1", strategy="snes", **change)
 
 
+def test_refined_individuals_that_begin_at_no_sample_are_not_recentred():
+    AES(env="CartPole-v1", refined_from="newest")
+    with pytest.raises(ValueError, match="--recentred contradicts --refined-from newest"):
+        AES(env="CartPole-v1", refined_from="newest", recentred=True)
+
+
 def test_the_best_of_both_kinds_give_no_variance_of_one():
     AES(env="CartPole-v1", variance_from="es", variance_rule="one-fifth")
     with pytest.raises(ValueError, match="--variance-from es contradicts --variance-rule rank"):

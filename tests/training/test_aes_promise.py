@@ -54,7 +54,14 @@ SMALL = AES(
 DISCRETE = replace(SMALL, env="CartPole-v1", total_steps=400, mean_evaluations=0)
 SYNC = replace(SMALL, schedule="sync")
 SLOW_CRITIC = replace(SMALL, mean_evaluations=0, critic_step_cost=2_000_000, critic_lag=40)
-CONFIGS = {"continuous": SMALL, "discrete": DISCRETE, "sync": SYNC, "slow critic": SLOW_CRITIC}
+CHAIN = replace(SMALL, refined_from="newest")
+CONFIGS = {
+    "continuous": SMALL,
+    "discrete": DISCRETE,
+    "sync": SYNC,
+    "slow critic": SLOW_CRITIC,
+    "chain": CHAIN,
+}
 WALL = ("wall_seconds", "waited_seconds")
 LASTING = (*whole_runs.LASTING, "events.jsonl")
 
@@ -100,7 +107,8 @@ def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
     assert lasting_bytes(again) == expected["continuous"]
     assert kinds(again) == {"0.0", "1.0", "2.0"}
     other = run_on(tmp_path / "other", replace(SMALL, seed=1), INLINE)
-    assert lasting_bytes(other)["fingerprints.csv"] != expected["continuous"]["fingerprints.csv"]
+    for one in (lasting_bytes(other), expected["chain"]):
+        assert one["fingerprints.csv"] != expected["continuous"]["fingerprints.csv"]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +117,7 @@ def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
         pytest.param("continuous", 2, marks=FAULTS),
         pytest.param("sync", 2, marks=FAULTS),
         pytest.param("slow critic", 2, marks=FAULTS),
+        pytest.param("chain", 2, marks=FAULTS),
         pytest.param("discrete", 3, marks=pytest.mark.slow),
         pytest.param("continuous", 1, marks=pytest.mark.slow),
         pytest.param("continuous", 5, marks=pytest.mark.slow),
@@ -203,7 +212,7 @@ def test_windows_that_reach_back_over_segments_survive_a_resume(
     ("name", "update"),
     cases(
         product(CONFIGS, [0, 1, 5, 14]),
-        quick=[("continuous", 5), ("discrete", 1), ("sync", 14), ("slow critic", 5)],
+        quick=[("continuous", 5), ("discrete", 1), ("sync", 14), ("slow critic", 5), ("chain", 14)],
     ),
 )
 def test_a_resumed_run_equals_an_uninterrupted_one(

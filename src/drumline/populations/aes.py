@@ -1,6 +1,7 @@
 """AES-RL's population: what is asked, appended and told at the ends of jobs.
 
-ask     warm-up: a random episode │ else z ~ strategy: ES, or RL after gradient steps on z
+ask     warm-up: a random episode │ else z ~ strategy: ES, or RL after gradient steps on z, or on
+        the newest RL individual (`chained`)
 tell    the individual's first part ends → its episode enters the replay, its mean is evaluated;
         its second part ends → the strategy is told
 barrier with `generation`, individuals begin together: once all earlier ones have been told
@@ -46,7 +47,7 @@ _COUNTERS = (
     "living",
     "places",
 )
-_CANDIDATE, _AWAITING = "candidate/", "second/"
+_CANDIDATE, _AWAITING, _NEWEST = "candidate/", "second/", "newest_refined"
 _METRICS = (
     *("kind", "fitness", "mean_fitness", "improvement_over_mean", "step_size", "update_norm"),
     *("accepted", "staleness_tells", "trust_region_share", "distance_moved"),
@@ -76,6 +77,9 @@ class PopulationPlan:
     least_env_steps: int = 1
     generation: int = 0
     """Individuals that begin together, when all before them have been told; 0: no barrier."""
+    chained: bool = False
+    """Gradient steps go on from the newest refined individual, whose actions the critics' targets
+    take: not from a sample, and not the mean's."""
 
 
 class AwaitingMean(NamedTuple):
@@ -114,6 +118,8 @@ class AESPopulation:
         self._candidates: dict[int, tuple[Candidate, int]] = {}
         """Living individuals with their kind, by logical worker."""
         self._awaiting: dict[int, AwaitingMean] = {}
+        self._newest_refined: np.ndarray | None = None
+        """With `chained`: parameters of the refined individual whose episode ended last."""
 
     @property
     def env_steps_counted(self) -> int:
@@ -180,7 +186,9 @@ class AESPopulation:
         watermark = self._replay.watermark
         seed = seeding.seeds(plan.seed, 1, "critic-job", number)[0]
         job = GradientJob(plan.critic_batches, watermark, seed)
-        task = TrainCritics(self._critics.publish(self._strategy.parameters), number, job)
+        newest = self._newest_refined
+        target = self._strategy.parameters if newest is None else newest
+        task = TrainCritics(self._critics.publish(target), number, job)
         return Job.training(task, job)
 
     def ask(self, worker: int) -> Job | None:
@@ -230,6 +238,8 @@ class AESPopulation:
             numbers = (lived.index, lived.version, lived.kind, lived.length)
             tensors[f"{_AWAITING}{worker}/numbers"] = np.array(numbers, np.int64)
             tensors[f"{_AWAITING}{worker}/values"] = np.array([lived.episode_return, lived.moved])
+        if self._newest_refined is not None:
+            tensors[_NEWEST] = self._newest_refined
         return State.merged(
             self._strategy.state(),
             self._choice.state(),
@@ -257,6 +267,7 @@ class AESPopulation:
             self._awaiting[worker] = AwaitingMean(
                 index, version, kind, episode_return, length, moved, vector
             )
+        self._newest_refined = tensors.get(_NEWEST)
 
     def _critic_learns(self) -> bool:
         plan = self._plan
@@ -294,6 +305,8 @@ class AESPopulation:
         steps = plan.actor_steps(sum(self._lengths)) if watermark >= plan.batch_size else 0
         refined = steps > 0 and self._choice.refines(candidate.index)
         self._counters["individuals"] += 1
+        if refined and self._newest_refined is not None:
+            candidate = candidate._replace(vector=self._newest_refined)
         self._candidates[worker] = (candidate, _RL if refined else _ES)
         version = self._critics.publish(candidate.vector)
         seed = seeding.seeds(plan.seed, 1, "individual-episode", candidate.index)[0]
@@ -325,6 +338,8 @@ class AESPopulation:
         if result.vector is not None:
             moved = float(np.linalg.norm(result.vector.astype(np.float64) - vector))
             vector = result.vector
+            if self._plan.chained:
+                self._newest_refined = vector
         lived = AwaitingMean(
             candidate.index,
             candidate.version,

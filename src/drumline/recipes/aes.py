@@ -46,7 +46,8 @@ _ENVIRONMENT_FIELDS = (
     *("engine", "frame_skip", "hidden", "evaluate_max_steps", "warmup_steps", "replay_size"),
     *("batch_size", "learning_rate", "discount", "polyak", "precision", "target_noise"),
     *("target_noise_clip", "gradient_overhead_cost", "multiply_add_cost", "actor_step_cost"),
-    *("critic_step_cost", "least_env_steps", "rl_probability", "control_slope", "actor_steps"),
+    *("critic_step_cost", "least_env_steps", "rl_probability", "control_slope"),
+    *("refined_from", "actor_steps"),
     *("recent_episodes", "actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
     *("max_episode_steps", "env_kwargs", "flatten_observations", "network", "device"),
 )
@@ -172,6 +173,10 @@ class AES:
     """Probability of refinement: controlled (the release's, with slope K), or p_desired."""
     control_slope: float = 50.0
     """K of the controlled probability."""
+    refined_from: Literal["samples", "newest"] = "samples"
+    """samples: gradient steps begin with a sample, and the critics' targets take the mean's
+    actions; newest: they go on from the newest refined individual, whose actions the targets
+    take."""
     actor_steps: Literal["recent", "fixed"] = "recent"
     """recent: env steps of the last --recent-episodes episodes, times --actor-steps-scale."""
     recent_episodes: int = 10
@@ -283,6 +288,7 @@ class AES:
             learns_critics=self.p_desired > 0.0,
             least_env_steps=parts.actor.least(self.least_env_steps),
             generation=self.concurrency if self.schedule == "sync" else 0,
+            chained=self.refined_from == "newest",
         )
         return SteadyRecipe(
             config=self,
@@ -328,6 +334,11 @@ class AES:
         )
 
     def _refuse_rules_without_effect(self) -> None:
+        if self.recentred and self.refined_from == "newest":
+            raise ValueError(
+                "--recentred contradicts --refined-from newest, whose refined individuals do not "
+                "begin at samples around the mean"
+            )
         if self.strategy == ASYNC_ES:
             if self.variance_from == "es" and self.variance_rule == "rank":
                 raise ValueError(
@@ -335,11 +346,12 @@ class AES:
                     "of the best individuals of both kinds"
                 )
             return
+        preset = self.PRESETS.get(self.env, {})
         for name in (
             *("mean_rule", "variance_rule", "kl_bound"),
             *("range_spread", "variance_from", "staleness_discount", "recentred"),
         ):
-            if (value := getattr(self, name)) != getattr(AES, name):
+            if (value := getattr(self, name)) not in (getattr(AES, name), preset.get(name)):
                 raise ValueError(
                     f"--{name.replace('_', '-')} {value} goes with --strategy {ASYNC_ES}: "
                     f"{self.strategy!r} has rules of its own"
