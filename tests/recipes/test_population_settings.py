@@ -105,6 +105,12 @@ def test_refined_individuals_that_begin_at_no_sample_are_not_recentred():
         AES(env="CartPole-v1", refined_from="newest", recentred=True)
 
 
+def test_an_individual_is_confirmed_beside_the_mean():
+    AES(env="CartPole-v1", confirm_episodes=2)
+    with pytest.raises(ValueError, match="--confirm-episodes 2 needs the mean's return"):
+        AES(env="CartPole-v1", confirm_episodes=2, mean_evaluations=0)
+
+
 def test_the_best_of_both_kinds_give_no_variance_of_one():
     AES(env="CartPole-v1", variance_from="es", variance_rule="one-fifth")
     with pytest.raises(ValueError, match="--variance-from es contradicts --variance-rule rank"):

@@ -11,7 +11,7 @@ from campaigns import cases
 
 from drumline.commands.run import train
 from drumline.recipes import ars
-from drumline.recipes.aes import AES
+from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
 from drumline.recipes.environment_families import ALPHAS, PUBLISHED_GAMES
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
@@ -101,6 +101,29 @@ def test_the_rules_of_the_release_can_be_asked_for(env: str):
     assert rules == ("relative", "welford-adaptive", 0.0, "all")
     assert (paper.batch_size, paper.actor_steps_scale, paper.recentred) == (256, 1.0, False)
     assert paper.fitness_baseline == -paper.fitness_range
+
+
+def preset_of(method: type[AES], env: str) -> AES:
+    fields: dict[str, Any] = {**method.PRESETS[env]}
+    return method(env=env, **fields)
+
+
+@pytest.mark.parametrize("env", ["HalfCheetah-v5", "Hopper-v5", "Walker2d-v5"])
+def test_tuned_tasks_have_the_chosen_rules_and_other_methods_keep_theirs(env: str):
+    tuned = preset_of(AES, env)
+    assert (tuned.mean_rule, tuned.variance_rule) == ("full-move", "one-fifth")
+    assert (tuned.refined_from, tuned.critic_lag, tuned.batch_size) == ("newest", 1000, 100)
+    for method, rules in ((OnePlusOne, ("full-move", "one-fifth")), (ACEMRL, ("rank", "rank"))):
+        other = preset_of(method, env)
+        assert (other.mean_rule, other.variance_rule) == rules
+        assert (other.refined_from, other.critic_lag, other.batch_size) == ("samples", 5000, 256)
+
+
+def test_another_strategy_takes_a_preset_of_rules_but_no_rules_that_are_told():
+    preset: dict[str, Any] = {**AES.PRESETS["Hopper-v5"]}
+    assert AES(env="Hopper-v5", **{**preset, "strategy": "snes"}).mean_rule == "full-move"
+    with pytest.raises(ValueError, match="--mean-rule linear goes with --strategy async-es"):
+        AES(env="Hopper-v5", **{**preset, "strategy": "snes", "mean_rule": "linear"})
 
 
 PLAIN = ES(

@@ -3,7 +3,8 @@
 ask     warm-up: a random episode │ else z ~ strategy: ES, or RL after gradient steps on z, or on
         the newest RL individual (`chained`)
 tell    the individual's first part ends → its episode enters the replay, its mean is evaluated;
-        its second part ends → the strategy is told
+        its second part ends → the strategy is told; if it was better than the mean and lives
+        again, after the last of its further episodes (`confirmations`)
 barrier with `generation`, individuals begin together: once all earlier ones have been told
 critic  a job of minibatches whenever it is idle and has taken fewer steps than the env;
         individuals begin once it has had a job, while it is not too far behind
@@ -80,19 +81,29 @@ class PopulationPlan:
     chained: bool = False
     """Gradient steps go on from the newest refined individual, whose actions the critics' targets
     take: not from a sample, and not the mean's."""
+    confirmations: int = 0
+    """Most further episodes of an individual that has been better than the mean so far; its fitness
+    is the mean of all its returns."""
 
 
-class AwaitingMean(NamedTuple):
-    """An individual that has lived and waits for the evaluation of the mean."""
+class Awaiting(NamedTuple):
+    """An individual that has lived, and waits for the evaluation of the mean or lives again."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     version: int
     kind: int
-    episode_return: float
-    length: int
     moved: float
     """‖z′ − z‖, by the gradient steps."""
     vector: np.ndarray
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    mean_fitness: float | None = None
+    """Return of the mean, once it has been evaluated."""
+
+    @property
+    def fitness(self) -> float:
+        """Return the mean of the returns of all episodes so far."""
+        return sum(self.returns) / len(self.returns)
 
 
 class AESPopulation:
@@ -117,7 +128,7 @@ class AESPopulation:
         self._lengths: deque[int] = deque(maxlen=plan.recent_episodes)
         self._candidates: dict[int, tuple[Candidate, int]] = {}
         """Living individuals with their kind, by logical worker."""
-        self._awaiting: dict[int, AwaitingMean] = {}
+        self._awaiting: dict[int, Awaiting] = {}
         self._newest_refined: np.ndarray | None = None
         """With `chained`: parameters of the refined individual whose episode ended last."""
 
@@ -165,11 +176,16 @@ class AESPopulation:
         if isinstance(result, MeanEvaluated):
             self._counters["env_steps_beside"] += result.env_steps
             mean_fitness = sum(result.returns) / len(result.returns)
-            return self._tell(self._awaiting.pop(worker), mean_fitness)
+            lived = self._awaiting[worker]._replace(mean_fitness=mean_fitness)
+            return self._tell_or_wait(worker, lived)
         appended = self._replay.append(
             one_episode(result.observations, result.actions, result.rewards, result.kind)
         )
-        return self._lived(worker, task, result)._replace(appended=tuple(appended))
+        self._counters["env_steps_counted"] += result.length
+        self._lengths.append(result.length)
+        again = worker in self._awaiting
+        told = self._lived_again(worker, result) if again else self._lived(worker, task, result)
+        return told._replace(appended=tuple(appended))
 
     def take_critic(self, task: TrainCritics, result: CriticsTrained) -> Told:
         """Install the critics that a job has trained."""
@@ -192,10 +208,12 @@ class AESPopulation:
         return Job.training(task, job)
 
     def ask(self, worker: int) -> Job | None:
-        """Return the individual's second part, or a new individual."""
+        """Return the individual's second part, a further episode of it, or a new individual."""
         plan = self._plan
         if worker in self._awaiting:
             index = self._awaiting[worker].index
+            if self._awaiting[worker].mean_fitness is not None:
+                return self._another_life(self._awaiting[worker])
             seed = seeding.seeds(plan.seed, 1, "mean-evaluations", index)[0]
             version = self._critics.publish(self._strategy.parameters)
             task = EvaluateMean(version, index, seed, plan.mean_evaluations)
@@ -235,9 +253,11 @@ class AESPopulation:
             )
         for worker, lived in self._awaiting.items():
             tensors[f"{_AWAITING}{worker}"] = lived.vector
-            numbers = (lived.index, lived.version, lived.kind, lived.length)
+            numbers = (lived.index, lived.version, lived.kind, *lived.lengths)
             tensors[f"{_AWAITING}{worker}/numbers"] = np.array(numbers, np.int64)
-            tensors[f"{_AWAITING}{worker}/values"] = np.array([lived.episode_return, lived.moved])
+            mean = () if lived.mean_fitness is None else (lived.mean_fitness,)
+            values = (*lived.returns, lived.moved, *mean)
+            tensors[f"{_AWAITING}{worker}/values"] = np.array(values)
         if self._newest_refined is not None:
             tensors[_NEWEST] = self._newest_refined
         return State.merged(
@@ -262,10 +282,18 @@ class AESPopulation:
             self._candidates[worker] = (Candidate(index, version, vector), kind)
         self._awaiting = {}
         for worker, vector in _by_worker(tensors, _AWAITING):
-            index, version, kind, length = tensors[f"{_AWAITING}{worker}/numbers"].tolist()
-            episode_return, moved = tensors[f"{_AWAITING}{worker}/values"].tolist()
-            self._awaiting[worker] = AwaitingMean(
-                index, version, kind, episode_return, length, moved, vector
+            index, version, kind, *lengths = tensors[f"{_AWAITING}{worker}/numbers"].tolist()
+            values = tensors[f"{_AWAITING}{worker}/values"].tolist()
+            returns, (moved, *mean) = values[: len(lengths)], values[len(lengths) :]
+            self._awaiting[worker] = Awaiting(
+                index,
+                version,
+                kind,
+                moved,
+                vector,
+                tuple(returns),
+                tuple(lengths),
+                mean_fitness=mean[0] if mean else None,
             )
         self._newest_refined = tensors.get(_NEWEST)
 
@@ -325,9 +353,7 @@ class AESPopulation:
         )
 
     def _lived(self, worker: int, task: Live, result: Lived) -> Told:
-        """Count an individual's first part, and tell it if no mean is evaluated beside it."""
-        self._counters["env_steps_counted"] += result.length
-        self._lengths.append(result.length)
+        """Record an individual's first part, and tell it if no mean is evaluated beside it."""
         if task.random:
             self._counters["living"] -= 1
             row = EpisodeRow(0, task.index, 0, result.episode_return, result.length)
@@ -340,45 +366,79 @@ class AESPopulation:
             vector = result.vector
             if self._plan.chained:
                 self._newest_refined = vector
-        lived = AwaitingMean(
+        lived = Awaiting(
             candidate.index,
             candidate.version,
             kind,
-            result.episode_return,
-            result.length,
             moved,
             vector,
+            (result.episode_return,),
+            (result.length,),
         )
         if self._plan.mean_evaluations:
             self._awaiting[worker] = lived
             return Told({}, settled=True)
-        return self._tell(lived, None)
+        return self._tell(lived)
 
-    def _tell(self, lived: AwaitingMean, mean_fitness: float | None) -> Told:
+    def _another_life(self, lived: Awaiting) -> Job:
+        """Return a further episode of an individual, without gradient steps."""
+        plan = self._plan
+        root = seeding.seeds(plan.seed, 1, "individual-episode", lived.index)[0]
+        seed = seeding.seeds(root, 1, "confirmation", len(lived.returns))[0]
+        version = self._critics.publish(lived.vector)
+        task = Live(version, lived.index, seed, None, False)
+        return Job(task, version, least_env_steps=plan.least_env_steps)
+
+    def _lived_again(self, worker: int, result: Lived) -> Told:
+        """Count a further episode of an individual."""
+        lived = self._awaiting[worker]
+        return self._tell_or_wait(
+            worker,
+            lived._replace(
+                returns=(*lived.returns, result.episode_return),
+                lengths=(*lived.lengths, result.length),
+            ),
+        )
+
+    def _tell_or_wait(self, worker: int, lived: Awaiting) -> Told:
+        """Let an individual that is better than the mean so far live again, or tell it."""
+        assert lived.mean_fitness is not None
+        more = len(lived.returns) <= self._plan.confirmations
+        if more and lived.fitness > lived.mean_fitness:
+            self._awaiting[worker] = lived
+            return Told({}, settled=True)
+        del self._awaiting[worker]
+        return self._tell(lived)
+
+    def _tell(self, lived: Awaiting) -> Told:
+        mean_fitness, fitness = lived.mean_fitness, lived.fitness
         told = Individual(
             lived.index,
             lived.version,
             lived.vector,
-            lived.episode_return,
+            fitness,
             mean_fitness,
             refined=lived.kind == _RL,
         )
         metrics = self._strategy.tell([told])
         self._counters["living"] -= 1
-        row = EpisodeRow(0, lived.index, 0, lived.episode_return, lived.length)
+        rows = tuple(
+            EpisodeRow(0, lived.index, 0, episode_return, length)
+            for episode_return, length in zip(lived.returns, lived.lengths, strict=True)
+        )
         beside: Metrics = {}
         if mean_fitness is not None:
-            improvement = lived.episode_return - mean_fitness
+            improvement = fitness - mean_fitness
             beside = {"mean_fitness": mean_fitness, "improvement_over_mean": improvement}
         told_metrics = {
             **beside,
             "accepted": float(metrics["update_norm"] > 0.0),
             **metrics,
             "kind": float(lived.kind),
-            "fitness": lived.episode_return,
+            "fitness": fitness,
             "distance_moved": lived.moved,
         }
-        return Told(told_metrics, (row,), settled=True)
+        return Told(told_metrics, rows, settled=True)
 
 
 def _by_worker(tensors: Mapping[str, np.ndarray], prefix: str) -> list[tuple[int, np.ndarray]]:

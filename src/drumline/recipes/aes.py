@@ -16,7 +16,7 @@ from drumline.algorithms.first_critics import first_critics
 from drumline.functional.population_control import controlled_probability, fixed_probability
 from drumline.populations.aes import AESPopulation, PopulationPlan
 from drumline.populations.objective import ObjectivePlan, ObjectivePopulation
-from drumline.recipes.aes_presets import PAPER, PRESETS
+from drumline.recipes.aes_presets import PAPER, PRESETS, RELEASED_RULES
 from drumline.recipes.families import Fields
 from drumline.recipes.method import Presets, torch_packages
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
@@ -47,7 +47,7 @@ _ENVIRONMENT_FIELDS = (
     *("batch_size", "learning_rate", "discount", "polyak", "precision", "target_noise"),
     *("target_noise_clip", "gradient_overhead_cost", "multiply_add_cost", "actor_step_cost"),
     *("critic_step_cost", "least_env_steps", "rl_probability", "control_slope"),
-    *("refined_from", "actor_steps"),
+    *("refined_from", "actor_steps", "confirm_episodes"),
     *("recent_episodes", "actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
     *("max_episode_steps", "env_kwargs", "flatten_observations", "network", "device"),
 )
@@ -87,6 +87,10 @@ class AES:
     """Run the first episode again and stop if its bits differ."""
     mean_evaluations: int = 5
     """Episodes of the mean beside each individual; 0: a moving average of returns instead."""
+    confirm_episodes: int = 0
+    """Most further episodes of an individual with a better return than the mean's: they count,
+    enter the replay, and end when the mean of its returns is not better. That mean is its
+    fitness."""
     warmup_steps: int = 10_000
     """Env steps with random actions before anything is told or learned."""
     replay_size: int = 200_000
@@ -236,6 +240,12 @@ class AES:
         refuse_unfinite(self, "fitness_baseline", "welford_samples")
         refuse_outside_unit(self, "p_desired", "negative_ratio", "staleness_discount")
         refuse_negative(self, "kl_bound", "critic_lag", "strategy_budget", "range_spread")
+        refuse_negative(self, "confirm_episodes")
+        if self.confirm_episodes and not self.mean_evaluations:
+            raise ValueError(
+                f"--confirm-episodes {self.confirm_episodes} needs the mean's return to compare "
+                "with: give --mean-evaluations 1 or more"
+            )
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)
         self._refuse_rules_without_effect()
 
@@ -289,6 +299,7 @@ class AES:
             least_env_steps=parts.actor.least(self.least_env_steps),
             generation=self.concurrency if self.schedule == "sync" else 0,
             chained=self.refined_from == "newest",
+            confirmations=self.confirm_episodes,
         )
         return SteadyRecipe(
             config=self,
@@ -377,6 +388,8 @@ class OnePlusOne(AES):
     mean_rule: str = "full-move"
     variance_rule: str = "one-fifth"
 
+    PRESETS: ClassVar[Presets] = RELEASED_RULES
+
 
 @dataclass(frozen=True)
 class ACEMRL(AES):
@@ -384,6 +397,8 @@ class ACEMRL(AES):
 
     mean_rule: str = "rank"
     variance_rule: str = "rank"
+
+    PRESETS: ClassVar[Presets] = RELEASED_RULES
 
 
 def _actor_steps(config: AES, recent_env_steps: int) -> int:
