@@ -112,11 +112,11 @@ def preset_of(method: type[AES], env: str) -> AES:
 def test_tuned_tasks_have_the_chosen_rules_and_other_methods_keep_theirs(env: str):
     tuned = preset_of(AES, env)
     assert (tuned.mean_rule, tuned.variance_rule) == ("full-move", "one-fifth")
-    assert (tuned.refined_from, tuned.critic_lag, tuned.batch_size) == ("newest", 1000, 100)
+    assert (tuned.refined_from, tuned.concurrency, tuned.batch_size) == ("newest", 2, 100)
     for method, rules in ((OnePlusOne, ("full-move", "one-fifth")), (ACEMRL, ("rank", "rank"))):
         other = preset_of(method, env)
         assert (other.mean_rule, other.variance_rule) == rules
-        assert (other.refined_from, other.critic_lag, other.batch_size) == ("samples", 5000, 256)
+        assert (other.refined_from, other.concurrency, other.batch_size) == ("samples", 5, 256)
 
 
 def test_another_strategy_takes_a_preset_of_rules_but_no_rules_that_are_told():

@@ -146,22 +146,26 @@ def test_the_number_of_processes_changes_no_byte(
 
 
 @pytest.mark.parametrize(
-    "point",
+    ("name", "point"),
     [
-        *(pytest.param(point, marks=FAULTS) for point in ("individual-refined", "critic-begun")),
         *(
-            pytest.param(point, marks=pytest.mark.slow)
+            pytest.param("continuous", point, marks=FAULTS)
+            for point in ("individual-refined", "critic-begun")
+        ),
+        *(
+            pytest.param("continuous", point, marks=pytest.mark.slow)
             for point in ("individual-begun", "individual-ended", "mean-ended", "critic-ended")
         ),
+        pytest.param("chain", "individual-ended", marks=FAULTS),
     ],
 )
 def test_a_worker_killed_at_any_point_of_a_job_changes_no_byte(
-    tmp_path: Path, expected: Any, point: str
+    tmp_path: Path, expected: Any, name: str, point: str
 ):
     probe = KillAt(point, tmp_path / "flag")
-    folder = run_on(tmp_path / "run", SMALL, SteadyLayout(workers=2), probe)
+    folder = run_on(tmp_path / "run", CONFIGS[name], SteadyLayout(workers=2), probe)
     assert (tmp_path / "flag").exists()
-    assert lasting_bytes(folder) == expected["continuous"]
+    assert lasting_bytes(folder) == expected[name]
 
 
 @FAULTS

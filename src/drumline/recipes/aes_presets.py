@@ -74,7 +74,8 @@ _TUNED = {
     "mean_rule": "full-move",
     "variance_rule": "one-fifth",
     "refined_from": "newest",
-    "actor_steps_scale": 0.3,
+    "actor_steps_scale": 0.15,
+    "concurrency": 2,
     "critic_lag": 1_000,
     "batch_size": 100,
 }
