@@ -348,7 +348,7 @@ class AES:
         if self.recentred and self.refined_from == "newest":
             raise ValueError(
                 "--recentred contradicts --refined-from newest, whose refined individuals do not "
-                "begin at samples around the mean"
+                "begin at samples around the mean: give --refined-from samples"
             )
         if self.strategy == ASYNC_ES:
             if self.variance_from == "es" and self.variance_rule == "rank":
