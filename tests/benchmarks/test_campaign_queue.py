@@ -379,8 +379,18 @@ def test_scripts_of_the_queue_are_there(queue: Any):
 
 
 @pytest.mark.slow
-def test_every_command_of_the_queue_is_taken(queue: Any, capsys: pytest.CaptureFixture[str]):
-    for group in queue:
+def test_every_command_that_is_left_in_the_queue_is_taken(
+    campaign: Any, queue: Any, capsys: pytest.CaptureFixture[str]
+):
+    # Presets may have changed since: a row has the commit whose command it is.
+    ended = {(row["group"], row["seed"]) for row in campaign.all_rows(queue)}
+    left = [
+        group
+        for group in queue
+        if not all((group.name, str(seed)) in ended for seed in group.seeds)
+    ]
+    assert left
+    for group in left:
         first = [other.flags for other in queue if other.choice and other.choice == group.chosen]
         words = [group.method, group.env, "--seed=5", *(first[0] if first else ()), *group.flags]
         if not group.script:
