@@ -103,11 +103,17 @@ def recorded(
     return warm(AESPopulation(plan, strategy, choice, critics, empty_replay())), strategy
 
 
-def built(**changes: Any) -> AESPopulation:
+def built(replay: QueuedReplay | None = None, **changes: Any) -> AESPopulation:
     recipe = replace(BUILT, **changes).build(SteadyLayout(pool="inline"))
-    population = recipe.population(empty_replay())
+    population = recipe.population(empty_replay() if replay is None else replay)
     assert isinstance(population, AESPopulation)
     return population
+
+
+def warm_and_fresh(**changes: Any) -> tuple[AESPopulation, AESPopulation]:
+    """Two populations over one replay: one that is warm, and one to load its state."""
+    replay = empty_replay()
+    return warm(built(replay, **changes)), built(replay, **changes)
 
 
 def mean_and_variance(population: AESPopulation) -> tuple[np.ndarray, np.ndarray]:
@@ -227,14 +233,7 @@ def test_individuals_without_gradient_steps_are_samples_beside_a_chain():
 
 
 def test_a_resumed_chain_goes_on_from_the_same_individual():
-    recipe = replace(BUILT, refined_from="newest", mean_evaluations=0).build(
-        SteadyLayout(pool="inline")
-    )
-    replay = empty_replay()
-    population, resumed = recipe.population(replay), recipe.population(replay)
-    assert isinstance(population, AESPopulation)
-    assert isinstance(resumed, AESPopulation)
-    warm(population)
+    population, resumed = warm_and_fresh(refined_from="newest", mean_evaluations=0)
     newest = np.arange(population.parameters.size, dtype=np.float32)
     lives(population, 0, next_job(population), 5, -1.0, newest)
     resumed.load(population.state())
@@ -294,22 +293,16 @@ def test_further_episodes_have_seeds_of_their_own():
 
 @pytest.mark.parametrize("again", [0, 1])
 def test_a_resumed_individual_lives_as_often(again: int):
-    config = replace(BUILT, confirm_episodes=2, warmup_steps=10)
-    recipe = config.build(SteadyLayout(pool="inline"))
-    replay = empty_replay()
-    population, resumed = recipe.population(replay), recipe.population(replay)
-    assert isinstance(population, AESPopulation)
-    assert isinstance(resumed, AESPopulation)
-    warm(population)
+    population, resumed = warm_and_fresh(confirm_episodes=2)
     lives(population, 0, next_job(population), 5, 7.0)
     population.tell(0, next_job(population).task, MeanEvaluated((1.0,), 6))
     for _ in range(again):
         lives(population, 0, next_job(population), 5, 8.0)
     resumed.load(population.state())
     for one in (population, resumed):
+        told = Told({})
         for _ in range(2 - again):
-            job = next_job(one)
-            told = lives(one, 0, job, 5, 9.0)
+            told = lives(one, 0, next_job(one), 5, 9.0)
         assert told.metrics["fitness"] == (7.0 + 8.0 * again + 9.0 * (2 - again)) / 3
     ends = [one.state().tensors for one in (population, resumed)]
     assert ends[0].keys() == ends[1].keys()

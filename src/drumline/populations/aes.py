@@ -210,13 +210,12 @@ class AESPopulation:
     def ask(self, worker: int) -> Job | None:
         """Return the individual's second part, a further episode of it, or a new individual."""
         plan = self._plan
-        if worker in self._awaiting:
-            index = self._awaiting[worker].index
-            if self._awaiting[worker].mean_fitness is not None:
-                return self._another_life(self._awaiting[worker])
-            seed = seeding.seeds(plan.seed, 1, "mean-evaluations", index)[0]
+        if (lived := self._awaiting.get(worker)) is not None:
+            if lived.mean_fitness is not None:
+                return self._another_life(lived)
+            seed = seeding.seeds(plan.seed, 1, "mean-evaluations", lived.index)[0]
             version = self._critics.publish(self._strategy.parameters)
-            task = EvaluateMean(version, index, seed, plan.mean_evaluations)
+            task = EvaluateMean(version, lived.index, seed, plan.mean_evaluations)
             least = plan.mean_evaluations * plan.least_env_steps
             return Job(task, version, least_env_steps=least)
         if self.env_steps_counted < plan.warmup_steps:
