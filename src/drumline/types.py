@@ -258,3 +258,5 @@ class Individual(NamedTuple):
     """Mean return of the distribution's mean, evaluated beside it; None where it was not."""
     refined: bool = False
     """Whether gradient steps changed the vector."""
+    mean_version: int | None = None
+    """Individuals that had been told when that evaluation of the mean was asked for; None: all."""

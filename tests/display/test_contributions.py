@@ -41,9 +41,19 @@ def test_what_each_kind_did_by_hand(folder: Path):
 
 def test_the_path_of_worse_individuals_is_a_part_of_their_kinds():
     told = made(norms=[1.0, 2.0, 3.0, 4.0], kinds=[0, 0, 1, 1], gains=[-5.0, 5.0, -1.0, 0.0])
+    told.columns["accepted"][:] = 1.0
     es, rl = contribution(told, "ES"), contribution(told, "RL")
     assert (es.worse_path_share, rl.worse_path_share) == pytest.approx((0.1, 0.3))
     assert es.path_share + rl.path_share == 1.0
+
+
+def test_a_move_that_was_taken_back_is_nobody_s_path():
+    told = made(norms=[1.0, 2.0, 3.0], kinds=[0, 0, 1], gains=[5.0, -5.0, 1.0])
+    told.columns["accepted"][:] = [1.0, 0.0, 1.0]
+    assert (contribution(told, "ES").path_share, contribution(told, "RL").path_share) == (
+        0.25,
+        0.75,
+    )
 
 
 @pytest.mark.parametrize(("after", "kept"), [(0.0, 0.0), (50.0, 0.5), (100.0, 1.0)])

@@ -131,7 +131,9 @@ def test_an_individual_is_told_as_it_lived_not_as_it_was_asked():
     metrics = population.tell(0, next_job(population).task, mean).metrics
     (told,) = strategy.told
     assert np.array_equal(told.vector, changed)
-    assert told._replace(vector=changed) == Individual(0, 0, changed, 7.0, 1.5, True)
+    assert told._replace(vector=changed) == Individual(
+        0, 0, changed, 7.0, 1.5, refined=True, mean_version=0
+    )
     assert metrics["distance_moved"] == 5.0
     assert metrics["improvement_over_mean"] == 5.5
 
@@ -230,6 +232,39 @@ def test_individuals_without_gradient_steps_are_samples_beside_a_chain():
     assert len(begun[False]) > 5
     assert all(first >= 0.0 for first, _ in begun[False])
     assert all(first == -1.0 for first, _ in begun[True][1:])
+
+
+def test_an_evaluation_says_how_many_had_been_told_when_it_was_asked():
+    population, strategy = recorded()
+    for worker in (0, 1, 2):
+        lives(population, worker, next_job(population, worker), 5)
+    tasks = {worker: next_job(population, worker).task for worker in (0, 1)}
+    population.tell(1, tasks[1], MeanEvaluated((1.0,), 3))
+    tasks[2] = next_job(population, 2).task
+    for worker in (0, 2):
+        population.tell(worker, tasks[worker], MeanEvaluated((1.0,), 3))
+    told = [(individual.index, individual.mean_version) for individual in strategy.told]
+    assert told == [(1, 0), (0, 0), (2, 1)]
+
+
+@pytest.mark.parametrize("confirm_episodes", [0, 2])
+def test_a_resumed_evaluation_is_of_the_same_mean(confirm_episodes: int):
+    changes = {"mean_rule": "confirmed-move", "variance_rule": "one-fifth"}
+    population, resumed = warm_and_fresh(confirm_episodes=confirm_episodes, **changes)
+    for worker in (0, 1):
+        lives(population, worker, next_job(population, worker), 5, 9.0)
+    tasks = [next_job(population, worker).task for worker in (0, 1)]
+    population.tell(0, tasks[0], MeanEvaluated((1.0,), 3))
+    resumed.load(population.state())
+    for one in (population, resumed):
+        one.tell(1, tasks[1], MeanEvaluated((2.0,), 3))
+        waiting = [name for name in one.state().tensors if name.endswith("/mean")]
+        assert len(waiting) == (2 if confirm_episodes else 0)
+    states = [one.state() for one in (population, resumed)]
+    assert states[0].counters == states[1].counters
+    assert all(
+        np.array_equal(array, states[1].tensors[name]) for name, array in states[0].tensors.items()
+    )
 
 
 def test_a_resumed_chain_goes_on_from_the_same_individual():

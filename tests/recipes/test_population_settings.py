@@ -111,6 +111,12 @@ def test_an_individual_is_confirmed_beside_the_mean():
         AES(env="CartPole-v1", confirm_episodes=2, mean_evaluations=0)
 
 
+def test_a_move_is_confirmed_by_evaluations_of_the_mean():
+    AES(env="CartPole-v1", mean_rule="confirmed-move", variance_rule="one-fifth")
+    with pytest.raises(ValueError, match="--mean-rule confirmed-move goes back by the mean's ret"):
+        AES(env="CartPole-v1", mean_rule="confirmed-move", mean_evaluations=0)
+
+
 def test_the_best_of_both_kinds_give_no_variance_of_one():
     AES(env="CartPole-v1", variance_from="es", variance_rule="one-fifth")
     with pytest.raises(ValueError, match="--variance-from es contradicts --variance-rule rank"):

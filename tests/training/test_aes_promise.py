@@ -1,5 +1,6 @@
 """AES-RL's promise: layouts, kills, sleeps, stops and resumes change no byte; what it refuses."""
 
+import ast
 import csv
 import dataclasses
 import json
@@ -56,12 +57,16 @@ DISCRETE = replace(SMALL, env="CartPole-v1", total_steps=400, mean_evaluations=0
 SYNC = replace(SMALL, schedule="sync")
 SLOW_CRITIC = replace(SMALL, mean_evaluations=0, critic_step_cost=2_000_000, critic_lag=40)
 CHAIN = replace(SMALL, refined_from="newest", confirm_episodes=2)
+CONFIRMED = replace(
+    SMALL, mean_rule="confirmed-move", variance_rule="one-fifth", mean_evaluations=1, seed=3
+)
 CONFIGS = {
     "continuous": SMALL,
     "discrete": DISCRETE,
     "sync": SYNC,
     "slow critic": SLOW_CRITIC,
     "chain": CHAIN,
+    "confirmed": CONFIRMED,
 }
 WALL = ("wall_seconds", "waited_seconds")
 LASTING = (*whole_runs.LASTING, "events.jsonl")
@@ -119,6 +124,12 @@ def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
         assert one["fingerprints.csv"] != expected["continuous"]["fingerprints.csv"]
 
 
+def test_the_run_of_confirmed_moves_takes_one_back(expected: Any):
+    rows = ast.literal_eval(expected["confirmed"]["metrics.csv"].decode())
+    moves = [(float(row["update_norm"] or 0.0) > 0.0, row["accepted"]) for row in rows]
+    assert (moves.count((True, "0.0")), moves.count((True, "1.0"))) == (1, 8)
+
+
 @pytest.mark.parametrize(
     ("name", "workers"),
     [
@@ -126,6 +137,7 @@ def test_a_run_has_individuals_of_every_kind_and_another_seed_is_another_run(
         pytest.param("sync", 2, marks=FAULTS),
         pytest.param("slow critic", 2, marks=FAULTS),
         pytest.param("chain", 2, marks=FAULTS),
+        pytest.param("confirmed", 2, marks=FAULTS),
         pytest.param("discrete", 3, marks=pytest.mark.slow),
         pytest.param("continuous", 1, marks=pytest.mark.slow),
         pytest.param("continuous", 5, marks=pytest.mark.slow),
@@ -224,7 +236,14 @@ def test_windows_that_reach_back_over_segments_survive_a_resume(
     ("name", "update"),
     cases(
         product(CONFIGS, [0, 1, 5, 14]),
-        quick=[("continuous", 5), ("discrete", 1), ("sync", 14), ("slow critic", 5), ("chain", 14)],
+        quick=[
+            ("continuous", 5),
+            ("discrete", 1),
+            ("sync", 14),
+            ("slow critic", 5),
+            ("chain", 14),
+            ("confirmed", 14),
+        ],
     ),
 )
 def test_a_resumed_run_equals_an_uninterrupted_one(

@@ -29,6 +29,7 @@ SMALL = {"seed": 3, "evaluate_every": 4, "evaluate_episodes": 3, "total_steps": 
 VECTOR = {"objective": "objectives:noisy_sphere", "dimensions": 6}
 ASYNCHRONOUS = {**SMALL, "total_steps": 50, "p_desired": 0.0, "concurrency": 3}
 IN_BF16 = "es, some of a module in bf16"
+CONFIRMED = "aes, confirmed moves"
 CMA = "aes, another's strategy and three seeds a call"
 SEARCHES: dict[str, Any] = {
     "es": ES(**VECTOR, **SMALL, population_size=8, std=0.1, noise_table_size=1 << 12),
@@ -88,6 +89,13 @@ SEARCHES: dict[str, Any] = {
         elites=4,
     ),
     "aes": AES(**VECTOR, **ASYNCHRONOUS, range_spread=2.0, mean_evaluations=2),
+    CONFIRMED: AES(
+        **VECTOR,
+        **ASYNCHRONOUS,
+        mean_rule="confirmed-move",
+        variance_rule="one-fifth",
+        mean_evaluations=1,
+    ),
     "aes, a torch module and a barrier": AES(
         objective="torch_objectives:fit",
         policy="torch_objectives:Regressor",
@@ -135,7 +143,7 @@ def test_workers_one_of_them_killed_change_no_byte(tmp_path: Path, expected: Any
     assert lasting_bytes(folder) == expected(name)
 
 
-@pytest.mark.parametrize("name", cases(SEARCHES, quick=["ars", CMA, IN_BF16]))
+@pytest.mark.parametrize("name", cases(SEARCHES, quick=["ars", CMA, IN_BF16, CONFIRMED]))
 def test_a_stop_and_a_resume_change_no_byte_and_verify_agrees(
     tmp_path: Path, expected: Any, name: str
 ):

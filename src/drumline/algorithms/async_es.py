@@ -166,6 +166,8 @@ class AsyncES:
             self._mean,
             self._variance,
             self._archive,
+            self._tells,
+            self._tells if individual.mean_version is None else individual.mean_version,
         )
         mean, step_size = self._mean_rule(arrival)
         discount = self._staleness_discount**late
@@ -189,7 +191,7 @@ class AsyncES:
             "improvement_over_mean": individual.fitness - mean_fitness,
             "step_size": step_size * allowed,
             "update_norm": update_norm,
-            "accepted": float(update_norm > 0.0),
+            "accepted": float(update_norm > 0.0 and step_size != 0.0),
             "staleness_tells": float(late),
             "trust_region_share": allowed,
             **variance_summary(variance),

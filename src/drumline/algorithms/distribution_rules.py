@@ -33,6 +33,10 @@ class Arrival(NamedTuple):
     mean: np.ndarray
     variance: np.ndarray
     archive: Archive
+    tells: int = 0
+    """Individuals told before this one."""
+    mean_version: int = 0
+    """The same at the ask of the evaluation that gave `mean_fitness`."""
 
 
 class MeanStep(NamedTuple):

@@ -103,13 +103,13 @@ def contribution(individuals: Individuals, kind: str) -> Contribution:
     mine = columns["kind"] == KINDS[kind]
     gains = columns["step_size"] * np.maximum(columns["improvement_over_mean"], 0.0)
     means = {name: _mean(columns[name][mine]) for name in _PANELS}
+    # A mean that goes back to an earlier one does so beside an individual, not because of it.
+    path = np.where(columns["accepted"] == 0.0, 0.0, columns["update_norm"])
     return Contribution(
         individuals=individuals.counts[kind],
-        path_share=_share(columns["update_norm"], mine),
+        path_share=_share(path, mine),
         gain_share=_share(gains, mine),
-        worse_path_share=_share(
-            columns["update_norm"], mine & (columns["improvement_over_mean"] < 0.0)
-        ),
+        worse_path_share=_share(path, mine & (columns["improvement_over_mean"] < 0.0)),
         kept_gain=_kept_gain(columns["fitness"], columns["improvement_over_mean"], mine),
         **{name: value for name, value in means.items() if name != "update_norm"},
     )

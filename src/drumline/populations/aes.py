@@ -99,6 +99,8 @@ class Awaiting(NamedTuple):
     lengths: tuple[int, ...]
     mean_fitness: float | None = None
     """Return of the mean, once it has been evaluated."""
+    mean_version: int | None = None
+    """Individuals told before the ask of that evaluation."""
 
     @property
     def fitness(self) -> float:
@@ -214,6 +216,7 @@ class AESPopulation:
             if lived.mean_fitness is not None:
                 return self._another_life(lived)
             seed = seeding.seeds(plan.seed, 1, "mean-evaluations", lived.index)[0]
+            self._awaiting[worker] = lived._replace(mean_version=self._told)
             version = self._critics.publish(self._strategy.parameters)
             task = EvaluateMean(version, lived.index, seed, plan.mean_evaluations)
             least = plan.mean_evaluations * plan.least_env_steps
@@ -257,6 +260,8 @@ class AESPopulation:
             mean = () if lived.mean_fitness is None else (lived.mean_fitness,)
             values = (*lived.returns, lived.moved, *mean)
             tensors[f"{_AWAITING}{worker}/values"] = np.array(values)
+            if lived.mean_version is not None:
+                tensors[f"{_AWAITING}{worker}/mean"] = np.array([lived.mean_version], np.int64)
         if self._newest_refined is not None:
             tensors[_NEWEST] = self._newest_refined
         return State.merged(
@@ -284,6 +289,7 @@ class AESPopulation:
             index, version, kind, *lengths = tensors[f"{_AWAITING}{worker}/numbers"].tolist()
             values = tensors[f"{_AWAITING}{worker}/values"].tolist()
             returns, (moved, *mean) = values[: len(lengths)], values[len(lengths) :]
+            told = tensors.get(f"{_AWAITING}{worker}/mean")
             self._awaiting[worker] = Awaiting(
                 index,
                 version,
@@ -293,8 +299,14 @@ class AESPopulation:
                 tuple(returns),
                 tuple(lengths),
                 mean_fitness=mean[0] if mean else None,
+                mean_version=None if told is None else int(told[0]),
             )
         self._newest_refined = tensors.get(_NEWEST)
+
+    @property
+    def _told(self) -> int:
+        """Individuals that the strategy has been told."""
+        return self._counters["individuals"] - len(self._candidates) - len(self._awaiting)
 
     def _critic_learns(self) -> bool:
         plan = self._plan
@@ -418,6 +430,7 @@ class AESPopulation:
             fitness,
             mean_fitness,
             refined=lived.kind == _RL,
+            mean_version=lived.mean_version,
         )
         metrics = self._strategy.tell([told])
         self._counters["living"] -= 1

@@ -17,6 +17,8 @@ from drumline.tasks import Evaluate, EvaluateMean, Evaluation, Job, MeanEvaluate
 from drumline.types import Candidate, EpisodeRow, Individual, Metrics, State
 
 _COUNTERS = ("env_steps_counted", "env_steps_beside", "jobs", "living", "places")
+_TOLD = "told"
+"""Counter of the individuals that the strategy has been told; older runs have none."""
 _CANDIDATE = "candidate/"
 _METRICS = (
     *("kind", "fitness", "mean_fitness", "improvement_over_mean", "step_size", "update_norm"),
@@ -45,6 +47,8 @@ class _Living(NamedTuple):
     candidate: Candidate
     fitness: float | None
     length: int
+    mean_version: int | None = None
+    """Individuals told before the ask of the mean's evaluation beside it."""
 
 
 class ObjectivePopulation:
@@ -55,7 +59,7 @@ class ObjectivePopulation:
     def __init__(self, plan: ObjectivePlan, strategy: CandidateStrategy):
         self._plan = plan
         self._strategy = strategy
-        self._counters: dict[str, int] = dict.fromkeys(_COUNTERS, 0)
+        self._counters: dict[str, int] = dict.fromkeys((*_COUNTERS, _TOLD), 0)
         self._living: dict[int, _Living] = {}
         """Individuals by logical worker."""
         self._latest = self.arrays()
@@ -118,7 +122,9 @@ class ObjectivePopulation:
         """Return the evaluation of the mean beside an individual, or a new individual."""
         plan = self._plan
         if worker in self._living:
-            index = self._living[worker].candidate.index
+            living = self._living[worker]._replace(mean_version=self._counters[_TOLD])
+            self._living[worker] = living
+            index = living.candidate.index
             seed = seeding.seeds(plan.seed, 1, "mean-evaluations", index)[0]
             version = self._publish(self._strategy.parameters)
             task = EvaluateMean(version, index, seed, plan.mean_evaluations)
@@ -151,18 +157,21 @@ class ObjectivePopulation:
     def state(self) -> State:
         """Return all state that the schedule's snapshot does not hold."""
         tensors: dict[str, np.ndarray] = {}
-        for worker, (candidate, fitness, length) in self._living.items():
+        for worker, (candidate, fitness, length, mean_version) in self._living.items():
             tensors[f"{_CANDIDATE}{worker}"] = candidate.vector
             numbers = (candidate.index, candidate.version, length)
             tensors[f"{_CANDIDATE}{worker}/numbers"] = np.array(numbers, np.int64)
             known = [] if fitness is None else [fitness]
             tensors[f"{_CANDIDATE}{worker}/fitness"] = np.array(known, np.float64)
+            if mean_version is not None:
+                tensors[f"{_CANDIDATE}{worker}/mean"] = np.array([mean_version], np.int64)
         return State.merged(self._strategy.state(), State(tensors, {**self._counters}))
 
     def load(self, state: State) -> None:
         """Take over a state."""
         self._strategy.load(state)
         self._counters = {name: int(state.counter(name)) for name in _COUNTERS}
+        self._counters[_TOLD] = int(state.counters.get(_TOLD, 0))
         names = [n for n in state.tensors if n.startswith(_CANDIDATE) and n.count("/") == 1]
         self._living = {}
         for worker in sorted(int(name.removeprefix(_CANDIDATE)) for name in names):
@@ -170,7 +179,9 @@ class ObjectivePopulation:
             index, version, length = state.tensor(f"{place}/numbers").tolist()
             fitness = next(iter(state.tensor(f"{place}/fitness").tolist()), None)
             candidate = Candidate(index, version, state.tensor(place))
-            self._living[worker] = _Living(candidate, fitness, length)
+            told = state.tensors.get(f"{place}/mean")
+            mean_version = None if told is None else int(told[0])
+            self._living[worker] = _Living(candidate, fitness, length, mean_version)
 
     def _publish(self, vector: np.ndarray) -> int:
         self._counters["jobs"] += 1
@@ -190,13 +201,19 @@ class ObjectivePopulation:
         return True
 
     def _tell(self, worker: int, living: _Living, mean_fitness: float | None) -> Told:
-        candidate, fitness, length = living
+        candidate, fitness, length, mean_version = living
         assert fitness is not None, "an individual is told after its own call"
         del self._living[worker]
         individual = Individual(
-            candidate.index, candidate.version, candidate.vector, fitness, mean_fitness
+            candidate.index,
+            candidate.version,
+            candidate.vector,
+            fitness,
+            mean_fitness,
+            mean_version=mean_version,
         )
         metrics = self._strategy.tell([individual])
+        self._counters[_TOLD] += 1
         self._counters["living"] -= 1
         beside: Metrics = {}
         if mean_fitness is not None:

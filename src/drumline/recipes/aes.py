@@ -144,7 +144,7 @@ class AES:
     """nevergrad: individuals that its optimisers plan for; 0: one for 100 env steps, or for each
     call of an --objective (recorded)."""
     mean_rule: str = "relative"
-    """relative, absolute, linear, sigmoid, full-move or rank."""
+    """relative, absolute, linear, sigmoid, full-move, confirmed-move or rank."""
     variance_rule: str = "welford-adaptive"
     """welford-adaptive, welford-fixed, one-fifth or rank."""
     fitness_range: float = 500.0
@@ -245,6 +245,11 @@ class AES:
             raise ValueError(
                 f"--confirm-episodes {self.confirm_episodes} needs the mean's return to compare "
                 "with: give --mean-evaluations 1 or more"
+            )
+        if self.mean_rule == "confirmed-move" and not self.mean_evaluations:
+            raise ValueError(
+                "--mean-rule confirmed-move goes back by the mean's returns: give "
+                "--mean-evaluations 1 or more"
             )
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)
         self._refuse_rules_without_effect()

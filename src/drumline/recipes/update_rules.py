@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from drumline.algorithms.confirmed_move import ConfirmedMove
 from drumline.algorithms.distribution_rules import (
     MeanRule,
     OneFifthVariance,
@@ -85,6 +86,7 @@ _MEAN_RULES: dict[str, Callable[[RuleNumbers], MeanRule]] = {
     "linear": lambda n: _ranged(partial(fixed_linear, negative_ratio=n.negative_ratio), n),
     "sigmoid": lambda n: _ranged(fixed_sigmoid, n),
     "full-move": lambda n: PartialMove(full_move),
+    "confirmed-move": lambda n: ConfirmedMove(),
     "rank": lambda n: RankMove(n.elites),
 }
 _VARIANCE_RULES: dict[str, Callable[[RuleNumbers], VarianceRule]] = {
