@@ -242,7 +242,7 @@ def _aes() -> Iterator[Case]:
             "only-es": "--p-desired 0",
             "only-rl": "--p-desired 1 --rl-probability fixed",
             "refined-from-newest": "--refined-from newest",
-            "confirmed": "--confirm-episodes 2",
+            "confirmed-move": "--mean-rule confirmed-move --variance-rule one-fifth",
             "fixed-actor-steps": "--actor-steps fixed --fixed-actor-steps 20",
             "averaged-fitness": "--mean-evaluations 0",
             "unthrottled": "--critic-lag 0",

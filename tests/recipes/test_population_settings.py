@@ -105,12 +105,6 @@ def test_refined_individuals_that_begin_at_no_sample_are_not_recentred():
         AES(env="CartPole-v1", refined_from="newest", recentred=True)
 
 
-def test_an_individual_is_confirmed_beside_the_mean():
-    AES(env="CartPole-v1", confirm_episodes=2)
-    with pytest.raises(ValueError, match="--confirm-episodes 2 needs the mean's return"):
-        AES(env="CartPole-v1", confirm_episodes=2, mean_evaluations=0)
-
-
 def test_a_move_is_confirmed_by_evaluations_of_the_mean():
     AES(env="CartPole-v1", mean_rule="confirmed-move", variance_rule="one-fifth")
     with pytest.raises(ValueError, match="--mean-rule confirmed-move goes back by the mean's ret"):

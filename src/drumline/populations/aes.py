@@ -3,8 +3,7 @@
 ask     warm-up: a random episode │ else z ~ strategy: ES, or RL after gradient steps on z, or on
         the newest RL individual (`chained`)
 tell    the individual's first part ends → its episode enters the replay, its mean is evaluated;
-        its second part ends → the strategy is told; if it was better than the mean and lives
-        again, after the last of its further episodes (`confirmations`)
+        its second part ends → the strategy is told
 barrier with `generation`, individuals begin together: once all earlier ones have been told
 critic  a job of minibatches whenever it is idle and has taken fewer steps than the env;
         individuals begin once it has had a job, while it is not too far behind
@@ -81,31 +80,21 @@ class PopulationPlan:
     chained: bool = False
     """Gradient steps go on from the newest refined individual, whose actions the critics' targets
     take: not from a sample, and not the mean's."""
-    confirmations: int = 0
-    """Most further episodes of an individual that has been better than the mean so far; its fitness
-    is the mean of all its returns."""
 
 
-class Awaiting(NamedTuple):
-    """An individual that has lived, and waits for the evaluation of the mean or lives again."""
+class AwaitingMean(NamedTuple):
+    """An individual that has lived and waits for the evaluation of the mean."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     version: int
     kind: int
+    episode_return: float
+    length: int
     moved: float
     """‖z′ − z‖, by the gradient steps."""
     vector: np.ndarray
-    returns: tuple[float, ...]
-    lengths: tuple[int, ...]
-    mean_fitness: float | None = None
-    """Return of the mean, once it has been evaluated."""
     mean_version: int | None = None
-    """Individuals told before the ask of that evaluation."""
-
-    @property
-    def fitness(self) -> float:
-        """Return the mean of the returns of all episodes so far."""
-        return sum(self.returns) / len(self.returns)
+    """Individuals told before the ask of the mean's evaluation."""
 
 
 class AESPopulation:
@@ -130,7 +119,7 @@ class AESPopulation:
         self._lengths: deque[int] = deque(maxlen=plan.recent_episodes)
         self._candidates: dict[int, tuple[Candidate, int]] = {}
         """Living individuals with their kind, by logical worker."""
-        self._awaiting: dict[int, Awaiting] = {}
+        self._awaiting: dict[int, AwaitingMean] = {}
         self._newest_refined: np.ndarray | None = None
         """With `chained`: parameters of the refined individual whose episode ended last."""
 
@@ -178,16 +167,11 @@ class AESPopulation:
         if isinstance(result, MeanEvaluated):
             self._counters["env_steps_beside"] += result.env_steps
             mean_fitness = sum(result.returns) / len(result.returns)
-            lived = self._awaiting[worker]._replace(mean_fitness=mean_fitness)
-            return self._tell_or_wait(worker, lived)
+            return self._tell(self._awaiting.pop(worker), mean_fitness)
         appended = self._replay.append(
             one_episode(result.observations, result.actions, result.rewards, result.kind)
         )
-        self._counters["env_steps_counted"] += result.length
-        self._lengths.append(result.length)
-        again = worker in self._awaiting
-        told = self._lived_again(worker, result) if again else self._lived(worker, task, result)
-        return told._replace(appended=tuple(appended))
+        return self._lived(worker, task, result)._replace(appended=tuple(appended))
 
     def take_critic(self, task: TrainCritics, result: CriticsTrained) -> Told:
         """Install the critics that a job has trained."""
@@ -210,13 +194,12 @@ class AESPopulation:
         return Job.training(task, job)
 
     def ask(self, worker: int) -> Job | None:
-        """Return the individual's second part, a further episode of it, or a new individual."""
+        """Return the individual's second part, or a new individual."""
         plan = self._plan
-        if (lived := self._awaiting.get(worker)) is not None:
-            if lived.mean_fitness is not None:
-                return self._another_life(lived)
+        if worker in self._awaiting:
+            lived = self._awaiting[worker]._replace(mean_version=self._told)
+            self._awaiting[worker] = lived
             seed = seeding.seeds(plan.seed, 1, "mean-evaluations", lived.index)[0]
-            self._awaiting[worker] = lived._replace(mean_version=self._told)
             version = self._critics.publish(self._strategy.parameters)
             task = EvaluateMean(version, lived.index, seed, plan.mean_evaluations)
             least = plan.mean_evaluations * plan.least_env_steps
@@ -255,11 +238,9 @@ class AESPopulation:
             )
         for worker, lived in self._awaiting.items():
             tensors[f"{_AWAITING}{worker}"] = lived.vector
-            numbers = (lived.index, lived.version, lived.kind, *lived.lengths)
+            numbers = (lived.index, lived.version, lived.kind, lived.length)
             tensors[f"{_AWAITING}{worker}/numbers"] = np.array(numbers, np.int64)
-            mean = () if lived.mean_fitness is None else (lived.mean_fitness,)
-            values = (*lived.returns, lived.moved, *mean)
-            tensors[f"{_AWAITING}{worker}/values"] = np.array(values)
+            tensors[f"{_AWAITING}{worker}/values"] = np.array([lived.episode_return, lived.moved])
             if lived.mean_version is not None:
                 tensors[f"{_AWAITING}{worker}/mean"] = np.array([lived.mean_version], np.int64)
         if self._newest_refined is not None:
@@ -286,20 +267,12 @@ class AESPopulation:
             self._candidates[worker] = (Candidate(index, version, vector), kind)
         self._awaiting = {}
         for worker, vector in _by_worker(tensors, _AWAITING):
-            index, version, kind, *lengths = tensors[f"{_AWAITING}{worker}/numbers"].tolist()
-            values = tensors[f"{_AWAITING}{worker}/values"].tolist()
-            returns, (moved, *mean) = values[: len(lengths)], values[len(lengths) :]
+            index, version, kind, length = tensors[f"{_AWAITING}{worker}/numbers"].tolist()
+            episode_return, moved = tensors[f"{_AWAITING}{worker}/values"].tolist()
             told = tensors.get(f"{_AWAITING}{worker}/mean")
-            self._awaiting[worker] = Awaiting(
-                index,
-                version,
-                kind,
-                moved,
-                vector,
-                tuple(returns),
-                tuple(lengths),
-                mean_fitness=mean[0] if mean else None,
-                mean_version=None if told is None else int(told[0]),
+            mean_version = None if told is None else int(told[0])
+            self._awaiting[worker] = AwaitingMean(
+                index, version, kind, episode_return, length, moved, vector, mean_version
             )
         self._newest_refined = tensors.get(_NEWEST)
 
@@ -364,7 +337,9 @@ class AESPopulation:
         )
 
     def _lived(self, worker: int, task: Live, result: Lived) -> Told:
-        """Record an individual's first part, and tell it if no mean is evaluated beside it."""
+        """Count an individual's first part, and tell it if no mean is evaluated beside it."""
+        self._counters["env_steps_counted"] += result.length
+        self._lengths.append(result.length)
         if task.random:
             self._counters["living"] -= 1
             row = EpisodeRow(0, task.index, 0, result.episode_return, result.length)
@@ -377,80 +352,46 @@ class AESPopulation:
             vector = result.vector
             if self._plan.chained:
                 self._newest_refined = vector
-        lived = Awaiting(
+        lived = AwaitingMean(
             candidate.index,
             candidate.version,
             kind,
+            result.episode_return,
+            result.length,
             moved,
             vector,
-            (result.episode_return,),
-            (result.length,),
         )
         if self._plan.mean_evaluations:
             self._awaiting[worker] = lived
             return Told({}, settled=True)
-        return self._tell(lived)
+        return self._tell(lived, None)
 
-    def _another_life(self, lived: Awaiting) -> Job:
-        """Return a further episode of an individual, without gradient steps."""
-        plan = self._plan
-        root = seeding.seeds(plan.seed, 1, "individual-episode", lived.index)[0]
-        seed = seeding.seeds(root, 1, "confirmation", len(lived.returns))[0]
-        version = self._critics.publish(lived.vector)
-        task = Live(version, lived.index, seed, None, False)
-        return Job(task, version, least_env_steps=plan.least_env_steps)
-
-    def _lived_again(self, worker: int, result: Lived) -> Told:
-        """Count a further episode of an individual."""
-        lived = self._awaiting[worker]
-        return self._tell_or_wait(
-            worker,
-            lived._replace(
-                returns=(*lived.returns, result.episode_return),
-                lengths=(*lived.lengths, result.length),
-            ),
-        )
-
-    def _tell_or_wait(self, worker: int, lived: Awaiting) -> Told:
-        """Let an individual that is better than the mean so far live again, or tell it."""
-        assert lived.mean_fitness is not None
-        more = len(lived.returns) <= self._plan.confirmations
-        if more and lived.fitness > lived.mean_fitness:
-            self._awaiting[worker] = lived
-            return Told({}, settled=True)
-        del self._awaiting[worker]
-        return self._tell(lived)
-
-    def _tell(self, lived: Awaiting) -> Told:
-        mean_fitness, fitness = lived.mean_fitness, lived.fitness
+    def _tell(self, lived: AwaitingMean, mean_fitness: float | None) -> Told:
         told = Individual(
             lived.index,
             lived.version,
             lived.vector,
-            fitness,
+            lived.episode_return,
             mean_fitness,
             refined=lived.kind == _RL,
             mean_version=lived.mean_version,
         )
         metrics = self._strategy.tell([told])
         self._counters["living"] -= 1
-        rows = tuple(
-            EpisodeRow(0, lived.index, 0, episode_return, length)
-            for episode_return, length in zip(lived.returns, lived.lengths, strict=True)
-        )
+        row = EpisodeRow(0, lived.index, 0, lived.episode_return, lived.length)
         beside: Metrics = {}
         if mean_fitness is not None:
-            improvement = fitness - mean_fitness
+            improvement = lived.episode_return - mean_fitness
             beside = {"mean_fitness": mean_fitness, "improvement_over_mean": improvement}
         told_metrics = {
             **beside,
             "accepted": float(metrics["update_norm"] > 0.0),
             **metrics,
             "kind": float(lived.kind),
-            "fitness": fitness,
+            "fitness": lived.episode_return,
             "distance_moved": lived.moved,
         }
-        return Told(told_metrics, rows, settled=True)
+        return Told(told_metrics, (row,), settled=True)
 
 
 def _by_worker(tensors: Mapping[str, np.ndarray], prefix: str) -> list[tuple[int, np.ndarray]]:

@@ -47,8 +47,8 @@ _ENVIRONMENT_FIELDS = (
     *("batch_size", "learning_rate", "discount", "polyak", "precision", "target_noise"),
     *("target_noise_clip", "gradient_overhead_cost", "multiply_add_cost", "actor_step_cost"),
     *("critic_step_cost", "least_env_steps", "rl_probability", "control_slope"),
-    *("refined_from", "actor_steps", "confirm_episodes"),
-    *("recent_episodes", "actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
+    *("refined_from", "actor_steps", "recent_episodes"),
+    *("actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
     *("max_episode_steps", "env_kwargs", "flatten_observations", "network", "device"),
 )
 
@@ -87,10 +87,6 @@ class AES:
     """Run the first episode again and stop if its bits differ."""
     mean_evaluations: int = 5
     """Episodes of the mean beside each individual; 0: a moving average of returns instead."""
-    confirm_episodes: int = 0
-    """Most further episodes of an individual with a better return than the mean's: they count,
-    enter the replay, and end when the mean of its returns is not better. That mean is its
-    fitness."""
     warmup_steps: int = 10_000
     """Env steps with random actions before anything is told or learned."""
     replay_size: int = 200_000
@@ -240,12 +236,6 @@ class AES:
         refuse_unfinite(self, "fitness_baseline", "welford_samples")
         refuse_outside_unit(self, "p_desired", "negative_ratio", "staleness_discount")
         refuse_negative(self, "kl_bound", "critic_lag", "strategy_budget", "range_spread")
-        refuse_negative(self, "confirm_episodes")
-        if self.confirm_episodes and not self.mean_evaluations:
-            raise ValueError(
-                f"--confirm-episodes {self.confirm_episodes} needs the mean's return to compare "
-                "with: give --mean-evaluations 1 or more"
-            )
         if self.mean_rule == "confirmed-move" and not self.mean_evaluations:
             raise ValueError(
                 "--mean-rule confirmed-move goes back by the mean's returns: give "
@@ -304,7 +294,6 @@ class AES:
             least_env_steps=parts.actor.least(self.least_env_steps),
             generation=self.concurrency if self.schedule == "sync" else 0,
             chained=self.refined_from == "newest",
-            confirmations=self.confirm_episodes,
         )
         return SteadyRecipe(
             config=self,

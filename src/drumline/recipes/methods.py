@@ -56,7 +56,6 @@ _LATE: dict[str, object] = {
     "staleness_discount": 1.0,
     "recentred": False,
     "refined_from": "samples",
-    "confirm_episodes": 0,
     "objective": "",
     "initial": "",
     "dimensions": 0,
