@@ -52,6 +52,25 @@ def test_ties_take_the_mean_of_their_ranks():
     assert ranks.tolist() == [0.125, -0.25, 0.125, 0.5, -0.5]
 
 
+@given(FITNESS, st.sampled_from([0.0, 1e-3, 0.02, 0.3]))
+def test_neighbours_within_the_tolerance_are_ties(fitness: np.ndarray, tolerance: float):
+    ranks = centered_ranks(fitness, tie_tolerance=tolerance)
+    order = np.argsort(fitness, kind="stable")
+    steps, gaps = np.diff(ranks[order]), np.diff(fitness[order])
+    apart = gaps > tolerance * np.abs(fitness).max()
+    assert ((steps > 0.0) == apart).all()
+    assert (steps >= 0.0).all()
+    assert abs(ranks.sum()) < 1e-12
+    if not tolerance:
+        assert ranks.tobytes() == centered_ranks(fitness).tobytes()
+
+
+def test_near_ties_take_the_mean_of_their_ranks():
+    fitness = np.array([9359.9, 44.0, 9350.0, 9359.1, 80.0, 5000.0])
+    ranks = centered_ranks(fitness, tie_tolerance=0.002)
+    assert ranks == pytest.approx([0.3, -0.5, 0.3, 0.3, -0.3, -0.1])
+
+
 def test_ranks_without_ties_are_the_reference_formula():
     fitness = np.random.default_rng(0).permutation(11).astype(np.float64)
     assert centered_ranks(fitness) == pytest.approx(fitness / 10.0 - 0.5, abs=1e-15)

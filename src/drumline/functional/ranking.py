@@ -4,16 +4,26 @@ import numpy as np
 from jaxtyping import Float
 
 
-def centered_ranks(fitness: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
+def centered_ranks(
+    fitness: Float[np.ndarray, " N"], *, tie_tolerance: float = 0.0
+) -> Float[np.ndarray, " N"]:
     """u = rank / (N − 1) − ½, ranks joint over both signs; ties share the mean of their ranks.
 
     Salimans et al. 2017, §2.1. The reference breaks ties arbitrarily, so that equal returns move
-    its parameters (docs/adr/0003). All weights are exactly 0 if all returns are equal.
+    its parameters (docs/adr/0003). All weights are exactly 0 if all returns are equal. Neighbours
+    in rank are ties, too, if they differ by at most `tie_tolerance` · max |F| (ours).
+
+    >>> centered_ranks(np.array([9359.2, 80.0, 9359.9]), tie_tolerance=0.001)
+    array([ 0.25, -0.5 ,  0.25])
     """
     count = fitness.size
     if count < 2:
         return np.zeros(count)
-    _, inverse, sizes = np.unique(fitness, return_inverse=True, return_counts=True)
+    values, inverse, sizes = np.unique(fitness, return_inverse=True, return_counts=True)
+    if tie_tolerance:
+        apart = np.diff(values) > tie_tolerance * np.abs(values).max()
+        group = np.concatenate([[0], np.cumsum(apart)])
+        inverse, sizes = group[inverse], np.bincount(group, weights=sizes).astype(np.int64)
     first = np.cumsum(sizes) - sizes
     # Twice the mean rank is an integer, so tied members get equal bits and constant fitness 0.
     doubled = 2 * first + sizes - 1

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -42,12 +43,8 @@ from drumline.training.layout import Layout, SearchLayout
 from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.objective import Objective, ObjectiveSpec
 
-_SHAPINGS: dict[str, Shaping] = {
-    "centered-rank": centered_ranks,
-    "sign-rank": centered_ranks,
-    "z-score": z_scores,
-    "none": unshaped,
-}
+_RANKED = ("centered-rank", "sign-rank")
+_SHAPINGS: dict[str, Shaping] = {"z-score": z_scores, "none": unshaped}
 
 _UNEVEN = 0.02
 """Largest share by which a fraction may miss that of equal blocks: 0.33 is a third."""
@@ -102,6 +99,9 @@ class ES:
     """Momentum of SGD."""
     shaping: Literal["centered-rank", "sign-rank", "z-score", "none"] = "centered-rank"
     """Fitness shaping; sign-rank ranks the sum of the rewards' signs."""
+    tie_tolerance: float = 0.0
+    """centered-rank, sign-rank: returns that follow each other in rank are ties if they differ by
+    at most this share of the largest return's size."""
     noise: str = "auto"
     """auto, table (shared), counter (Philox: any number of parameters, slower), or low-rank:R (of
     each matrix two thin factors with R columns); auto: a table for up to 2²⁴ parameters."""
@@ -201,7 +201,7 @@ class ES:
             *("max_episode_steps", "evaluate_max_steps", "evaluate_every", "learning_rate_floor"),
             "subspace",
         )
-        refuse_outside_unit(self, "obs_stat_probability", "subset_fraction")
+        refuse_outside_unit(self, "obs_stat_probability", "subset_fraction", "tie_tolerance")
         _refuse_uneven_blocks(self.subset_fraction)
         refuse_nonpositive(self, "noise_table_size")
         if self.common_seeds and not self.mirrored:
@@ -218,6 +218,19 @@ class ES:
         if not 0.0 < self.learning_rate_decay <= 1.0:
             decay = self.learning_rate_decay
             raise ValueError(f"--learning-rate-decay must be above 0 and at most 1, got {decay}")
+
+        if self.tie_tolerance and self.shaping not in _RANKED:
+            raise ValueError(
+                f"--tie-tolerance {self.tie_tolerance} is of ranks, and --shaping {self.shaping} "
+                f"has none: give --shaping {' or '.join(_RANKED)}"
+            )
+
+    @property
+    def _shaping(self) -> Shaping:
+        """Return the function from returns to weights."""
+        if self.shaping in _RANKED:
+            return partial(centered_ranks, tie_tolerance=self.tie_tolerance)
+        return _SHAPINGS[self.shaping]
 
     def _refuse_initialization(self) -> None:
         """Refuse a rule of initial weights that nothing would follow."""
@@ -329,7 +342,7 @@ class ES:
             else IndependentSampler(self.seed, noise, contributing),
             _optimizer(self, parameters.size),
             decaying_std(self.std, self.std_decay, self.std_floor),
-            shaping=_SHAPINGS[self.shaping],
+            shaping=self._shaping,
             moments=moments,
             episode_cap=parse_episode_cap(self.episode_cap),
             perturb_fraction=self.subset_fraction if self.subset == "perturb" else None,

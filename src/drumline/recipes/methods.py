@@ -55,6 +55,7 @@ _LATE: dict[str, object] = {
     "variance_from": "all",
     "staleness_discount": 1.0,
     "recentred": False,
+    "tie_tolerance": 0.0,
     "refined_from": "samples",
     "objective": "",
     "initial": "",
