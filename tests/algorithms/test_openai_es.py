@@ -1,6 +1,7 @@
 """OpenAI-ES by ask and tell, without any runtime."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from drumline.algorithms.optimizers import SGD
 from drumline.algorithms.search_state import constant_std
 from drumline.functional.annealing import decaying
 from drumline.functional.perturbation import counter_noise, subset_range
-from drumline.functional.ranking import unshaped
+from drumline.functional.ranking import centered_ranks, unshaped
 
 SIZE = 7
 
@@ -40,6 +41,24 @@ def test_the_step_follows_the_gradient_of_a_quadratic(subset: dict[str, float]):
     cosine = step @ differences / np.linalg.norm(step) / np.linalg.norm(differences)
     assert cosine > (0.98 if subset else 0.99)
     assert np.linalg.norm(step) == pytest.approx(0.01 * np.linalg.norm(differences), rel=0.1)
+
+
+def test_returns_that_are_ties_to_the_shaping_take_no_step():
+    sgd = SGD(SIZE, learning_rate=1.0, momentum=0.9)
+    sampler = MirroredSampler(3, counter_noise(3))
+    shaping = partial(centered_ranks, tie_tolerance=0.001)
+    start = np.zeros(SIZE, np.float32)
+    strategy = OpenAIES(start, sampler, sgd, constant_std(0.1), shaping=shaping)
+
+    def told(returns: list[float]) -> float:
+        tasks = strategy.ask(4)
+        results = [answer(task, value) for task, value in zip(tasks, returns, strict=True)]
+        return strategy.tell(results)["update_skipped"]
+
+    assert told([9359.0, 9359.5, 80.0, 9359.2]) == 0.0
+    before = strategy.parameters.tobytes()
+    assert told([9359.0, 9359.5, 9352.0, 9359.2]) == 1.0
+    assert strategy.parameters.tobytes() == before, "no momentum either"
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

@@ -147,6 +147,7 @@ def without_options(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 OPTIONS: list[dict[str, Any]] = [
     {"std": 0.2},
     {"shaping": "z-score"},
+    {"tie_tolerance": 0.3},
     {"shaping": "none", "optimizer": "sgd"},
     {"noise": "counter"},
     {"policy": "linear"},
@@ -173,6 +174,8 @@ OPTIONS: list[dict[str, Any]] = [
     ("options", "message"),
     [
         ({"subspace": -1}, "--subspace"),
+        ({"tie_tolerance": 1.5}, "--tie-tolerance must be in"),
+        ({"tie_tolerance": 0.1, "shaping": "none"}, "--tie-tolerance 0.1 is of ranks, and"),
         ({"subspace": 3, "subset": "use"}, "leave out --subset"),
         ({"mirrored": False, "common_seeds": True}, "leave out --no-mirrored, or add --no"),
         ({"population_size": 7}, "even for mirrored pairs, got 7: --no-mirrored takes any number"),

@@ -100,16 +100,17 @@ class OpenAIES:
     def tell(self, results: Sequence[Evaluation]) -> Metrics:
         """Take one step from a whole generation, with its results in any order.
 
-        A generation whose returns are all equal has no information: no step, no decay, no momentum
-        (docs/adr/0004), so that a solved task keeps its weights.
+        A generation whose returns are all equal, or ties to its shaping, has no information: no
+        step, no decay, no momentum (docs/adr/0004), so that a solved task keeps its weights.
         """
         ordered = self._search.accept(results)
         fitness = finite_fitness(ordered)
-        skipped = bool(np.all(fitness == fitness[0]))
+        weights = self._shaping(fitness)
+        skipped = bool(np.all(fitness == fitness[0])) or not weights.any()
         metrics: Metrics = {"update_skipped": float(skipped), "gradient_norm": 0.0}
         metrics["update_ratio"] = 0.0
         if not skipped:
-            gradient = self._gradient(ordered, self._shaping(fitness))
+            gradient = self._gradient(ordered, weights)
             before = self._search.parameters
             scale = self._step_scale(self.generation)
             self._search.parameters = after = self._optimizer.step(before, gradient, scale)
