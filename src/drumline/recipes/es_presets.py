@@ -47,8 +47,9 @@ PRESETS: Presets = {
     # With σ = 0.05 a policy that stands is surrounded by policies that fall after 100 steps.
     "InvertedDoublePendulum-v5": {
         **_CONTROL,
-        "std": 0.01,
-        "learning_rate": 0.005,
+        "std": 0.02,
+        "learning_rate": 0.01,
+        "tie_tolerance": 0.001,
         "total_steps": 5_390_000,
     },
     "Swimmer-v5": {**_CONTROL, "total_steps": 1_390_000, "action_bins": "uniform:10"},
