@@ -218,7 +218,6 @@ class ES:
         if not 0.0 < self.learning_rate_decay <= 1.0:
             decay = self.learning_rate_decay
             raise ValueError(f"--learning-rate-decay must be above 0 and at most 1, got {decay}")
-
         if self.tie_tolerance and self.shaping not in _RANKED:
             raise ValueError(
                 f"--tie-tolerance {self.tie_tolerance} is of ranks, and --shaping {self.shaping} "
