@@ -269,7 +269,8 @@ class PublishedRow(NamedTuple):
 def published_rows(runs: Sequence[Row], curves: Sequence[Row]) -> list[PublishedRow]:
     """Return OpenAI-ES's table; of the runs of a task those count that are as long as published.
 
-    Of each seed it is the shortest of them.
+    Of each seed it is the shortest of them. Shorter ones count where all of them have reached the
+    score: their length has no part in it then.
     """
     with open(PUBLISHED, newline="") as lines:
         published = list(csv.DictReader(lines))
@@ -277,8 +278,10 @@ def published_rows(runs: Sequence[Row], curves: Sequence[Row]) -> list[Published
     for row in published:
         score, budget = float(row["trpo_score"]), float(row["es_env_steps"])
         task = f"{row['environment']} {row['percent_of_trpo_final']} %"
-        mine = _long_enough(runs, f"{row['environment']}-v5", budget)
+        here = [run for run in runs if run["env"] == f"{row['environment']}-v5"]
+        mine = _long_enough(here, budget)
         steps = [_reached(curves, run, score) for run in mine]
+        steps += _reached_by_shorter(here, mine, curves, score)
         found.append(PublishedRow(task, score, budget, steps))
     return found
 
@@ -309,11 +312,23 @@ def published_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
     return [*table, "", f"Met: {met} of the {made} rows that were run, of {len(rows)} in all."]
 
 
-def _long_enough(runs: Sequence[Row], env: str, budget: float) -> list[Row]:
+def _long_enough(runs: Sequence[Row], budget: float) -> list[Row]:
     """Return the shortest run of each seed among those that reach a budget."""
-    there = [run for run in runs if run["env"] == env and int(run["env_steps"]) >= 0.99 * budget]
+    there = [run for run in runs if int(run["env_steps"]) >= 0.99 * budget]
     longest_first = sorted(there, key=lambda run: -int(run["env_steps"]))
     return list({run["seed"]: run for run in longest_first}.values())
+
+
+def _reached_by_shorter(
+    runs: Sequence[Row], long: Sequence[Row], curves: Sequence[Row], score: float
+) -> list[float]:
+    """Return the env steps of the other seeds to a score; none where one of them has not got it."""
+    others = {run["seed"] for run in runs} - {run["seed"] for run in long}
+    steps = [
+        min(_reached(curves, run, score) for run in runs if run["seed"] == seed)
+        for seed in sorted(others)
+    ]
+    return steps if all(map(math.isfinite, steps)) else []
 
 
 def published_games(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:

@@ -179,6 +179,7 @@ def _es() -> Iterator[Case]:
             "mean-cap": "--episode-cap mean:2",
             "adaptive-cap": "--episode-cap adaptive:20,0.5,1.5",
             "frame-skip": "--frame-skip 2",
+            "reward-shift": "--reward-shift 1",
             "perturbed-subset": "--subset perturb",
             "perturbed-subset-counter": "--subset perturb --noise counter",
             "used-subset": "--subset use --subset-fraction 0.5",

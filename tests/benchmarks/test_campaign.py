@@ -331,6 +331,36 @@ def test_a_published_budget_is_judged_by_runs_that_reach_it(campaign: Any):
     assert "| Hopper 75 % | 2561.11 | 9,630,000 | | | not run |" in shorter
 
 
+def test_shorter_runs_count_where_all_of_them_have_reached_the_score(campaign: Any):
+    def filled(*seen: tuple[int, int, str]) -> str:
+        runs = [
+            {
+                "part": "openai-es",
+                "env": "Hopper-v5",
+                "group": "g",
+                "seed": str(seed),
+                "env_steps": str(length),
+            }
+            for seed, (length, _, _) in enumerate(seen)
+        ]
+        curves = [
+            {"group": "g", "seed": str(seed), "env_steps": str(at), "mean": mean, "of": ""}
+            for seed, (length, first, reached) in enumerate(seen)
+            for at, mean in ((first, reached), (length, reached))
+        ]
+        text = "<!-- begin openai-es -->\n<!-- end openai-es -->"
+        return campaign.fill(text, campaign.Rows(runs, curves))
+
+    row, short, long = "| Hopper 75 % | 2561.11 | 9,630,000 |", 5_000_000, 9_700_000
+    assert f"{row} 3,000,000 | 2 (2) | met |" in filled(
+        (short, 2_000_000, "2600"), (short, 4_000_000, "2700")
+    )
+    assert f"{row} | | not run |" in filled((short, 2_000_000, "2600"), (short, 3_000_000, "2500"))
+    lost, got = (long, 3_000_000, "2500"), (short, 2_000_000, "2600")
+    assert f"{row} not reached | 2 (1) | missed |" in filled(lost, got)
+    assert f"{row} not reached | 1 (0) | missed |" in filled(lost, (short, 3_000_000, "2500"))
+
+
 def test_games_are_shown_beside_the_published_scores(campaign: Any):
     run = {"group": "g", "part": "es-atari", "seed": "0", "env_steps": "3000000"}
     rows = [

@@ -148,6 +148,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"std": 0.2},
     {"shaping": "z-score"},
     {"tie_tolerance": 0.3},
+    {"reward_shift": 2.0},
     {"shaping": "none", "optimizer": "sgd"},
     {"noise": "counter"},
     {"policy": "linear"},
@@ -175,6 +176,7 @@ OPTIONS: list[dict[str, Any]] = [
     [
         ({"subspace": -1}, "--subspace"),
         ({"tie_tolerance": 1.5}, "--tie-tolerance must be in"),
+        ({"reward_shift": 1.0, "shaping": "sign-rank"}, "--reward-shift 1.0 is of returns"),
         ({"tie_tolerance": 0.1, "shaping": "none"}, "--tie-tolerance 0.1 is of ranks, and"),
         ({"subspace": 3, "subset": "use"}, "leave out --subset"),
         ({"mirrored": False, "common_seeds": True}, "leave out --no-mirrored, or add --no"),

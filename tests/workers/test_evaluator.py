@@ -198,6 +198,19 @@ def test_episodes_side_by_side_have_the_bits_of_each_alone(
     assert len({row[0].length for row in alone}) > 1 or env_id == "Pendulum-v1"
 
 
+def test_a_survival_bonus_is_taken_from_training_episodes_alone():
+    published = {"parameters": START}
+    evaluator = evaluator_on(published, noise_seed=3, reward_shift=0.75)
+    tasks = strategy_on(counter_noise(3), None).ask(4)
+    for results in ([evaluator(task) for task in tasks], evaluator.together(tasks)):
+        for result in results:
+            assert result is not None
+            assert result.episode_return == result.length  # 1 for each step
+            assert result.fitness == 0.25 * result.length
+    evaluated: Any = evaluator(evaluation_tasks(3, 0, 1)[0])
+    assert evaluated.fitness == evaluated.episode_return == evaluated.length
+
+
 def test_large_bodies_run_one_by_one():
     spec = PolicySpec(105, Head("continuous", (-1.0,) * 8, (1.0,) * 8, (8,)), hidden=(8,))
     made = EvaluatorSpec(EnvironmentSpec("Ant-v5"), spec, noise_seed=0)

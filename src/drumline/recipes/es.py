@@ -53,7 +53,7 @@ _ENVIRONMENT_FIELDS = (
     *("engine", "generation_env_steps", "hidden", "normalize", "obs_stat_probability"),
     *("normalization", "initialization", "output_scale"),
     *("action_noise_std", "action_bins", "episode_cap", "frame_skip", "evaluate_max_steps"),
-    *("max_episode_steps", "env_kwargs", "flatten_observations"),
+    *("max_episode_steps", "env_kwargs", "flatten_observations", "reward_shift"),
 )
 
 
@@ -102,6 +102,8 @@ class ES:
     tie_tolerance: float = 0.0
     """centered-rank, sign-rank: returns that follow each other in rank are ties if they differ by
     at most this share of the largest return's size."""
+    reward_shift: float = 0.0
+    """Survival bonus that is subtracted from every reward in training."""
     noise: str = "auto"
     """auto, table (shared), counter (Philox: any number of parameters, slower), or low-rank:R (of
     each matrix two thin factors with R columns); auto: a table for up to 2²⁴ parameters."""
@@ -218,6 +220,11 @@ class ES:
         if not 0.0 < self.learning_rate_decay <= 1.0:
             decay = self.learning_rate_decay
             raise ValueError(f"--learning-rate-decay must be above 0 and at most 1, got {decay}")
+        if self.reward_shift and self.shaping == "sign-rank":
+            raise ValueError(
+                f"--reward-shift {self.reward_shift} is of returns, and --shaping sign-rank ranks "
+                "the sum of the rewards' signs: leave out one of the two"
+            )
         if self.tie_tolerance and self.shaping not in _RANKED:
             raise ValueError(
                 f"--tie-tolerance {self.tie_tolerance} is of ranks, and --shaping {self.shaping} "
@@ -293,6 +300,7 @@ class ES:
                 subspace=self._subspace(parameters.size),
                 action_noise_std=self.action_noise_std,
                 sign_fitness=self.shaping == "sign-rank",
+                reward_shift=self.reward_shift,
                 low_rank=low_rank,
             )
         return GenerationalRecipe(

@@ -56,6 +56,7 @@ _LATE: dict[str, object] = {
     "staleness_discount": 1.0,
     "recentred": False,
     "tie_tolerance": 0.0,
+    "reward_shift": 0.0,
     "refined_from": "samples",
     "objective": "",
     "initial": "",
