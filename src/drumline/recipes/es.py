@@ -223,12 +223,12 @@ class ES:
         if self.reward_shift and self.shaping == "sign-rank":
             raise ValueError(
                 f"--reward-shift {self.reward_shift} is of returns, and --shaping sign-rank ranks "
-                "the sum of the rewards' signs: leave out one of the two"
+                "the sum of the rewards' signs: add --reward-shift 0"
             )
         if self.tie_tolerance and self.shaping not in _RANKED:
             raise ValueError(
                 f"--tie-tolerance {self.tie_tolerance} is of ranks, and --shaping {self.shaping} "
-                f"has none: give --shaping {' or '.join(_RANKED)}"
+                f"has none: give --shaping {' or '.join(_RANKED)}, or add --tie-tolerance 0"
             )
 
     @property
