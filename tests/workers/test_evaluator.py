@@ -202,9 +202,9 @@ def test_a_survival_bonus_is_taken_from_training_episodes_alone():
     published = {"parameters": START}
     evaluator = evaluator_on(published, noise_seed=3, reward_shift=0.75)
     tasks = strategy_on(counter_noise(3), None).ask(4)
-    for results in ([evaluator(task) for task in tasks], evaluator.together(tasks)):
+    trained: list[list[Any]] = [[evaluator(task) for task in tasks], evaluator.together(tasks)]
+    for results in trained:
         for result in results:
-            assert result is not None
             assert result.episode_return == result.length  # 1 for each step
             assert result.fitness == 0.25 * result.length
     evaluated: Any = evaluator(evaluation_tasks(3, 0, 1)[0])
