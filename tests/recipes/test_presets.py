@@ -177,6 +177,7 @@ OPTIONS: list[dict[str, Any]] = [
         ({"subspace": -1}, "--subspace"),
         ({"tie_tolerance": 1.5}, "--tie-tolerance must be in"),
         ({"reward_shift": 1.0, "shaping": "sign-rank"}, "--reward-shift 1.0 is of returns"),
+        ({"reward_shift": float("nan")}, "--reward-shift must be"),
         ({"tie_tolerance": 0.1, "shaping": "none"}, "--tie-tolerance 0.1 is of ranks, and"),
         ({"subspace": 3, "subset": "use"}, "leave out --subset"),
         ({"mirrored": False, "common_seeds": True}, "leave out --no-mirrored, or add --no"),

@@ -21,7 +21,7 @@ from drumline.recipes.families import Fields
 from drumline.recipes.low_rank_noise import noise_rank
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
-from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_unfinite
 from drumline.recipes.search_replicas import SearchReplicaSpec
 from drumline.recipes.searched_policy import (
     environment_and_policy,
@@ -186,6 +186,7 @@ class ARS:
             "evaluate_episodes",
         )
         refuse_negative(self, "max_episode_steps", "evaluate_max_steps", "evaluate_every")
+        refuse_unfinite(self, "reward_shift")
         if not 0 <= self.top_directions <= self.population_size // 2:
             raise ValueError(
                 f"--top-directions must be 0 to {self.population_size // 2}, "

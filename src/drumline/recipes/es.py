@@ -29,7 +29,12 @@ from drumline.recipes.families import Fields
 from drumline.recipes.low_rank_noise import check_noise, low_rank_of
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
-from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
+from drumline.recipes.refused_values import (
+    refuse_negative,
+    refuse_nonpositive,
+    refuse_outside_unit,
+    refuse_unfinite,
+)
 from drumline.recipes.search_replicas import SearchReplicaSpec
 from drumline.recipes.searched_policy import (
     environment_and_policy,
@@ -206,6 +211,7 @@ class ES:
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction", "tie_tolerance")
         _refuse_uneven_blocks(self.subset_fraction)
         refuse_nonpositive(self, "noise_table_size")
+        refuse_unfinite(self, "reward_shift")
         if self.common_seeds and not self.mirrored:
             raise ValueError(
                 "--common-seeds, which --objective begins with, is of mirrored pairs: leave out "
