@@ -98,6 +98,8 @@ def main() -> int:
     if options.do == "tables":
         draw(rows_of(groups))
         _write(home, groups)
+        print(f"filled {RESULTS.relative_to(TREE)} and README.md; wrote {home.path / 'page.html'}")
+        return 0
     print("\n".join(status(home, groups)))
     return 0
 
