@@ -58,12 +58,21 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
         table.append("| " + " | ".join(words) + " |")
     if len(table) == 2:
         return []
+    return [*table, "", _goal(part, found)]
+
+
+def _goal(part: str, shares: Sequence[float]) -> str:
+    """Return the sentence with the goal and with what came of it on the tasks that are compared."""
     wanted, of = GOALS[part]
-    lines = [*table, ""]
-    if len(found) < of:
-        return [*lines, f"Goal: ahead on {wanted} of {of} tasks; {len(found)} are compared."]
-    met = sum(share >= 1.0 for share in found) >= wanted and min(found) >= LEAST_SHARE
-    return [*lines, f"Goal: ahead on {wanted} of {of} tasks, nowhere below 0.9: {_word(met)}."]
+    goal = f"Goal: ahead on {wanted} of {of} tasks, nowhere below {LEAST_SHARE}"
+    ahead = sum(share >= 1.0 for share in shares)
+    if not shares:
+        return f"{goal}; none is compared yet."
+    range_ = f"with {min(shares):.2f} to {max(shares):.2f} of the best rival's score"
+    if len(shares) < of:
+        return f"{goal}; so far ahead on {ahead} of the {len(shares)} that are compared, {range_}."
+    met = ahead >= wanted and min(shares) >= LEAST_SHARE
+    return f"{goal}: {_word(met)}, ahead on {ahead}, {range_}."
 
 
 def steadiness(part: str, rows: Rows) -> list[str]:
