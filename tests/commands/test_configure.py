@@ -20,6 +20,14 @@ FLAGS = [
 ]
 
 
+def test_a_flag_takes_away_what_a_preset_has_no_use_for_beside_it(terminal: Terminal):
+    words = ("train", "aes", "Walker2d-v5", "--mean-rule=full-move")
+    printed = json.loads(terminal(*words, "--print-config").out)
+    assert (printed["mean_rule"], printed["range_spread"]) == ("full-move", 0.0)
+    refused = terminal(*words, "--range-spread=2", "--print-config")
+    assert "--range-spread goes with --mean-rule" in " ".join(refused.err.split())
+
+
 def test_a_method_by_name_begins_with_the_preset_of_the_command_line(terminal: Terminal):
     printed = json.loads(terminal("train", "es", "Hopper-v5", "--seed=3", "--print-config").out)
     config = drumline.configure("es", "Hopper-v5", seed=3, engine="gymnasium")

@@ -128,6 +128,13 @@ def assert_refused(ended: Ended, *said: str) -> None:
             "own:Mine: the preset of CartPole-v1 has no field elite",
         ),
         (with_line("PRESETS: ClassVar = [1]"), "PRESETS must map environment ids to fields"),
+        (with_line("GOES_WITH: ClassVar = [1]"), "GOES_WITH must map fields to pairs"),
+        (
+            with_line('GOES_WITH: ClassVar = {"elites": ("seed", "12")}'),
+            "GOES_WITH must map fields to pairs of another field and a tuple of its values",
+        ),
+        (with_line('GOES_WITH: ClassVar = {"elite": ("seed", (1,))}'), "names no field elite"),
+        (with_line('GOES_WITH: ClassVar = {"elites": ("sed", (1,))}'), "names no field sed"),
         (
             with_line('PRESETS: ClassVar = {"CartPole-v1": {"elites": 99}}'),
             "drumline: --elites",

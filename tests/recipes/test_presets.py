@@ -15,6 +15,7 @@ from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
 from drumline.recipes.environment_families import ALPHAS, PUBLISHED_GAMES
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
+from drumline.recipes.methods import find_method
 from drumline.recipes.ppo import PPO
 from drumline.training.layout import SearchLayout
 
@@ -108,15 +109,46 @@ def preset_of(method: type[AES], env: str) -> AES:
     return method(env=env, **fields)
 
 
-@pytest.mark.parametrize("env", ["HalfCheetah-v5", "Hopper-v5", "Walker2d-v5"])
-def test_tuned_tasks_have_the_chosen_rules_and_other_methods_keep_theirs(env: str):
+@pytest.mark.parametrize(
+    ("env", "rules", "refined"),
+    [
+        ("HalfCheetah-v5", ("full-move", "one-fifth", 0.0), ("newest", 2, 0.15)),
+        ("Hopper-v5", ("full-move", "one-fifth", 0.0), ("newest", 2, 0.15)),
+        ("Walker2d-v5", ("linear", "welford-adaptive", 2.0), ("samples", 5, 0.1)),
+    ],
+)
+def test_tuned_tasks_have_the_chosen_rules_and_other_methods_keep_theirs(
+    env: str, rules: tuple[str, str, float], refined: tuple[str, int, float]
+):
     tuned = preset_of(AES, env)
-    assert (tuned.mean_rule, tuned.variance_rule) == ("full-move", "one-fifth")
-    assert (tuned.refined_from, tuned.concurrency, tuned.batch_size) == ("newest", 2, 100)
-    for method, rules in ((OnePlusOne, ("full-move", "one-fifth")), (ACEMRL, ("rank", "rank"))):
+    assert (tuned.mean_rule, tuned.variance_rule, tuned.range_spread) == rules
+    assert (tuned.refined_from, tuned.concurrency, tuned.actor_steps_scale) == refined
+    assert (tuned.batch_size, tuned.critic_lag) == (100, 1_000)
+    for method, own in ((OnePlusOne, ("full-move", "one-fifth")), (ACEMRL, ("rank", "rank"))):
         other = preset_of(method, env)
-        assert (other.mean_rule, other.variance_rule) == rules
+        assert (other.mean_rule, other.variance_rule) == own
         assert (other.refined_from, other.concurrency, other.batch_size) == ("samples", 5, 256)
+
+
+@pytest.mark.parametrize(
+    ("method", "env", "setting", "field", "default"),
+    [
+        ("aes", "Walker2d-v5", {"mean_rule": "full-move"}, "range_spread", 0.0),
+        ("es", "Hopper-v5", {"shaping": "sign-rank"}, "reward_shift", 0.0),
+        ("es", "InvertedDoublePendulum-v5", {"shaping": "z-score"}, "tie_tolerance", 0.0),
+        ("hts", "HalfCheetah-v5", {"learner": "a2c"}, "correction_used", "delayed"),
+    ],
+)
+def test_a_setting_takes_away_what_a_preset_has_no_use_for_beside_it(
+    method: str, env: str, setting: dict[str, Any], field: str, default: Any
+):
+    found: Any = find_method(method)
+    assert getattr(found.made(env), field) != default
+    assert getattr(found.made(env, **setting), field) == default
+    preset = found.preset(env)
+    if field in preset:  # both typed: refused, as before
+        with pytest.raises(ValueError, match=f"--{field.replace('_', '-')}"):
+            found.made(env, **setting, **{field: preset[field]})
 
 
 def test_another_strategy_takes_a_preset_of_rules_but_no_rules_that_are_told():

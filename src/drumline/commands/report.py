@@ -70,7 +70,7 @@ def same_again(folder: "RunFolder") -> str:
         words = ["drumline", "train", name, "--objective", objective]
     else:
         defaults = asdict(method.config(env=config["env"]))
-        usual = {**defaults, **method.preset(config["env"])}
+        usual = {**defaults, **method.preset(config["env"], beside=config)}
         words = ["drumline", "train", name, config["env"]]
     for field, value in config.items():
         if field in defaults and field != "env" and value != _plain(usual[field]):

@@ -80,8 +80,10 @@ def command(line: CommandLine) -> int:
     if file:
         config = _of_file(method, env, objective, file, fields)
         env = config.env
+    elif objective:
+        config = method.made_for(objective)
     else:
-        config = method.made_for(objective) if objective else method.made(env, variant)
+        config = method.made(env, None, **method.preset(env, variant, _beside(line, method)))
     parts = {"config": config, "layout": method.layout(), "output": Output()}
     if line.asks_for_help and not method.outside:
         shown = [*names, "--objective", objective] if objective else names
@@ -120,6 +122,13 @@ def command(line: CommandLine) -> int:
     if len(folders) > 1 and not (output.quiet or output.json):
         print(visible(shlex.join(["drumline", "compare", *map(str, folders)])))
     return 0
+
+
+def _beside(line: CommandLine, method: "Method") -> dict[str, str]:
+    """Return the typed values of the fields that decide which others have an effect."""
+    deciding = dict.fromkeys(other for other, _ in method.goes_with.values())
+    typed = {name: line.value(f"--{name.replace('_', '-')}") for name in deciding}
+    return {name: value for name, value in typed.items() if value}
 
 
 def _warn_of_bf16(method: str, config: Any) -> None:

@@ -18,7 +18,7 @@ from drumline.populations.aes import AESPopulation, PopulationPlan
 from drumline.populations.objective import ObjectivePlan, ObjectivePopulation
 from drumline.recipes.aes_presets import PAPER, PRESETS, RELEASED_RULES
 from drumline.recipes.families import Fields
-from drumline.recipes.method import Presets, torch_packages
+from drumline.recipes.method import GoesWith, Presets, torch_packages
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refining import refining_parts
 from drumline.recipes.refused_values import (
@@ -31,7 +31,7 @@ from drumline.recipes.refused_values import (
     refuse_unusable_training,
 )
 from drumline.recipes.strategies import ASYNC_ES, StrategyNumbers, make_strategy
-from drumline.recipes.update_rules import RuleNumbers, make_update_rules
+from drumline.recipes.update_rules import RANGED_RULES, RuleNumbers, make_update_rules
 from drumline.recipes.virtual_clock import (
     no_promise_by_clock,
     refuse_unusable_clock,
@@ -214,6 +214,7 @@ class AES:
     }
     PRESETS: ClassVar[Presets] = PRESETS
     VARIANTS: ClassVar[Mapping[str, Presets]] = {"paper": PAPER}
+    GOES_WITH: ClassVar[GoesWith] = {"range_spread": ("mean_rule", RANGED_RULES)}
 
     def __post_init__(self) -> None:
         check_objective(self, _ENVIRONMENT_FIELDS)

@@ -70,22 +70,29 @@ PAPER: Presets = {
 }
 """`--preset paper`: the rules and numbers of the release."""
 
-_TUNED = {
+_COMPARED = {"critic_lag": 1_000, "batch_size": 100}
+_CHAIN = {
+    **_COMPARED,
     "mean_rule": "full-move",
     "variance_rule": "one-fifth",
     "refined_from": "newest",
     "actor_steps_scale": 0.15,
     "concurrency": 2,
-    "critic_lag": 1_000,
-    "batch_size": 100,
 }
-"""Chosen on tuning seeds of the three tasks that have it (docs/results.md)."""
+_LINEAR = {
+    **_COMPARED,
+    "mean_rule": "linear",
+    "range_spread": 2.0,
+    "actor_steps_scale": 0.1,
+}
+_TUNED = {"HalfCheetah-v5": _CHAIN, "Hopper-v5": _CHAIN, "Walker2d-v5": _LINEAR}
+"""Chosen on tuning seeds (docs/results.md)."""
 
 RELEASED_RULES: Presets = {**_OURS, **PAPER}
 """Presets of methods with rules of their own."""
 
 PRESETS: Presets = {
     **RELEASED_RULES,
-    **{env: {**PAPER[env], **_TUNED} for env in ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5")},
+    **{env: {**PAPER[env], **tuned} for env, tuned in _TUNED.items()},
 }
 """Presets without `--preset`."""

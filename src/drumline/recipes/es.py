@@ -27,7 +27,7 @@ from drumline.policies.spec import PolicySpec
 from drumline.recipes.es_presets import PAPER, PRESETS
 from drumline.recipes.families import Fields
 from drumline.recipes.low_rank_noise import check_noise, low_rank_of
-from drumline.recipes.method import Presets
+from drumline.recipes.method import GoesWith, Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import (
     refuse_negative,
@@ -186,6 +186,10 @@ class ES:
     }
 
     VARIANTS: ClassVar[Mapping[str, Presets]] = {"paper": PAPER}
+    GOES_WITH: ClassVar[GoesWith] = {
+        "tie_tolerance": ("shaping", _RANKED),
+        "reward_shift": ("shaping", ("centered-rank", *_SHAPINGS)),
+    }
 
     def __post_init__(self) -> None:
         check_objective(self, _ENVIRONMENT_FIELDS)

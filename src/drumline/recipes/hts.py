@@ -21,7 +21,7 @@ from drumline.recipes.environment_families import (
     FOOTBALL_IDS,
     with_alpha,
 )
-from drumline.recipes.method import Presets
+from drumline.recipes.method import GoesWith, Presets
 from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refused_values import (
     refuse_device_of_groups,
@@ -229,6 +229,7 @@ class HTS:
         **dict.fromkeys(ATARI_IDS, _ATARI),
         **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
     }
+    GOES_WITH: ClassVar[GoesWith] = {"correction": ("learner", ("ppo",))}
     VARIANTS: ClassVar[Mapping[str, Presets]] = {
         # The release's interval of 128 steps, and the truncated weights.
         "paper": dict.fromkeys(ALPHAS, _CONTROL),
@@ -241,8 +242,8 @@ class HTS:
         legal = CORRECTIONS[self.learner]
         if self.correction not in ("auto", *legal):
             raise ValueError(
-                f"--correction {self.correction!r}, typed or of the environment's preset, does not "
-                f"go with --learner {self.learner}: give one of {', '.join(legal)}"
+                f"--correction {self.correction!r} does not go with --learner {self.learner}: give "
+                f"one of {', '.join(legal)}"
             )
         refuse_unusable_rollouts(self)
         if self.learner == "ppo":

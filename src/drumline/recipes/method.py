@@ -2,7 +2,8 @@
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from drumline.envs.environment import Engine
@@ -16,6 +17,8 @@ from drumline.training.run_request import Recipe
 
 Presets = Mapping[str, Mapping[str, object]]
 """Environment id → the fields in which its preset differs from the defaults."""
+GoesWith = Mapping[str, tuple[str, Collection[Any]]]
+"""Field → another field, and the values of it that the first has an effect with."""
 
 REQUIRED = ("env", "seed", "total_steps", "evaluate_every", "evaluate_episodes", "promise")
 """Fields that every method's config has; the run reads them."""
@@ -30,6 +33,7 @@ class MethodConfig(Protocol):
     `LAYOUT`       class of the flags that change speed and never a bit (`Layout`)
     `PRESETS`      environment id → fields (none)
     `VARIANTS`     name for `--preset` → environment id → fields (none)
+    `GOES_WITH`    fields of presets that a setting without use for them takes away (none)
     `ENGINE`       engine that `auto` prefers where an environment has both ("gymnasium")
     `no_promise`   reason why results cannot be repeated ("": they can)
     `packages()`   installed packages that compute in a run (the environment's, and torch)
@@ -70,13 +74,22 @@ class Method:
         """Return the engine of environments that both engines have."""
         return getattr(self.config, "ENGINE", "gymnasium")
 
-    def preset(self, env_id: str, variant: str = "") -> Fields:
+    @property
+    def goes_with(self) -> GoesWith:
+        """Return the fields of presets that have an effect with some values of another field."""
+        return getattr(self.config, "GOES_WITH", {})
+
+    def preset(
+        self, env_id: str, variant: str = "", beside: Mapping[str, Any] = MappingProxyType({})
+    ) -> Fields:
         """Return the fields in which an environment's preset differs from the defaults.
 
-        Raises `ValueError` for a variant that the method or the environment does not have.
+        Those without effect beside given settings are left away (`GOES_WITH`). Raises `ValueError`
+        for a variant that the method or the environment does not have.
         """
         if not variant:
-            return dict(getattr(self.config, "PRESETS", {}).get(env_id, {}))
+            own: Presets = getattr(self.config, "PRESETS", {})
+            return self._with_effect(own.get(env_id, {}), beside)
         variants: Mapping[str, Presets] = getattr(self.config, "VARIANTS", {})
         if variant not in variants:
             there = ", ".join(variants) or "none but each environment's own"
@@ -86,7 +99,14 @@ class Method:
                 f"{self.name} has no --preset {variant} for {env_id}: it has one for "
                 f"{', '.join(variants[variant])}"
             )
-        return dict(variants[variant][env_id])
+        return self._with_effect(variants[variant][env_id], beside)
+
+    def _with_effect(self, preset: Mapping[str, object], beside: Mapping[str, Any]) -> Fields:
+        left = dict(preset)
+        for name, (other, values) in self.goes_with.items():
+            if other in beside and beside[other] not in values:
+                left.pop(name, None)
+        return left
 
     def packages(self, config: Config) -> tuple[str, ...]:
         """Return installed packages that compute in a run, besides NumPy and Gymnasium."""
@@ -126,7 +146,7 @@ class Method:
         `env` may be a class or a function at the top of a module.
         """
         env_id = env if isinstance(env, str) else place_of("env", env)
-        preset = {} if variant is None else self.preset(env_id, variant)
+        preset = {} if variant is None else self.preset(env_id, variant, settings)
         return self._called(CONFIG, self.config, env=env_id, **{**preset, **settings})
 
     def without_preset(self, env_id: str) -> str:

@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
@@ -168,6 +168,19 @@ def _fits_json(value: object) -> bool:
     return all(type(item) in _PLAIN for item in values)
 
 
+def _refuse_unusable_pairs(name: str, goes_with: Any, fields: Container[str]) -> None:
+    pairs = list(goes_with.values()) if isinstance(goes_with, Mapping) else [None]
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs) or any(
+        isinstance(values, str) or not isinstance(values, Collection) for _, values in pairs
+    ):
+        raise ValueError(
+            f"{name}: GOES_WITH must map fields to pairs of another field and a tuple of its values"
+        )
+    both = [*goes_with, *(other for other, _ in pairs)]
+    if unknown := [str(field) for field in both if field not in fields]:
+        raise ValueError(f"{name}: GOES_WITH names no field {', '.join(unknown)}")
+
+
 def _refuse_unusable_members(name: str, found: type[object], fields: Container[str]) -> None:
     """Refuse optional members of another form than `MethodConfig` describes."""
     presets: Any = getattr(found, "PRESETS", {})
@@ -180,6 +193,7 @@ def _refuse_unusable_members(name: str, found: type[object], fields: Container[s
             raise ValueError(f"{name}: the preset of {env_id} has no field {', '.join(unknown)}")
         if "env" in preset:
             raise ValueError(f"{name}: the preset of {env_id} sets env, which is its key")
+    _refuse_unusable_pairs(name, getattr(found, "GOES_WITH", {}), fields)
     layout: Any = getattr(found, "LAYOUT", Layout)
     if not (isinstance(layout, type) and issubclass(layout, Layout)):
         raise ValueError(
