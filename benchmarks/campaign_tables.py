@@ -6,8 +6,9 @@ Below each table stands what of its runs has no row yet.
 import csv
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -237,9 +238,32 @@ def at_budget(
 
 def newest_by(curves: Sequence[Row], group: str, seed: str, env_steps: float) -> float:
     """Return a seed's score at its newest evaluation by `env_steps`; else at its first."""
-    mine = [r for r in curves if (r["group"], r["seed"]) == (group, seed) and not r["of"]]
+    mine = _by_run(_Same(curves))[group, seed]
     there = [row for row in mine if int(row["env_steps"]) <= LATE * env_steps]
     return float((there[-1] if there else mine[0])["mean"])
+
+
+class _Same:
+    """A sequence of rows as a key: equal to itself alone. It is not changed once it is read."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+
+    def __hash__(self) -> int:
+        return id(self.rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.rows is other.rows
+
+
+@lru_cache(maxsize=2)
+def _by_run(curves: _Same) -> dict[tuple[str, str], list[Row]]:
+    """Return the evaluations of each group and seed; a page asks for thousands of scores."""
+    found = defaultdict[tuple[str, str], list[Row]](list)
+    for row in curves.rows:
+        if not row["of"]:
+            found[row["group"], row["seed"]].append(row)
+    return dict(found)
 
 
 def interval(values: np.ndarray) -> str:
