@@ -169,16 +169,22 @@ def _fits_json(value: object) -> bool:
 
 
 def _refuse_unusable_pairs(name: str, goes_with: Any, fields: Container[str]) -> None:
-    pairs = list(goes_with.values()) if isinstance(goes_with, Mapping) else [None]
-    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs) or any(
-        isinstance(values, str) or not isinstance(values, Collection) for _, values in pairs
-    ):
+    if not isinstance(goes_with, Mapping) or not all(map(_is_pair, goes_with.values())):
         raise ValueError(
             f"{name}: GOES_WITH must map fields to pairs of another field and a tuple of its values"
         )
-    both = [*goes_with, *(other for other, _ in pairs)]
+    both = [*goes_with, *(other for other, _ in goes_with.values())]
     if unknown := [str(field) for field in both if field not in fields]:
         raise ValueError(f"{name}: GOES_WITH names no field {', '.join(unknown)}")
+
+
+def _is_pair(found: Any) -> bool:
+    return (
+        isinstance(found, tuple)
+        and len(found) == 2
+        and isinstance(found[1], Collection)
+        and not isinstance(found[1], str)
+    )
 
 
 def _refuse_unusable_members(name: str, found: type[object], fields: Container[str]) -> None:
