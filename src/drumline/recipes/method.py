@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -17,8 +17,8 @@ from drumline.training.run_request import Recipe
 
 Presets = Mapping[str, Mapping[str, object]]
 """Environment id → the fields in which its preset differs from the defaults."""
-GoesWith = Mapping[str, tuple[str, Collection[Any]]]
-"""Field → another field, and the values of it that the first has an effect with."""
+GoesWith = Mapping[str, tuple[str, tuple[str, ...]]]
+"""Field → a field of text, and the values of it that the first has an effect with."""
 
 REQUIRED = ("env", "seed", "total_steps", "evaluate_every", "evaluate_episodes", "promise")
 """Fields that every method's config has; the run reads them."""

@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Container, Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
@@ -171,7 +171,8 @@ def _fits_json(value: object) -> bool:
 def _refuse_unusable_pairs(name: str, goes_with: Any, fields: Container[str]) -> None:
     if not isinstance(goes_with, Mapping) or not all(map(_is_pair, goes_with.values())):
         raise ValueError(
-            f"{name}: GOES_WITH must map fields to pairs of another field and a tuple of its values"
+            f"{name}: GOES_WITH must map fields to pairs of a field of text and a tuple of its "
+            "values"
         )
     both = [*goes_with, *(other for other, _ in goes_with.values())]
     if unknown := [str(field) for field in both if field not in fields]:
@@ -182,8 +183,8 @@ def _is_pair(found: Any) -> bool:
     return (
         isinstance(found, tuple)
         and len(found) == 2
-        and isinstance(found[1], Collection)
-        and not isinstance(found[1], str)
+        and isinstance(found[1], tuple)
+        and all(isinstance(value, str) for value in found[1])
     )
 
 
