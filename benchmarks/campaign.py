@@ -98,7 +98,7 @@ def main() -> int:
     if options.do == "tables":
         draw(rows_of(groups))
         _write(home, groups)
-        print(f"filled {RESULTS.relative_to(TREE)} and README.md; wrote {home.path / 'page.html'}")
+        print(f"filled {RESULTS.name} and {README.name}; wrote {home.path / 'page.html'}")
         return 0
     print("\n".join(status(home, groups)))
     return 0

@@ -68,11 +68,11 @@ def _goal(part: str, shares: Sequence[float]) -> str:
     ahead = sum(share >= 1.0 for share in shares)
     if not shares:
         return f"{goal}; none is compared yet."
-    range_ = f"with {min(shares):.2f} to {max(shares):.2f} of the best rival's score"
+    span = f"with {min(shares):.2f} to {max(shares):.2f} of the best rival's score"
     if len(shares) < of:
-        return f"{goal}; so far ahead on {ahead} of the {len(shares)} that are compared, {range_}."
+        return f"{goal}; so far ahead on {ahead} of the {len(shares)} that are compared, {span}."
     met = ahead >= wanted and min(shares) >= LEAST_SHARE
-    return f"{goal}: {_word(met)}, ahead on {ahead}, {range_}."
+    return f"{goal}: {_word(met)}, ahead on {ahead}, {span}."
 
 
 def steadiness(part: str, rows: Rows) -> list[str]:

@@ -70,9 +70,9 @@ PAPER: Presets = {
 }
 """`--preset paper`: the rules and numbers of the release."""
 
-_COMPARED = {"critic_lag": 1_000, "batch_size": 100}
+_COMMON = {"critic_lag": 1_000, "batch_size": 100}
 _CHAIN = {
-    **_COMPARED,
+    **_COMMON,
     "mean_rule": "full-move",
     "variance_rule": "one-fifth",
     "refined_from": "newest",
@@ -80,7 +80,7 @@ _CHAIN = {
     "concurrency": 2,
 }
 _LINEAR = {
-    **_COMPARED,
+    **_COMMON,
     "mean_rule": "linear",
     "range_spread": 2.0,
     "actor_steps_scale": 0.1,
