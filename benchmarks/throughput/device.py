@@ -14,6 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -24,6 +25,7 @@ from drumline.functional.torch_devices import described, refuse_absent
 
 HERE = Path(__file__).resolve().parent
 _A2C = ["--unroll=5", "--alpha=20"]
+_TD3 = ["HalfCheetah-v5", "--random-steps=3000"]  # all are made before the time that counts
 CASES: dict[str, tuple[str, list[str]]] = {
     "Pong-v5 ppo, hts": ("hts", ["Pong-v5"]),
     "Pong-v5 ppo, lock-step": ("ppo", ["Pong-v5"]),
@@ -31,8 +33,8 @@ CASES: dict[str, tuple[str, list[str]]] = {
     "Pong-v5 a2c, lock-step": ("a2c", ["Pong-v5", *_A2C]),
     "football ppo, hts": ("hts", ["gfootball/academy_empty_goal_close-v1"]),
     "football ppo, lock-step": ("ppo", ["gfootball/academy_empty_goal_close-v1"]),
-    "HalfCheetah-v5 td3, 256 rows": ("td3", ["HalfCheetah-v5", "--batch-size=256"]),
-    "HalfCheetah-v5 td3, 4096 rows": ("td3", ["HalfCheetah-v5", "--batch-size=4096"]),
+    "HalfCheetah-v5 td3, 256 rows": ("td3", [*_TD3, "--batch-size=256"]),
+    "HalfCheetah-v5 td3, 4096 rows": ("td3", [*_TD3, "--batch-size=4096"]),
 }
 NO_PLAIN = "football"
 """Cases that the plain loop has no network for."""
@@ -130,26 +132,42 @@ def main() -> None:
             refuse_absent(options.device)
         except ValueError as error:
             raise SystemExit(f"nothing can be measured here: {error}") from None
-    table: list[dict[str, object]] = []
-    for name in options.cases:
-        method, flags = CASES[name]
-        case = [*flags, f"--device={options.device}"]
-        config = resolved(method, case)
-        rounds: list[dict[str, float]] = []
-        for _ in range(options.rounds):
-            speeds = parts(method, config, options.seconds)
-            steps = steps_of(method, config, speeds["bound"], options.seconds)
-            more = ["--random-steps=5000"] if method == "td3" else []
-            measured = whole([*case, *more], steps, [], method=method)
-            plain: dict[str, float] = {}
-            if method != "td3" and not name.startswith(NO_PLAIN):
-                given = {"learner": method, "threads": os.cpu_count() or 1, **config}
-                words = [json.dumps(given), "--seconds", str(options.seconds)]
-                plain = {"plain": float(answered(str(HERE / "plain_loop.py"), *words))}
-            rounds.append({**speeds, "speed": measured["speed"], **plain})
-        table.append(row(name, options.device, config, rounds))
-        print(table[-1], flush=True)
-        write_table(options.out, table)
+    with ThreadPoolExecutor() as pool:
+        words = [_words(name, options.device) for name in options.cases]
+        found = pool.map(lambda case: resolved(*case), words)
+        configs = dict(zip(options.cases, found, strict=True))
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in options.cases}
+    for _ in range(options.rounds):
+        for name in options.cases:
+            rounds[name].append(one_round(name, options.device, configs[name], options.seconds))
+            table = [
+                row(each, options.device, configs[each], done)
+                for each, done in rounds.items()
+                if done
+            ]
+            print(name, {key: round(value) for key, value in rounds[name][-1].items()}, flush=True)
+            write_table(options.out, table)
+
+
+def _words(name: str, device: str) -> tuple[str, list[str]]:
+    """Return the method of a case and its flags."""
+    method, flags = CASES[name]
+    return method, [*flags, f"--device={device}"]
+
+
+def one_round(
+    name: str, device: str, config: dict[str, object], seconds: float
+) -> dict[str, float]:
+    """Measure the parts of a case, a whole run and, where there is one, the plain loop."""
+    method, case = _words(name, device)
+    speeds = parts(method, config, seconds)
+    measured = whole(case, steps_of(method, config, speeds["bound"], seconds), [], method=method)
+    speeds["speed"] = measured["speed"]
+    if method != "td3" and not name.startswith(NO_PLAIN):
+        given = {"learner": method, "threads": os.cpu_count() or 1, **config}
+        words = [json.dumps(given), "--seconds", str(seconds)]
+        speeds["plain"] = float(answered(str(HERE / "plain_loop.py"), *words))
+    return speeds
 
 
 def row(

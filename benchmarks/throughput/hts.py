@@ -58,9 +58,10 @@ def observations(*lead):
     size = (*lead, *shape.observation_shape)
     if dtype == np.uint8: return rng.integers(0, 255, size, np.uint8)
     return rng.standard_normal(size).astype(dtype)
-learner = make_learner(recipe, lambda: None)
-arrays = {k: np.array(v) for k, v in learner.published().items()}
 head = recipe.network.head
+if what != "environment":  # whose processes would each have a device of their own
+    learner = make_learner(recipe, lambda: None)
+    arrays = {k: np.array(v) for k, v in learner.published().items()}
 if what == "environment":
     lanes = recipe.lanes(); lanes.begin(0)
     noise = rng.random((n, head.noise_size), dtype=np.float32)

@@ -53,6 +53,7 @@ INTERVALS: dict[str, Any] = {
     "hts-ppo": HTS(**IMAGES, **EPOCHS),
     "hts-a2c": HTS(**IMAGES, learner="a2c"),
     "hts-mlp": HTS(**ROWS, **EPOCHS, normalize_observations=True, scale_rewards=True),
+    "hts-float64": HTS(**{**ROWS, "env": "InvertedPendulum-v5"}, **EPOCHS),
     "ppo": PPO(**IMAGES, **EPOCHS),
     "a2c": A2C(**IMAGES),
 }
@@ -197,7 +198,7 @@ def test_a_driver_that_is_killed_goes_on_with_the_same_bits(
     assert bytes_of(folder) == expected("hts-ppo")
 
 
-@pytest.mark.parametrize("name", ["hts-mlp", "ppo"])
+@pytest.mark.parametrize("name", ["hts-mlp", "hts-float64", "ppo"])
 def test_the_first_update_agrees_with_the_host_to_rounding(tmp_path: Path, device: str, name: str):
     def first(where: str) -> np.ndarray:
         config = replace(INTERVALS[name], device=where, total_steps=32)

@@ -88,6 +88,8 @@ def make_learner(
 def try_gradient(spec: NetworkSpec, device: str, observations: np.ndarray) -> None:
     """Raise ValueError if a device has no deterministic gradient of this network."""
     at = device_of(device)
+    if observations.dtype != np.uint8:
+        observations = observations.astype(np.float32)  # as the learner's preparation does
     rows = torch.from_numpy(observations).to(at)
     made = LearnedNetwork(
         spec,
