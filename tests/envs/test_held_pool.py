@@ -3,6 +3,8 @@
 import hashlib
 import importlib.util
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -153,3 +155,23 @@ def test_the_thread_that_fills_the_stock_has_slept_when_the_pool_goes(
 
 def _state(thread: int) -> str:
     return Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+HELD_TO_THE_END = """
+import builtins, sys
+from drumline.envs.held_pool import HeldPool
+
+class Pool:
+    def close(self, modules=sys):
+        print(modules.meta_path is not None)
+
+builtins.held = HeldPool(Pool)
+"""
+
+
+def test_a_pool_that_is_held_to_the_end_is_closed_while_modules_can_be_imported():
+    """Python 3.12 printed `Exception ignored … ImportError` for one that went later."""
+    done = subprocess.run(
+        [sys.executable, "-c", HELD_TO_THE_END], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")

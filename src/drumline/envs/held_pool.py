@@ -9,6 +9,7 @@ than cores). While the thread sleeps, its stock is full.
 
 import os
 import time
+import weakref
 from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
@@ -19,24 +20,27 @@ _PATIENCE = 60.0  # a machine that runs a thread so rarely: going on is the smal
 
 
 class HeldPool:
-    """An EnvPool and its threads; it must hold the last reference to the pool."""
+    """An EnvPool and its threads; it must hold the last reference to the pool.
+
+    A pool that nobody has closed is closed when this goes, and at the latest before the interpreter
+    begins to end: later, the modules that waiting needs are gone.
+    """
 
     def __init__(self, make: Callable[[], Any]):
         before = own_threads()
         self.pool: Any = make()
         self.threads = own_threads() - before
+        self._closed = weakref.finalize(self, _close, self.pool, self.threads)
 
     def close(self) -> None:
         """Close the pool once its threads sleep; may be called twice."""
-        if self.pool is not None:
-            wait_until_asleep(self.threads)
-            self.pool.close()
-            self.pool = None
+        self._closed()
+        self.pool = None
 
-    def __del__(self) -> None:
-        """Close the pool if it is still open."""
-        if hasattr(self, "threads"):  # or no pool was made
-            self.close()
+
+def _close(pool: Any, threads: Set[int]) -> None:
+    wait_until_asleep(threads)
+    pool.close()
 
 
 def own_threads() -> frozenset[int]:
