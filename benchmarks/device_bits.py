@@ -157,9 +157,9 @@ def compared(expected: Path, found: Path) -> str:
     try:
         chains = [read_chain(run / LASTING[0]) for run in (expected, found)]
         first = first_difference(*chains, whole=True)
+        where = f"first at update {first.update}, {first.column}: " if first else ""
     except RunError as error:
-        return str(error)
-    where = f"first at update {first.update}, {first.column}: " if first else ""
+        where = f"{error}: "
     return where + ", ".join(differ)
 
 

@@ -6,10 +6,21 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 
-from drumline.commands.run_document import NO_PROMISE, PROMISE, promise_of, run_document
+from drumline.commands.run_document import (
+    NO_PROMISE,
+    ON_DEVICE,
+    PROMISE,
+    differences_here,
+    promise_of,
+    run_document,
+)
+from drumline.functional.torch_devices import COMPARED
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
+from drumline.recipes.impala import Impala
+from drumline.recipes.methods import METHODS
 from drumline.runs.machine import differences
 from drumline.training.layout import Layout
 
@@ -65,6 +76,39 @@ def test_the_machine_is_compared(name: str):
     document["machine"][name] = "other"
     (difference,) = differences(document)
     assert str(difference).startswith(f"{name} other there")
+
+
+@pytest.mark.parametrize("model", COMPARED)
+def test_a_gpu_on_which_bits_were_compared_has_the_promise(
+    model: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: model)
+    assert promise_of(HTS(env="CartPole-v1", device="cuda")) == ON_DEVICE
+    unpromised = HTS(env="CartPole-v1", device="cuda", promise=False)
+    assert promise_of(unpromised) == f"{NO_PROMISE}: trained with --no-promise"
+    assert "free running" in promise_of(Impala(env="CartPole-v1", device="cuda"))
+    other = METHODS["acem-rl"].made("Hopper-v5", device="cuda")
+    assert promise_of(other) == (
+        f"{NO_PROMISE}: computed on cuda: bits of acem-rl were not compared on a GPU"
+    )
+
+
+def test_another_gpu_has_no_promise_and_says_how_to_compare_bits(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA A100-SXM4-40GB")
+    said = promise_of(HTS(env="CartPole-v1", device="cuda:1"))
+    assert said.startswith(f"{NO_PROMISE}: computed on NVIDIA A100-SXM4-40GB: ")
+    assert COMPARED[0] in said
+    assert "make test-gpu" in said
+
+
+def test_the_device_is_compared_where_a_run_has_one():
+    document = run_document(HTS(env="CartPole-v1", device="cpu:0"), Layout(), PROMISE)
+    assert differences_here(document) == ""
+    document["machine"]["device"] = "NVIDIA H100 80GB HBM3, CUDA 13.0, cuDNN 91900"
+    assert differences_here(document).endswith("cuDNN 91900 there, cpu:0 here")
+    document["config"]["device"] = "cuda"
+    if not torch.cuda.is_available():
+        assert differences_here(document).endswith("cuDNN 91900 there, none here")
 
 
 def test_comparing_imports_neither_torch_nor_anything_else_that_computes():

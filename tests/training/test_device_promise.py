@@ -23,8 +23,8 @@ from whole_runs import SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, r
 
 from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import resume, train
-from drumline.commands.run_document import NO_PROMISE
-from drumline.functional.torch_devices import device_count
+from drumline.commands.run_document import NO_PROMISE, ON_DEVICE
+from drumline.functional.torch_devices import device_count, not_compared
 from drumline.recipes.a2c import A2C
 from drumline.recipes.aes import AES
 from drumline.recipes.hts import HTS
@@ -212,14 +212,16 @@ def test_the_first_update_agrees_with_the_host_to_rounding(tmp_path: Path, devic
     near(first(device), first("cpu"), apart=2e-3)
 
 
-def test_what_is_kept_has_no_promise_and_names_no_device_but_in_its_config(
+def test_what_is_kept_says_what_it_promises_and_names_no_device_but_in_its_config(
     tmp_path: Path, device: str
 ):
     config = replace(INTERVALS["hts-mlp"], device=device, total_steps=64)
     run = train(config, workers="inline", out=tmp_path / "run")
     document = run.folder.document
-    assert document["promise"].startswith(f"{NO_PROMISE}: computed on {device}: ")
-    assert run.folder.card_md.read_text().startswith("no promise: computed on")
+    reason = not_compared(device)
+    promise = f"{NO_PROMISE}: {reason}" if reason else ON_DEVICE
+    assert document["promise"] == promise
+    assert run.folder.card_md.read_text().startswith(promise)
     assert document["config"]["device"] == device
     assert document["machine"]["device"]
     policy = read_policy(run.folder, "last")

@@ -12,6 +12,7 @@ from drumline.recipes.methods import method_of
 from drumline.recipes.named_objects import arguments_of
 from drumline.runs.machine import (
     ALWAYS,
+    DEVICE,
     SUMS,
     differences,
     machine,
@@ -28,6 +29,8 @@ PROMISE = (
     "on one CPU type and one set of versions"
 )
 
+ON_DEVICE = f"{PROMISE}, and on one GPU model with one CUDA"
+"""The promise of a run that computes on a device."""
 NO_PROMISE = "no promise"
 """Beginning of the sentence of a run that promises nothing; the reason follows."""
 
@@ -64,6 +67,10 @@ def differences_here(document: Mapping[str, Any]) -> str:
         from drumline.functional.fused_sums import roundings  # imports torch
 
         facts[SUMS] = roundings()
+    if DEVICE in document.get("machine", {}):
+        from drumline.functional.torch_devices import described_here  # imports torch
+
+        facts[DEVICE] = described_here(document["config"]["device"])
     return "; ".join(map(str, differences(document, facts)))
 
 
@@ -74,7 +81,7 @@ def _device_of(config: Any) -> dict[str, str]:
         return {}
     from drumline.functional.torch_devices import described  # imports torch
 
-    return {"device": described(device)}
+    return {DEVICE: described(device)}
 
 
 def step_path_of(config: Any) -> str:
@@ -104,5 +111,7 @@ def checked_tags(tags: Sequence[str]) -> list[str]:
 
 def promise_of(config: Any) -> str:
     """Return the sentence that the run card and config.json begin with."""
-    reason = method_of(config).no_promise(config) or weakly_ordered()
-    return f"{NO_PROMISE}: {reason}" if reason else PROMISE
+    method = method_of(config)
+    if reason := method.no_promise(config) or weakly_ordered():
+        return f"{NO_PROMISE}: {reason}"
+    return ON_DEVICE if method.device(config) else PROMISE

@@ -22,7 +22,7 @@ _PATIENCE = 60.0  # a machine that runs a thread so rarely: going on is the smal
 class HeldPool:
     """An EnvPool and its threads; it must hold the last reference to the pool.
 
-    A pool that nobody has closed is closed when this goes, and at the latest before the interpreter
+    A pool that is still open is closed when this goes, and at the latest before the interpreter
     begins to end: later, the modules that waiting needs are gone.
     """
 

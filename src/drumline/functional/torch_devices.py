@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 HOST = "cpu"
+COMPARED = ("NVIDIA H100 80GB HBM3",)
+"""GPU models on which trainings have had equal bits (benchmarks/results/device_bits.csv)."""
 _FILLS = "fill_uninitialized_memory"
 _WORKSPACES = (":4096:8", ":16:8")
 
@@ -64,6 +66,28 @@ def described(name: str) -> str:
         return name
     model = torch.cuda.get_device_name(device)
     return f"{model}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
+
+
+def described_here(name: str) -> str:
+    """Return what `described` does, or `none` for a device that is not there."""
+    try:
+        if torch.device(name).type == "cuda":
+            refuse_absent(name)
+    except ValueError:
+        return "none"
+    return described(name)
+
+
+def not_compared(name: str) -> str:
+    """Return why bits are not promised on a device; empty where they have been compared."""
+    device = torch.device(name)
+    model = torch.cuda.get_device_name(device) if device.type == "cuda" else name
+    if model in COMPARED:
+        return ""
+    return (
+        f"computed on {model}: bits were compared on {', '.join(COMPARED)} alone; "
+        "make test-gpu compares them on another"
+    )
 
 
 def host_array(tensor: Tensor) -> np.ndarray:

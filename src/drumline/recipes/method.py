@@ -24,6 +24,10 @@ REQUIRED = ("env", "seed", "total_steps", "evaluate_every", "evaluate_episodes",
 """Fields that every method's config has; the run reads them."""
 
 
+COMPARED_ON_A_DEVICE = frozenset(("hts", "ppo", "a2c", "td3", "aes", "cem-rl", "p-cem-rl", "erl"))
+"""Methods whose trainings on a GPU have had equal bits (benchmarks/results/device_bits.csv)."""
+
+
 class MethodConfig(Protocol):
     """A method's config: a frozen dataclass whose every field is an argument of the result.
 
@@ -182,11 +186,12 @@ class Method:
     def no_promise(self, config: Config) -> str:
         """Return why a run cannot be repeated; empty if it can."""
         reason: str = getattr(config, "no_promise", "")
-        if device := self.device(config):
-            reason = reason or (
-                f"computed on {device}: no runs kept from a machine with a GPU have shown equal "
-                "bits yet"
-            )
+        if not reason and (device := self.device(config)):
+            from drumline.functional.torch_devices import not_compared  # imports torch
+
+            reason = not_compared(device)
+            if not reason and self.name not in COMPARED_ON_A_DEVICE:
+                reason = f"computed on {device}: bits of {self.name} were not compared on a GPU"
         return reason or ("" if config.promise else "trained with --no-promise")
 
     def device(self, config: Config) -> str:

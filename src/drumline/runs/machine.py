@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 SUMS = "sums"
 """Fact of runs whose sums torch may make: how they round."""
+DEVICE = "device"
+"""Fact of runs that compute on a device: its model, with what else decides its bits there."""
 ALWAYS = ("python", "numpy", "gymnasium")
 """Packages that compute in every run."""
 
@@ -63,8 +65,7 @@ def differences(
     made = {name: known.get(name, "unknown") for name in document.get("computed_by", known)}
     here = versions(made)
     facts = document.get("machine", {})
-    # A device is known to torch alone, and its runs promise nothing.
-    made |= {name: fact for name, fact in facts.items() if name != "device"}
+    made |= facts
     here |= machine() | dict(facts_here)
     return [
         MachineDifference(name, made[name], here.get(name, "unknown"))
