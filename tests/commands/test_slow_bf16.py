@@ -2,11 +2,13 @@
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drumline.commands import slow_bf16
+from drumline.commands.run import train
 from drumline.commands.slow_bf16 import bf16_warning
 from drumline.recipes.methods import find_method
 
@@ -39,7 +41,7 @@ def test_the_warning_says_the_speed_of_the_config_with_each_precision(
 
     monkeypatch.setattr(slow_bf16, "_speed", speed)
     said = bf16_warning("ppo", IN_BF16)
-    assert "--precision bf16 may be slow here" in next(said)
+    assert "precision bf16 may be slow here" in next(said)
     assert asked == []  # timing takes some seconds, which are not to pass in silence
     assert list(said) == ["predicted are 98 env steps/s, 1,700 with --precision fp32"]
     assert asked == [("ppo", IN_BF16), ("ppo", dataclasses.replace(IN_BF16, precision="fp32"))]
@@ -49,6 +51,21 @@ def test_the_warning_says_the_speed_of_the_config_with_each_precision(
 def test_what_cannot_be_predicted_is_left_out():
     unknown = dataclasses.replace(IN_BF16, env="no_such_module:environment")
     assert len(list(bf16_warning("ppo", unknown))) == 1
+
+
+@pytest.mark.usefixtures("without_instructions")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_training_from_python_logs_the_warning(
+    precision: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    small: dict[str, Any] = {"num_envs": 2, "alpha": 8, "total_steps": 16, "hidden": (4,)}
+    small |= {"engine": "gymnasium", "evaluate_episodes": 1, "evaluate_max_steps": 9}
+    out = tmp_path / "run"
+    train("ppo", "CartPole-v1", workers="inline", out=out, precision=precision, **small)
+    said = [record.getMessage() for record in caplog.records if record.name == "drumline"]
+    assert [line.partition(", so ")[0] for line in said] == (
+        ["this processor has no bf16 instructions"] if precision == "bf16" else []
+    )
 
 
 @pytest.mark.usefixtures("without_instructions")

@@ -32,6 +32,7 @@ from drumline.commands.run_document import (
     step_path_of,
 )
 from drumline.commands.shown_run import curve_of, line_of
+from drumline.commands.slow_bf16 import slow_in_bf16
 from drumline.commands.stored_policy import stored_module
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.notebook import notebook_display
@@ -235,6 +236,8 @@ def train(
             "train takes a config alone, or a method by its name with ENV and settings, as in "
             'drumline.train("es", "Hopper-v5", seed=1); dataclasses.replace changes a config'
         )
+    if sentence := slow_in_bf16(config):
+        _LOGGER.warning("%s", sentence)
     layout = layout or layout_of(workers, method_of(config).layout)
     return trained(
         config,

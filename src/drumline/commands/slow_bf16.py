@@ -13,17 +13,22 @@ _SECONDS = 120
 """Longest time for which the two predictions are waited for."""
 
 
+def slow_in_bf16(config: Any) -> str:
+    """Return the sentence for a config in bf16 on a processor without instructions for it."""
+    if getattr(config, "precision", "fp32") != "bf16" or has_bf16():
+        return ""
+    return "this processor has no bf16 instructions, so precision bf16 may be slow here"
+
+
 def bf16_warning(method: str, config: Any) -> Iterator[str]:
     """Yield the warning if one is due, and then the speeds predicted for both precisions.
 
     The pieces are timed in a process of their own, so that nothing of it reaches the training.
     """
-    if getattr(config, "precision", "fp32") != "bf16" or has_bf16():
+    sentence = slow_in_bf16(config)
+    if not sentence:
         return
-    yield (
-        "this processor has no bf16 instructions, so --precision bf16 may be slow here; "
-        "timing it beside fp32"
-    )
+    yield f"{sentence}; timing it beside fp32"
     speeds = [_speed(method, dataclasses.replace(config, precision=p)) for p in ("bf16", "fp32")]
     if None not in speeds:
         slow, fast = (f"{speed:,.0f}" for speed in speeds)
