@@ -56,8 +56,8 @@ def test_gymnasium_draws_for_envpool(terminal: Terminal):
 def test_a_game_of_envpools_is_drawn_by_ale(terminal: Terminal):
     pytest.importorskip("ale_py", reason="the extra `atari` is not installed")
     terminal.train(
-        *("es", "Freeway-v5", "--population-size=2", "--max-episode-steps=20", "--total-steps=40"),
-        *("--noise=counter", "--evaluate-episodes=1", "--out=run"),
+        *("es", "Freeway-v5", "--population-size=2", "--noise=counter", "--out=run"),
+        *("--max-episode-steps=100", "--total-steps=200", "--evaluate-episodes=1"),
     )
     shown = terminal("enjoy", "run", "--max-steps=5")
     assert shown.code == 0, shown.err
