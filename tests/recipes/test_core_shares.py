@@ -70,8 +70,14 @@ def test_a_step_that_is_not_lean_here_has_no_known_cost(monkeypatch: pytest.Monk
     assert not shared(env="HalfCheetah-v5", **LIGHT)
 
 
-def test_a_learner_on_a_device_needs_no_core_of_the_executors():
+def test_an_mlp_that_acts_on_the_cores_leaves_its_learner_on_a_device_one():
     assert not shared(env="HalfCheetah-v5", device="cuda", **LIGHT)
+
+
+def test_all_cores_step_where_a_network_acts_and_learns_on_a_device():
+    images = {**LIGHT, "env": "pixel_environment:make", "network": "nature-cnn"}
+    assert [shared(cores, device="cuda", **images) for cores in (1, 2, 16)] == [False, True, True]
+    assert not shared(16, **images)
 
 
 def test_groups_share_the_rows_of_a_minibatch():

@@ -111,7 +111,8 @@ class ExecutorLayout(Layout):
     learner leaves, at least one."""
     executors: int = 0
     """Processes that step environments; 0 for --workers, or else one for each core that the learner
-    leaves, at least one (hts: one for each core where steps are known to take much longer)."""
+    leaves, at least one (hts: one for each core where steps are known to take much longer, or where
+    a network for images is on a GPU)."""
     engine_threads: int = 0
     """Threads of the EnvPool of each process that steps environments; 0: the measured default."""
 
