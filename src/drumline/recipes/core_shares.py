@@ -43,9 +43,9 @@ _LEAST_GAIN = 1.5
 def all_cores_step(parts: ActorCriticParts, cores: int, groups: int = 1) -> bool:
     """Return whether executors on all cores are predicted to be faster than on all but one.
 
-    The cores are those of one of the groups, which share the rows of a minibatch. True where learner
-    and actors wait for a device most of the time. Else False where no cost is known: without a lean
-    step, for networks on images, and for an `mlp` that learns on a device.
+    The cores are those of one of the groups, which share the rows of a minibatch. True where actors
+    and learner wait for a device most of the time. Else False where no cost is known: without a
+    lean step, for networks on images, and for an `mlp` that learns on a device.
     """
     environment, network = parts.lanes.environment, parts.network
     if parts.config.device != "cpu" and not network.is_mlp:
