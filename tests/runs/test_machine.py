@@ -106,6 +106,9 @@ def test_the_device_is_compared_where_a_run_has_one():
     assert differences_here(document) == ""
     document["machine"]["device"] = "NVIDIA H100 80GB HBM3, CUDA 13.0, cuDNN 91900"
     assert differences_here(document).endswith("cuDNN 91900 there, cpu:0 here")
+    for edited in ("gpu", 7):
+        document["config"]["device"] = edited
+        assert differences_here(document).endswith("cuDNN 91900 there, none here")
     document["config"]["device"] = "cuda"
     if not torch.cuda.is_available():
         assert differences_here(document).endswith("cuDNN 91900 there, none here")

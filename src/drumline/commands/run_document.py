@@ -70,7 +70,7 @@ def differences_here(document: Mapping[str, Any]) -> str:
     if DEVICE in document.get("machine", {}):
         from drumline.functional.torch_devices import described_here  # imports torch
 
-        facts[DEVICE] = described_here(document["config"]["device"])
+        facts[DEVICE] = described_here(document["config"].get("device"))
     return "; ".join(map(str, differences(document, facts)))
 
 

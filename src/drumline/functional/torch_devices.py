@@ -68,12 +68,12 @@ def described(name: str) -> str:
     return f"{model}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
 
 
-def described_here(name: str) -> str:
-    """Return what `described` does, or `none` for a device that is not there."""
+def described_here(name: Any) -> str:
+    """Return what `described` does, or `none` for a device that is not there, or for no name."""
     try:
         if torch.device(name).type == "cuda":
             refuse_absent(name)
-    except ValueError:
+    except (ValueError, RuntimeError, TypeError):  # a config may have been edited
         return "none"
     return described(name)
 
