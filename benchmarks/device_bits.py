@@ -11,7 +11,6 @@ and the replay; the digest is of all of them. Exit code 1: a case differs, or fa
 import argparse
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -91,14 +90,14 @@ class Trainer:
         folder = self._place / name
         process = self._started(name, f"{layouts[1]} --checkpoint-minutes=0.01")
         until = time.monotonic() + SECONDS
-        while process.poll() is None and _updates(folder) < updates // 2:
-            if time.monotonic() > until:
-                break
+        while _updates(folder) < updates // 2 and time.monotonic() < until:
+            if process.poll() is not None:
+                raise Failure(f"ended before the kill: {process.communicate()[0][-300:]}")
             time.sleep(0.02)
-        if process.poll() is not None:
-            raise Failure(f"ended before the kill: {process.communicate()[0][-300:]}")
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.communicate()
+        if _updates(folder) < updates // 2:
+            raise Failure(f"took longer than {SECONDS:g} s to half of the updates")
         if _updates(folder) >= updates:
             raise Failure("all updates were made before the kill")
         words = ["resume", str(folder), *layouts[0].split(), "--quiet", "--no-tensorboard"]
@@ -178,7 +177,7 @@ def measured(name: str, device: str, seed: int, place: Path) -> dict[str, object
         resumed = compared(first, killed)
         said = [f"{what}: {text}" for what, text in (("layout", other), ("kill", resumed)) if text]
         row["verdict"] = "; ".join(said) or "equal"
-        joined = "".join(f"{name} {digest}" for name, digest in lasting(first).items())
+        joined = "".join(f"{file} {digest}" for file, digest in lasting(first).items())
         row["digest"] = hashlib.sha256(joined.encode()).hexdigest()[:16]
     except Failure as failure:
         row["verdict"] = f"fails: {failure}"
