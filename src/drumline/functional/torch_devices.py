@@ -70,10 +70,12 @@ def described(name: str) -> str:
 
 def described_here(name: Any) -> str:
     """Return what `described` does, or `none` for a device that is not there, or for no name."""
+    if not isinstance(name, str):  # an edited config's number, which torch takes for an index
+        return "none"
     try:
         if torch.device(name).type == "cuda":
             refuse_absent(name)
-    except (ValueError, RuntimeError, TypeError):  # a config may have been edited
+    except (ValueError, RuntimeError):
         return "none"
     return described(name)
 
