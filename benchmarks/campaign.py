@@ -45,7 +45,7 @@ from campaign_queue import (
 )
 from campaign_record import Row, Tables, read_rows, record
 from campaign_tables import Rows, fill
-from campaign_work import Checkout, Worker
+from campaign_work import Checkout, Worker, lower_session
 
 BENCHMARKS = Path(__file__).resolve().parent
 TREE = BENCHMARKS.parent
@@ -192,6 +192,7 @@ def _go(home: Home, options: argparse.Namespace) -> int:
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
+    lower_session(process.pid)
     home.process_id.write_text(str(process.pid))
     print(f"process {process.pid} works off {options.queue}")
     return 0

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from campaign_needs import provide
@@ -18,8 +19,19 @@ SHOWN = ("--quiet", "--no-tensorboard")
 SEARCHES = ("es", "ars", "cem")
 """Methods whose worker runs episodes side by side, which one in the driver's process does not."""
 NICE = 19
+"""Niceness of runs, and of their session."""
 STOPPED = 130
 """Exit code of a run that was asked to stop; it goes on later."""
+
+
+def lower_session(process: int) -> None:
+    """Give the session of a process low priority, too.
+
+    Linux compares niceness within a session alone where it groups processes by session (`sched(7)`:
+    autogroup), so runs at the lowest would else take half of the cores from another session.
+    """
+    with suppress(OSError):  # no such groups here, or it has ended
+        Path(f"/proc/{process}/autogroup").write_text(str(NICE))
 
 
 def layout(method: str, flags: Sequence[str] = ()) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import csv
 import os
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -223,6 +224,20 @@ def test_a_paused_campaign_goes_on_where_its_runs_were_stopped(campaign: Any, tm
     settled(campaign)
     assert home.state(run) == "done"
     assert home.env_steps(run)[0] >= 60_000
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/autogroup").exists(), reason="no groups of processes by session here"
+)
+def test_the_session_of_a_campaign_has_low_priority_with_all_that_it_starts(campaign: Any):
+    # It starts a process once it is told to, which tells the priority of its group.
+    starter = ["sh", "-c", "read word; nice -n19 cat /proc/self/autogroup"]
+    piped: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(starter, start_new_session=True, **piped)
+    campaign.lower_session(process.pid)
+    said, _ = process.communicate("go\n", timeout=60)
+    assert said.endswith("nice 19\n")
+    campaign.lower_session(process.pid)  # a worker that has ended at once
 
 
 STUBBORN = """
