@@ -36,6 +36,7 @@ class SubspaceES:
             )
         self._origin = np.array(origin, np.float32)
         self._subspace = subspace
+        self._read = subspace.reader()
         self._search = search
         self._threads = update_threads
         self._moved()
@@ -63,7 +64,7 @@ class SubspaceES:
         """Return the perturbed parameters of a task."""
         out = np.empty_like(self._parameters)
         scale = task.sign * task.std
-        perturb(self._parameters, self._subspace.reader(), task.noise_key, scale, out)
+        perturb(self._parameters, self._read, task.noise_key, scale, out)
         return out
 
     def tell(self, results: Sequence[Evaluation]) -> Metrics:
