@@ -17,6 +17,8 @@ BIN := .venv/bin
 # Tests start hundreds of processes: without bytecode each would compile Drumline anew.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n logical --maxprocesses 4 --dist loadfile
+# Those of faults wait for processes half of the time.
+WAITING := -n 4 --dist loadfile
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 UV := uv pip install -q --python $(BIN)/python
 WHAT := -c .venv/constraints.txt -e '.[dev]'
@@ -36,7 +38,7 @@ test: setup
 	@$(PYTEST) -m 'not slow and not faults and not gpu' $(PARALLEL)
 
 test-faults: setup
-	@$(PYTEST) -m 'faults and not slow and not gpu' $(PARALLEL)
+	@$(PYTEST) -m 'faults and not slow and not gpu' $(WAITING)
 
 test-slow: setup
 	@$(PYTEST) -m 'slow and not gpu'
