@@ -214,6 +214,10 @@ def _by_task(run: Row) -> list[str]:
     return [run["env"]]
 
 
+def _by_task_and_budget(run: Row) -> list[str]:
+    return [f"{run['env']}, {int(run['env_steps']):,} env steps"]
+
+
 def _by_observations(run: Row) -> list[str]:
     raw = "--no-normalize" in run["command"]
     return [f"{run['env']}, {'raw' if raw else 'normalised'} observations"]
@@ -273,5 +277,6 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "es-beside-others": Picture(_by_task, _method_and_setting),
         "es-frame-skip": Picture(_by_task, _frame_skip, "frames of the emulator", frame_skip_of),
         "aes-rl": Picture(_by_task, lambda run: run["method"]),
+        "hts-goals": Picture(_by_task_and_budget, lambda run: run["method"]),
     }
 )

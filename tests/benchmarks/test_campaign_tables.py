@@ -369,6 +369,26 @@ def test_curves_stand_beside_the_preset_up_to_the_env_steps_that_all_have(campai
         assert curve.scores.T.tolist() == [scores] * 2
 
 
+def test_budgets_of_one_task_are_drawn_apart(campaign: Any):
+    short = {("hts", "Hopper-v5"): [1.0] * 3, ("stable-baselines3-ppo", "Hopper-v5"): [2.0] * 3}
+    runs, curves = made("hts-goals", short)
+    longer = [
+        [
+            {**row, "group": f"{row['group']}-1M", "env_steps": f"{5 * int(row['env_steps'])}"}
+            for row in rows
+        ]
+        for rows in (runs, curves)
+    ]
+    rows = campaign.Rows([*runs, *longer[0]], [*curves, *longer[1]])
+    panels = sys.modules["campaign_curves"].panels("hts-goals", rows)
+    assert [panel.title for panel in panels] == [
+        "Hopper-v5, 30,000 env steps",
+        "Hopper-v5, 150,000 env steps",
+    ]
+    for panel in panels:
+        assert [curve.label for curve in panel.curves] == ["hts", "stable-baselines3-ppo"]
+
+
 def test_a_picture_is_written_where_two_curves_can_be_compared(campaign: Any, tmp_path: Path):
     runs, curves = made("aes-rl", {("td3", "Hopper-v5"): [1.0] * 3, ("aes", "Hopper-v5"): [2.0]})
     draw = sys.modules["campaign_curves"].draw
