@@ -45,7 +45,7 @@ from campaign_queue import (
 )
 from campaign_record import Row, Tables, read_rows, record
 from campaign_tables import Rows, fill
-from campaign_work import Checkout, Worker, lower_session
+from campaign_work import Checkout, Worker, in_background
 
 BENCHMARKS = Path(__file__).resolve().parent
 TREE = BENCHMARKS.parent
@@ -188,11 +188,7 @@ def _go(home: Home, options: argparse.Namespace) -> int:
     words += [f"--home={home.path}", f"--commit={commit}", f"--jobs={options.jobs}"]
     words += ["--no-commit"] if options.no_commit else []
     words += [f"--total-steps={options.total_steps}"] if options.total_steps else []
-    with open(home.path / "worker.log", "ab") as log:
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-    lower_session(process.pid)
+    process = in_background(words, home.path / "worker.log")
     home.process_id.write_text(str(process.pid))
     print(f"process {process.pid} works off {options.queue}")
     return 0

@@ -24,14 +24,19 @@ STOPPED = 130
 """Exit code of a run that was asked to stop; it goes on later."""
 
 
-def lower_session(process: int) -> None:
-    """Give the session of a process low priority, too.
+def in_background(words: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+    """Start a program in a session of its own at low priority.
 
     Linux compares niceness within a session alone where it groups processes by session (`sched(7)`:
     autogroup), so runs at the lowest would else take half of the cores from another session.
     """
+    with open(log, "ab") as out:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
     with suppress(OSError):  # no such groups here, or it has ended
-        Path(f"/proc/{process}/autogroup").write_text(str(NICE))
+        Path(f"/proc/{process.pid}/autogroup").write_text(str(NICE))
+    return process
 
 
 def layout(method: str, flags: Sequence[str] = ()) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 import csv
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -232,15 +231,16 @@ def groups_by_session() -> bool:
 
 
 @pytest.mark.skipif(not groups_by_session(), reason="no groups of processes by session here")
-def test_the_session_of_a_campaign_has_low_priority_with_all_that_it_starts(campaign: Any):
-    # It starts a process once it is told to, which tells the priority of its group.
-    starter = ["sh", "-c", "read word; nice -n19 cat /proc/self/autogroup"]
-    piped: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(starter, start_new_session=True, **piped)
-    campaign.lower_session(process.pid)
-    said, _ = process.communicate("go\n", timeout=60)
-    assert said.endswith("nice 19\n")
-    campaign.lower_session(process.pid)  # a worker that has ended at once
+def test_the_session_of_a_campaign_has_low_priority(campaign: Any, tmp_path: Path):
+    process = campaign.in_background(["sleep", "600"], tmp_path / "log")
+    try:
+        groups = (Path(f"/proc/{one}/autogroup") for one in ("self", process.pid))
+        own, its = (group.read_text().split() for group in groups)
+        assert own[0] != its[0]
+        assert its[1:] == ["nice", "19"]
+    finally:
+        process.kill()
+        process.wait()
 
 
 STUBBORN = """
