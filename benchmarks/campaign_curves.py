@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 _COLUMNS = 2
 _POINTS = 60
+_SHORT_HUMANOID = 5_000_000
+"""Env steps of the released configuration's first eight generations."""
 _SLACK = 1.05
 """Evaluations fall after whole updates, whose env steps differ."""
 
@@ -81,8 +83,11 @@ def panels(part: str, rows: Rows) -> list[Panel]:
         if curve.steps.size:
             for title in picture.titles(mine[0]):
                 found.setdefault(title, []).append(curve)
-    # A panel of the preset alone compares nothing.
-    return [Panel(title, _to_common_end(own)) for title, own in found.items() if len(own) > 1]
+    return [
+        Panel(title, _to_common_end(own))
+        for title, own in found.items()
+        if len(own) >= picture.fewest
+    ]
 
 
 def figure(shown: Sequence[Panel], axis: str) -> "Figure":
@@ -214,6 +219,11 @@ def _by_task(run: Row) -> list[str]:
     return [run["env"]]
 
 
+def _by_task_if_long(run: Row) -> list[str]:
+    """Return no panel for a run that another one continues."""
+    return [run["env"]] if int(run["env_steps"]) > _SHORT_HUMANOID else []
+
+
 def _by_task_and_budget(run: Row) -> list[str]:
     return [f"{run['env']}, {int(run['env_steps']):,} env steps"]
 
@@ -267,6 +277,8 @@ class Picture(NamedTuple):
     axis: str = "env steps"
     frames: Callable[[Row], int] = _one
     """Units of the axis for each env step."""
+    fewest: int = 2
+    """Curves of a panel: the preset's alone compares nothing."""
 
 
 PICTURES: Mapping[str, Picture] = MappingProxyType(
@@ -277,6 +289,7 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "es-beside-others": Picture(_by_task, _method_and_setting),
         "es-frame-skip": Picture(_by_task, _frame_skip, "frames of the emulator", frame_skip_of),
         "aes-rl": Picture(_by_task, lambda run: run["method"]),
+        "humanoid": Picture(_by_task_if_long, lambda run: run["method"], fewest=1),
         "hts-goals": Picture(_by_task_and_budget, lambda run: run["method"]),
     }
 )

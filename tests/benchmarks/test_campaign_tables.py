@@ -389,6 +389,18 @@ def test_budgets_of_one_task_are_drawn_apart(campaign: Any):
         assert [curve.label for curve in panel.curves] == ["hts", "stable-baselines3-ppo"]
 
 
+def test_the_longer_of_two_runs_of_the_humanoid_is_drawn_alone(campaign: Any):
+    runs, curves = made("humanoid", {("es", "Humanoid-v5"): [500.0]})
+    longer = [
+        [{**row, "group": "longer", "env_steps": "18000000"} for row in rows[-1:]]
+        for rows in (runs, curves)
+    ]
+    rows = campaign.Rows([*runs, *longer[0]], [*curves, *longer[1]])
+    (panel,) = sys.modules["campaign_curves"].panels("humanoid", rows)
+    assert panel.title == "Humanoid-v5"
+    assert [curve.steps.tolist() for curve in panel.curves] == [[18_000_000]]
+
+
 def test_a_picture_is_written_where_two_curves_can_be_compared(campaign: Any, tmp_path: Path):
     runs, curves = made("aes-rl", {("td3", "Hopper-v5"): [1.0] * 3, ("aes", "Hopper-v5"): [2.0]})
     draw = sys.modules["campaign_curves"].draw
