@@ -506,7 +506,7 @@ def wait_ready(pool: Any) -> None:
     wait_until(lambda: not pool.completed(0.0) and all(pool.ready_seconds))
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 150.0) -> None:
     """Wait for something that another process does."""
     deadline = time.perf_counter() + seconds
     while not condition():

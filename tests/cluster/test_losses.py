@@ -9,14 +9,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import doubles
 import pytest
 from campaigns import FAULTS
 from ray_folders import ray_folder
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
-from cluster.test_ray_nodes import HEAD, MACHINES, Machines, done, lasting, on_cluster, why_not
+from cluster.test_ray_nodes import (
+    HEAD,
+    MACHINES,
+    Machines,
+    done,
+    lasting,
+    on_cluster,
+    wait_for_rows,
+    why_not,
+)
 from runtime.contract import POINTS
 
 pytestmark = [FAULTS, pytest.mark.timeout(600)]
@@ -116,8 +124,7 @@ def test_a_run_whose_drivers_machine_dies_goes_on_in_a_cluster_of_the_others(
     done(machines.train("es", tmp_path / "inline", "--pool", "inline"))
     out = tmp_path / "run"
     first = machines.train("es", out, *on_cluster(0))
-    rows = out / "metrics.csv"
-    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 3)
+    wait_for_rows(first, out, 3)
     machines.order("lose", 1)  # with it the head, and so the cluster
     first.communicate(timeout=60)
     assert first.returncode != 0

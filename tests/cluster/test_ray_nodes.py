@@ -180,6 +180,23 @@ def done(run: subprocess.Popen[str]) -> str:
     return said
 
 
+def wait_for_rows(run: subprocess.Popen[str], folder: Path, lines: int) -> None:
+    """Wait for a run to write its metrics; one that never does must not hold the machines."""
+    rows = folder / "metrics.csv"
+
+    def written() -> bool:
+        if run.poll() is not None:
+            done(run)
+        return rows.exists() and rows.read_text().count("\n") >= lines
+
+    try:
+        doubles.wait_until(written, 300)
+    except AssertionError:
+        run.kill()
+        run.communicate(timeout=60)
+        raise
+
+
 def lasting(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in LASTING}
 
@@ -213,8 +230,7 @@ def test_a_machine_that_dies_and_one_that_joins_change_no_byte(
     machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path, name: str
 ):
     run = machines.train(name, tmp_path / "run", *on_cluster(0))
-    rows = tmp_path / "run" / "metrics.csv"
-    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
+    wait_for_rows(run, tmp_path / "run", 2)
     machines.order("lose", 3)
     machines.start_ray(3)
     done(run)
@@ -225,8 +241,7 @@ def test_a_network_that_goes_and_comes_back_changes_no_byte(
     machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path
 ):
     run = machines.train("es", tmp_path / "run", *on_cluster(0))
-    rows = tmp_path / "run" / "metrics.csv"
-    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
+    wait_for_rows(run, tmp_path / "run", 2)
     machines.order("cut", 2)
     time.sleep(1.0)
     machines.order("heal", 2)
@@ -242,8 +257,8 @@ def test_a_network_cut_between_nodes_for_20_seconds_holds_up_nothing_and_changes
     """`part`: nodes 2 and 3 do not reach each other; `cut`: node 2 reaches no other node."""
     wanted = expected["long"]
     run = machines.train("long", tmp_path / "run", *on_cluster(0))
+    wait_for_rows(run, tmp_path / "run", 2)
     rows = tmp_path / "run" / "metrics.csv"
-    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
     machines.order(cut, 2)
     try:
         time.sleep(8.0)
@@ -347,8 +362,7 @@ def test_a_group_whose_machine_dies_goes_on_elsewhere_with_the_same_bytes(
     machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path, name: str
 ):
     run = machines.train(name, tmp_path / "run", *groups_on_cluster(2))
-    rows = tmp_path / "run" / "metrics.csv"
-    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 10)
+    wait_for_rows(run, tmp_path / "run", 10)
     machines.order("lose", 2)
     done(run)
     machines.start_ray(2)
@@ -361,8 +375,7 @@ def test_groups_on_a_network_that_goes_and_comes_back_change_no_byte(
     machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path
 ):
     run = machines.train("hts", tmp_path / "run", *groups_on_cluster(2))
-    rows = tmp_path / "run" / "metrics.csv"
-    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 10)
+    wait_for_rows(run, tmp_path / "run", 10)
     machines.order("cut", 2)
     time.sleep(1.0)
     machines.order("heal", 2)
@@ -375,8 +388,7 @@ def test_a_run_of_groups_whose_driver_dies_is_resumed_on_another_number_of_machi
 ):
     out = tmp_path / "run"
     run = machines.train("hts", out, *groups_on_cluster(2))
-    rows = out / "metrics.csv"
-    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 60)
+    wait_for_rows(run, out, 60)
     run.kill()
     run.communicate()
     again = [sys.executable, "-m", "drumline", "resume", str(out), "--quiet", "--no-tensorboard"]
@@ -406,8 +418,7 @@ def test_replicas_on_machines_that_are_lost_cut_off_and_new_change_no_byte(
     machines: Machines, expected: dict[str, dict[str, bytes]], tmp_path: Path
 ):
     run = machines.train("es", tmp_path / "run", *on_cluster(0), *REPLICAS)
-    rows = tmp_path / "run" / "metrics.csv"
-    doubles.wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
+    wait_for_rows(run, tmp_path / "run", 2)
     machines.order("cut", 2)
     machines.order("lose", 3)
     time.sleep(1.0)
