@@ -1,13 +1,8 @@
 """Three sentences of the README, from the rows of a campaign's tables."""
 
 from campaign_aes_tables import beside_rivals
-from campaign_tables import (
-    RATIO_GOALS,
-    Rows,
-    beside_baselines,
-    published_rows,
-    seeds_in_words,
-)
+from campaign_hts_tables import RATIO_GOALS, beside_baselines
+from campaign_tables import Rows, published_rows, seeds_in_words
 
 WIDTH = 120
 

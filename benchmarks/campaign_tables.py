@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import product
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -32,12 +31,8 @@ PUBLISHED_GAMES = RESULTS / "published_es_atari.csv"
 RANDOM = RESULTS / "random_policies.csv"
 SINGLE_ACTIONS = RESULTS / "constant_actions.csv"
 RESAMPLES = 9_999
-BOUND_SHARE = 0.95
-"""Share of the ratio of the sum bounds of `hts` and a rival that is to be gained."""
 LISTED = 16
 """Groups that a sentence names; of more it gives the number."""
-SECONDS_GOALS = {"ppo": 1.4, "stable-baselines3-ppo": 2.5}
-"""Multiples of the seconds of `hts` that these are to take: learning does not fill the cores."""
 SHARES = (0.25, 0.5, 0.75, 1.0)
 LATE = 1.03
 """An evaluation stands behind a whole update, so behind the env steps that it is of."""
@@ -61,22 +56,22 @@ def fill(text: str, rows: Rows, groups: Sequence[Group] = (), home: Home | None 
     from campaign_curves import curves_line
     from campaign_es_tables import ES_TABLES
     from campaign_headlines import headlines
+    from campaign_hts_tables import HTS_TABLES
 
     made: Mapping[str, Callable[[str, Rows], list[str]]] = {
-        "openai-es": _of_runs(published_scores),
-        "es-atari": _of_runs(published_games),
-        "hts-goals": _of_runs(shares_of_the_baselines),
-        "required-time": required_times,
-        "hts-atari": _of_runs(last_scores),
-        "hts-football": _of_runs(last_scores),
+        "openai-es": of_runs(published_scores),
+        "es-atari": of_runs(published_games),
+        "hts-atari": of_runs(last_scores),
+        "hts-football": of_runs(last_scores),
         **AES_TABLES,
         **ES_TABLES,
+        **HTS_TABLES,
         "headlines": headlines,
     }
 
     def table(match: re.Match[str]) -> str:
         part = match[2]
-        lines = made.get(part, _of_runs(scores_at_budgets))(part, rows)
+        lines = made.get(part, of_runs(scores_at_budgets))(part, rows)
         paragraphs = [lines or ["No run has ended yet."]]
         paragraphs.append(curves_line(part) if lines else [])
         if home is not None:
@@ -94,9 +89,10 @@ def _failed(home: Home, run: Run) -> bool:
     return home.state(run) == "failed"
 
 
-def _of_runs(
+def of_runs(
     make: Callable[[Sequence[Row], Sequence[Row]], list[str]],
 ) -> Callable[[str, Rows], list[str]]:
+    """Return a maker of a part's table from its runs and all evaluations."""
     return lambda part, rows: make(
         [row for row in rows.runs if row["part"] == part], rows.evaluations
     )
@@ -139,91 +135,10 @@ def scores_at_budgets(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
     return lines
 
 
-class Beside(NamedTuple):
-    """`hts` beside a rival on one task: ratios at shares of the env steps."""
-
-    env: str
-    rival: str
-    seeds: tuple[tuple[int, ...], tuple[int, ...]]
-    """Of `hts` and of the rival."""
-    env_steps: int
-    ratios: Sequence["Ratio"]
-
-
-def beside_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[Beside]:
-    """Return `hts` over `ppo` and over a peer, on each task and for each number of env steps.
-
-    A ratio is of their interquartile means, both counted from the mean return of random actions,
-    with the 95 % interval of a bootstrap that draws the seeds of both.
-    """
-    random, found = random_means(), list[Beside]()
-    pairs = dict.fromkeys((row["env"], int(row["env_steps"])) for row in runs)
-    for (env, steps), rival in product(pairs, RATIO_GOALS):
-        here = [row for row in runs if (row["env"], int(row["env_steps"])) == (env, steps)]
-        ours, theirs = ([row for row in here if row["method"] == one] for one in ("hts", rival))
-        if not ours or not theirs:
-            continue
-        ratios = [
-            ratio(*(_scores(curves, rows, share * steps) - random[env] for rows in (ours, theirs)))
-            for share in SHARES
-        ]
-        seeds = tuple(int(row["seed"]) for row in ours), tuple(int(row["seed"]) for row in theirs)
-        found.append(Beside(env, rival, seeds, steps, ratios))
-    return found
-
-
-def shares_of_the_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
-    """Return a table: environment × shares of the env steps, `hts` over `ppo` and over a peer."""
-    head = "| task | beside | seeds | env steps | 25 % | 50 % | 75 % | 100 % | |"
-    table = [head, "|" + "---|" * 9]
-    for row in beside_baselines(runs, curves):
-        goal = RATIO_GOALS[row.rival]
-        met = all(each.middle >= goal.middle and each.low >= goal.low for each in row.ratios)
-        seeds = " and ".join(map(seeds_in_words, row.seeds))
-        cells = " | ".join(f"{r.middle:.2f} ({r.low:.2f} … {r.high:.2f})" for r in row.ratios)
-        words = [row.env, f"`{row.rival}`", seeds, f"{row.env_steps:,}", cells]
-        table.append(f"| {' | '.join(words)} | {'met' if met else 'missed'} |")
-    return table if len(table) > 2 else []
-
-
 def random_means() -> dict[str, float]:
     """Return the mean return of random actions in each environment."""
     with open(RANDOM, newline="") as lines:
         return {row["env"]: float(row["mean"]) for row in csv.DictReader(lines)}
-
-
-class Ratio(NamedTuple):
-    """A ratio of interquartile means with its 95 % interval."""
-
-    middle: float
-    low: float
-    high: float
-
-
-RATIO_GOALS = {
-    "ppo": Ratio(0.95, 0.8, math.inf),
-    "stable-baselines3-ppo": Ratio(0.9, -math.inf, math.inf),
-}
-"""Least ratio of `hts` to a rival, and least lower end of its interval."""
-
-
-def ratio(ours: np.ndarray, theirs: np.ndarray) -> Ratio:
-    """Return IQM(ours) / IQM(theirs); the bootstrap draws the values of both."""
-    rng = np.random.default_rng(0)
-    drawn = [
-        interquartile_mean_along(rng.choice(values, (RESAMPLES, values.size)))
-        for values in (ours, theirs)
-    ]
-    ratios = np.where(drawn[1] > 0.0, drawn[0] / drawn[1], np.inf)
-    low, high = np.quantile(ratios, (0.025, 0.975), method="inverted_cdf")  # some may be infinite
-    below = interquartile_mean(theirs)
-    middle = interquartile_mean(ours) / below if below > 0.0 else math.inf
-    return Ratio(middle, float(low), float(high))
-
-
-def _scores(curves: Sequence[Row], runs: Sequence[Row], env_steps: float) -> np.ndarray:
-    (group,) = {row["group"] for row in runs}
-    return at_budget(curves, group, [row["seed"] for row in runs], env_steps)
 
 
 def at_budget(
@@ -422,80 +337,6 @@ def last_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
         words = [mine[0]["env"], f"`{mine[0]['method']}`", f"`{group}`", seeds, f"{steps:,}"]
         table.append("| " + " | ".join([*words, last, best]) + " |")
     return table
-
-
-def required_times(part: str, rows: Rows) -> list[str]:
-    """Return a table: task × method, seconds to a score, and how many times those of `hts`."""
-    found = rows.scripts.get("required_time.csv", ())
-    if not found:
-        return []
-    table = [
-        "| task | score | method | seeds (reached) | env steps | seconds | times `hts` | goal | |",
-        "|" + "---|" * 9,
-    ]
-    for env, score in dict.fromkeys((row["env"], row["score"]) for row in found):
-        here = [row for row in found if (row["env"], row["score"]) == (env, score)]
-        ours = _seconds([row for row in here if row["method"] == "hts"])
-        for method in dict.fromkeys(row["method"] for row in here):
-            mine = [row for row in here if row["method"] == method]
-            seconds = _seconds(mine)
-            steps = median([float(row["reached_env_steps"] or "inf") for row in mine])
-            times, verdict, goal = "", "", _goal(method, here)
-            if method != "hts" and ours.size:
-                least, times = _times(seconds, ours)
-                verdict = ("met" if least >= goal else "missed") if goal else ""
-            cells = [
-                env,
-                score,
-                f"`{method}`",
-                f"{seconds.size} ({np.isfinite(seconds).sum()})",
-                f"{steps:,.0f}" if math.isfinite(steps) else "not reached",
-                f"{median(seconds):,.0f}" if math.isfinite(median(seconds)) else "not reached",
-                times,
-                f"≥ {goal:.3g}" if goal else "",
-                verdict,
-            ]
-            table.append("| " + " | ".join(cells) + " |")
-    busiest = max(float(row["other_busy_cores"]) for row in found)
-    remark = f"At most {busiest:.2f} cores were busy with other work during a run."
-    return [*table, "", remark]
-
-
-def _goal(method: str, runs: Sequence[Row]) -> float:
-    """Return how many times the seconds of `hts` a method is to take; 0 where there is no goal.
-
-    Where sum bounds were measured, learning fills the cores: only their ratio can be gained.
-    """
-    column = "sum_bound_env_steps_per_second"
-    bounds = {
-        one: [float(row[column]) for row in runs if row["method"] == one and row[column]]
-        for one in ("hts", method)
-    }
-    if not bounds["hts"]:
-        return SECONDS_GOALS.get(method, 0.0)
-    if not bounds[method] or method == "hts":
-        return 0.0
-    return BOUND_SHARE * median(bounds["hts"]) / median(bounds[method])
-
-
-def _seconds(runs: Sequence[Row]) -> np.ndarray:
-    return np.array([float(row["reached_seconds"] or "inf") for row in runs])
-
-
-def _times(theirs: np.ndarray, ours: np.ndarray) -> tuple[float, str]:
-    """Return the ratio of medians, with its interval where every seed reached the score."""
-    middles = float(np.median(theirs)), float(np.median(ours))
-    if not math.isfinite(middles[1]):
-        return 0.0, ""
-    if not math.isfinite(middles[0]):
-        return math.inf, "not reached"
-    least = middles[0] / middles[1]
-    if not np.isfinite([*theirs, *ours]).all() or min(theirs.size, ours.size) < 3:
-        return least, f"{least:.2f}"
-    rng = np.random.default_rng(0)
-    drawn = [np.median(rng.choice(own, (RESAMPLES, own.size)), 1) for own in (theirs, ours)]
-    low, high = np.quantile(drawn[0] / drawn[1], (0.025, 0.975))
-    return least, f"{least:.2f} ({low:.2f} … {high:.2f})"
 
 
 def _reached(curves: Sequence[Row], run: Row, score: float) -> float:

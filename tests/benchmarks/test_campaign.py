@@ -427,7 +427,7 @@ def test_hts_is_a_share_of_ppo_counted_from_random_actions(campaign: Any):
 
 def test_a_ratio_of_noisy_scores_has_an_interval_around_it(campaign: Any):
     rng = np.random.default_rng(1)
-    tables = sys.modules["campaign_tables"]
+    tables = sys.modules["campaign_hts_tables"]
     found = tables.ratio(rng.normal(110, 20, 15), rng.normal(100, 20, 15))
     assert found.low < found.middle < found.high
     assert 0.8 < found.low < 1.1 < found.high < 1.5

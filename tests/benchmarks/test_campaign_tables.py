@@ -250,6 +250,39 @@ def test_a_peer_has_a_goal_of_its_own(campaign: Any):
     assert (peer[1], peer[-1]) == ("`stable-baselines3-ppo`", "met")
 
 
+def test_runs_of_the_same_flags_are_one_sample_beside_a_peer(campaign: Any):
+    """Counted from random actions; exchanges tell samples that lie apart from those that do not."""
+    zero = sys.modules["campaign_tables"].random_means()["Hopper-v5"]
+    scores = {
+        "goal-hts-Hopper": [zero + gain for gain in range(100, 108)],
+        "hts-Hopper-more": [zero + gain for gain in range(108, 116)],
+        "ppo-Hopper-renewed": [zero + gain for gain in range(201, 217)],
+        "goal-sb3-Hopper": [zero + gain for gain in range(200, 216)],
+        "ppo-Walker2d-gymnasium": [500.0] * 3,
+        "goal-hts-Hopper-1M": [9000.0] * 3,
+    }
+    runs, curves = [], []
+    for group, finals in scores.items():
+        one, other = made("hts-engines", {(group, "x"): finals})
+        first = 8 if group.endswith("more") else 0
+        for row in [*one, *other]:
+            row.update(group=group, seed=str(first + int(row["seed"])))
+        for row in one:
+            row["part"] = "hts-goals" if "goal" in group else "hts-engines"
+        runs, curves = runs + one, curves + other
+    hts, ppo, peer, walker = table_of(campaign, "hts-engines", campaign.Rows(runs, curves))[-4:]
+    assert hts[:3] == ["Hopper-v5", "`hts`", "0–15"]
+    assert hts[4].startswith("0.52 (0.")
+    assert float(hts[5]) < 0.001
+    assert ppo[1:3] == ["`ppo`", "0–15"]
+    assert ppo[4].startswith("1.00 (0.")
+    assert float(ppo[5]) > 0.3
+    assert peer[:3] == ["Hopper-v5", "Stable-Baselines3", "0–15"]
+    assert peer[4:] == ["", ""]
+    assert walker[:3] == ["Walker2d-v5", "`ppo` on Gymnasium", "0–2"]
+    assert walker[4:] == ["", ""], "its peer has no row"
+
+
 def test_last_scores_stand_in_the_order_of_the_seeds(campaign: Any):
     scores = {("hts", "Pong-v5"): [20.5, -3.0], ("a2c", "Pong-v5"): [1.0]}
     rows = campaign.Rows(*made("hts-atari", scores, 2_000_000))
