@@ -37,6 +37,11 @@ class Ratio(NamedTuple):
     low: float
     high: float
 
+    @property
+    def words(self) -> str:
+        """The ratio and its interval, as a cell of a table."""
+        return f"{self.middle:.2f} ({self.low:.2f} … {self.high:.2f})"
+
 
 RATIO_GOALS = {
     "ppo": Ratio(0.95, 0.8, math.inf),
@@ -86,7 +91,7 @@ def shares_of_the_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[
         goal = RATIO_GOALS[row.rival]
         met = all(each.middle >= goal.middle and each.low >= goal.low for each in row.ratios)
         seeds = " and ".join(map(seeds_in_words, row.seeds))
-        cells = " | ".join(f"{r.middle:.2f} ({r.low:.2f} … {r.high:.2f})" for r in row.ratios)
+        cells = " | ".join(each.words for each in row.ratios)
         words = [row.env, f"`{row.rival}`", seeds, f"{row.env_steps:,}", cells]
         table.append(f"| {' | '.join(words)} | {'met' if met else 'missed'} |")
     return table if len(table) > 2 else []
@@ -213,15 +218,13 @@ def scores_of_all_seeds(part: str, rows: Rows) -> list[str]:
     ]
     for task in POOLED_TASKS:
         pools = {name: _pool(rows, [one.format(task) for one in POOLS[name]]) for name in POOLS}
-        peers = pools[PEER].scores
+        peers, zero = pools[PEER].scores, random_means()[f"{task}-v5"]
         for name, pool in pools.items():
             if not pool.seeds:
                 continue
             cells = [f"{task}-v5", name, seeds_in_words(pool.seeds), interval(pool.scores), "", ""]
             if name != PEER and peers.size:
-                zero = random_means()[f"{task}-v5"]
-                share = ratio(pool.scores - zero, peers - zero)
-                cells[4] = f"{share.middle:.2f} ({share.low:.2f} … {share.high:.2f})"
+                cells[4] = ratio(pool.scores - zero, peers - zero).words
                 cells[5] = f"{chance(pool.scores, peers):.2g}"
             table.append(f"| {' | '.join(cells)} |")
     return [*scores_at_budgets(mine, rows.evaluations), "", *table]
@@ -242,7 +245,7 @@ def _pool(rows: Rows, groups: Sequence[str]) -> Pool:
             continue
         seeds += [int(row["seed"]) for row in runs]
         steps = min(int(row["env_steps"]) for row in runs)
-        scores.append(at_budget(rows.evaluations, group, [row["seed"] for row in runs], steps))
+        scores.append(_scores(rows.evaluations, runs, steps))
     return Pool(seeds, np.concatenate(scores))
 
 

@@ -283,6 +283,24 @@ def test_runs_of_the_same_flags_are_one_sample_beside_a_peer(campaign: Any):
     assert walker[4:] == ["", ""], "its peer has no row"
 
 
+def test_runs_of_one_sample_differ_in_their_seeds_alone(campaign: Any):
+    tables = sys.modules["campaign_hts_tables"]
+    rows = campaign.rows_of(campaign.read_queue(HERE / "benchmarks" / "campaign.toml")).runs
+    pooled = 0
+    for task in tables.POOLED_TASKS:
+        for names in tables.POOLS.values():
+            mine = [row for row in rows if row["group"] in {name.format(task) for name in names}]
+            seeds = [row["seed"] for row in mine]
+            assert len(set(seeds)) == len(seeds), f"{names}: a seed counts twice"
+            flags = {
+                frozenset(word for word in row["command"].split() if not word.startswith("--seed="))
+                for row in mine
+            }
+            assert len(flags) <= 1, f"{names} on {task}"
+            pooled += len({row["group"] for row in mine}) > 1
+    assert pooled > 3
+
+
 def test_last_scores_stand_in_the_order_of_the_seeds(campaign: Any):
     scores = {("hts", "Pong-v5"): [20.5, -3.0], ("a2c", "Pong-v5"): [1.0]}
     rows = campaign.Rows(*made("hts-atari", scores, 2_000_000))
