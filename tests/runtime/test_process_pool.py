@@ -147,6 +147,26 @@ def test_a_running_task_learns_that_it_was_called_back(make_pool: MakePool):
     shared.close()
 
 
+def test_idle_time_before_a_task_is_no_sign_of_a_hang(make_pool: MakePool):
+    """A straggler elsewhere may leave a worker idle for longer than a task may stand still."""
+    pool = make_pool(doubles.echo_worker, size=1, hang_seconds=60.0, log=lambda line: None)
+    pool.submit([1])
+    doubles.collect(pool, 1)
+    (worker,) = pool._fleet.workers
+    assert not pool._fleet._has_fallen(worker, 100.0)
+    os.kill(worker.pid, signal.SIGSTOP)  # it does not begin before the driver looks
+    pool.submit([2])
+    assert not pool._fleet._has_fallen(worker, 1.0)
+    assert not pool._fleet._has_fallen(worker, 59.0)
+    os.kill(worker.pid, signal.SIGCONT)
+    assert [done.result for done in pool.completed()] == [2]
+    os.kill(worker.pid, signal.SIGSTOP)
+    pool.submit([3])
+    assert not pool._fleet._has_fallen(worker, 1.0)
+    assert pool._fleet._has_fallen(worker, 61.0)
+    assert [done.result for done in pool.completed()] == [3], "issued again"
+
+
 def test_another_thread_may_wake_the_pool(make_pool: MakePool, tmp_path: Path):
     hang = doubles.HangAt("before-task", tmp_path / "flag")
     pool = make_pool(doubles.echo_worker, size=1, probe_factory=hang)

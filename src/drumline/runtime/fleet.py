@@ -195,7 +195,9 @@ class Fleet:
             limit = self._hang_seconds
         else:
             limit = float("inf")
-        mark = (status.phase, status.serial, status.progress, worker.results.received_bytes)
+        # A new lease begins anew: what a worker was idle before is no sign of a hang.
+        lease = worker.leases[0].serials if worker.leases else None
+        mark = (lease, status.phase, status.serial, status.progress, worker.results.received_bytes)
         if worker.stillness.seconds(mark, elapsed) < limit:
             return False
         worker.hung = f"{HANG} {limit:g} s"
