@@ -1,6 +1,7 @@
 """The host of a node alone: its messages, without a driver."""
 
 import pickle
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,6 +70,43 @@ def test_results_of_a_node_travel_in_one_message(host_of):
     begin(host, [doubles.Digest(number, 0, 0.02) for number in range(12)])
     (news,) = messages(host, 12)
     assert sorted(news.done.serials) == list(range(12))
+
+
+def test_a_question_asked_again_while_the_first_still_waits_gets_the_same_news(host_of):
+    """The driver asks anew after a break in its connection; the answer to the first may be lost."""
+    host = host_of(one_task_leases=True, size=1)
+    heard: list[Heard] = []
+    questions = [
+        threading.Thread(target=lambda: heard.append(host.hear(-1, 30.0))) for _ in range(2)
+    ]
+    for question in questions:
+        question.start()
+    doubles.wait_until(lambda: len(host._news._changed._waiters) == 2)
+    begin(host, [doubles.Digest(7)])
+    for question in questions:
+        question.join()
+    first, second = heard
+    assert first is second
+    results = [*first.done.serials]
+    while not results:
+        news = host.hear(first.number, 1.0)
+        results += news.done.serials
+        first = news
+    assert results == [0]
+
+
+def test_news_is_never_older_than_what_a_later_question_has_heard(host_of):
+    host = host_of(one_task_leases=True, size=1)
+    late: list[Heard] = []
+    question = threading.Thread(target=lambda: late.append(host.hear(-1, 30.0)))
+    question.start()
+    doubles.wait_until(lambda: len(host._news._changed._waiters) == 1)
+    news = [host.hear(seen, 0.0) for seen in (-1, 0, 1)]
+    assert [one.number for one in news] == [0, 1, 2]
+    question.join()
+    assert late[0] in news
+    assert host.hear(1, 0.0) is news[2], "it is kept until the next is asked for"
+    begin(host, [])
 
 
 def test_results_for_a_virtual_clock_wait_for_no_other(host_of):

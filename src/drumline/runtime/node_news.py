@@ -83,16 +83,20 @@ class NodeNews:
     def hear(self, seen: int, seconds: float) -> Heard:
         """Return the news after number `seen`, waiting at most `seconds` for some.
 
-        News whose transport failed is returned again.
+        News whose transport failed is returned again: the driver may ask anew while its question
+        before is still waiting here, and both get the same news.
         """
         with self._changed:
+            if self._changed.wait_for(
+                lambda: self._fresh or self._last.number > seen, max(seconds, self._waits.beat)
+            ):
+                self._gather(seen)
             if self._last.number > seen:
                 return self._last
-            if self._changed.wait_for(lambda: self._fresh, max(seconds, self._waits.beat)):
-                self._gather()
             self._last = self._all(seen + 1)
             if self._keeps:
                 self.kept.update(kept(self._last.done.serials, self._last.done.results))
+            self._changed.notify_all()  # another question may wait
         self.probe("host-heard")
         return self._last
 
@@ -166,14 +170,18 @@ class NodeNews:
         self._digests = []
         return heard
 
-    def _gather(self) -> None:
+    def _gather(self, seen: int) -> None:
         """Let finished tasks wait for others, less long once workers may soon be idle."""
+
+        def complete() -> bool:
+            return self._full or self._last.number > seen
+
         deadline = time.perf_counter() + self._waits.gather
-        while not self._full and (seconds := deadline - time.perf_counter()) > 0:
+        while not complete() and (seconds := deadline - time.perf_counter()) > 0:
             if not self._scarce:
-                self._changed.wait_for(lambda: self._full or self._scarce, seconds)
+                self._changed.wait_for(lambda: complete() or self._scarce, seconds)
             elif not self._changed.wait_for(
-                lambda: self._full or not self._scarce, min(seconds, self._waits.scarce)
+                lambda: complete() or not self._scarce, min(seconds, self._waits.scarce)
             ):
                 return
 
