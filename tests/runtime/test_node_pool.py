@@ -11,9 +11,19 @@ from runtime.thread_nodes import ThreadNodes
 
 from drumline.errors import TaskKilledWorkers, WorkersLost
 from drumline.protocols import PublishedLayout
-from drumline.runtime import gathering, host_loads, host_roster, host_supply, node_pool, stragglers
+from drumline.runtime import (
+    gathering,
+    host_loads,
+    host_roster,
+    host_supply,
+    node_host,
+    node_pool,
+    stragglers,
+)
+from drumline.runtime.kept_results import LEAST_BYTES
 from drumline.runtime.node_messages import Node, Publish, Submit
 from drumline.runtime.node_pool import NodePool
+from drumline.runtime.shared_arrays import SharedArrays
 
 
 @pytest.fixture
@@ -255,14 +265,49 @@ def test_a_cluster_without_nodes_is_given_up_after_a_while(make_pool: MakePool):
 
 def test_large_shared_arrays_arrive_in_pieces(make_pool: MakePool, monkeypatch):
     monkeypatch.setattr(host_supply, "_CHUNK_BYTES", 1 << 10)
-    from drumline.runtime.shared_arrays import SharedArrays
-
     shared = SharedArrays.create(PublishedLayout({"rows": ((5000,), "<i8")}))
     shared.arrays["rows"][:] = np.arange(5000)
     pool = make_pool(doubles.ReadsShared("rows"), shared=shared)
     tasks = list(range(0, 5000, 7))
     pool.submit(tasks)
     assert all(done.result == done.task for done in doubles.collect(pool, len(tasks)))
+    pool.close()
+    shared.close()
+
+
+def test_a_host_keeps_few_results_though_its_shared_arrays_are_written_once(make_pool: MakePool):
+    shared = SharedArrays.create(PublishedLayout({"rows": ((4,), "<i8")}))
+    nodes = ThreadNodes(1)
+    pool = make_pool(doubles.large_worker, nodes=nodes, shared=shared)
+    for _ in range(6):
+        pool.submit([LEAST_BYTES] * 100)
+        doubles.collect(pool, 100)
+    kept = nodes.links[0].host._news.kept
+    assert 0 < len(kept) <= 32 + 2 * 100, "those of the latest answers, and of the one before"
+    pool.close()
+    shared.close()
+
+
+def test_another_node_takes_the_place_of_one_that_is_refused(make_pool: MakePool, monkeypatch):
+    shared = SharedArrays.create(PublishedLayout({"rows": ((4,), "<i8")}))
+    create, calls = SharedArrays.create, []
+
+    def full_once(layout: PublishedLayout) -> SharedArrays:
+        calls.append(layout)
+        if len(calls) == 1:
+            raise MemoryError("shared arrays need 1.0 GiB")
+        return create(layout)
+
+    monkeypatch.setattr(node_host.SharedArrays, "create", full_once)
+    nodes, lines = ThreadNodes(1, 1), []
+    worker = doubles.ReadsShared("rows")
+    pool = make_pool(worker, nodes=nodes, size=1, shared=shared, log=lines.append)
+    pool.submit([0, 1, 2])
+    assert len(doubles.collect(pool, 3)) == 3
+    assert [link.node.name for link in nodes.links] == ["10.0.0.0", "10.0.0.1"]
+    (line,) = lines
+    assert line.startswith("node 10.0.0.0: shared arrays need 1.0 GiB")
+    assert line.endswith("the run goes on without it")
     pool.close()
     shared.close()
 

@@ -37,6 +37,8 @@ class HostRoster:
         self._patience = patience
         self._log = log
         self._refused: dict[str, str] = {}
+        self._untold: list[str] = []
+        """Refusals that are logged if the run goes on without these nodes."""
         self._workers_made = 0
         self._looked_at = -np.inf
         self._alone_since: float | None = None
@@ -76,7 +78,7 @@ class HostRoster:
     def fill(self, present: Mapping[str, Node]) -> list[DrivenHost]:
         """Start hosts on nodes without one, as far as workers are missing, and return them.
 
-        WorkersLost if there has been no node for too long.
+        WorkersLost if every node is refused, or there has been no node for too long.
         """
         taken = {host.node.id for host in self.hosts} | self._refused.keys()
         free = [n for n in present.values() if n.id not in taken and n.leaves_in is None]
@@ -85,6 +87,9 @@ class HostRoster:
         sizes = cores if self._wanted == 0 else even_sizes(cores, missing)
         started = [self._start(n, sizes[n.id]) for n in free if sizes[n.id] > 0]
         self._give_up_if_alone()
+        for refusal in self._untold:
+            self._log(f"{refusal}; the run goes on without it")
+        self._untold.clear()
         return started
 
     def remove(self, host: DrivenHost) -> None:
@@ -94,13 +99,12 @@ class HostRoster:
         self.ended += host.activity
 
     def refuse(self, host: DrivenHost, why: str) -> None:
-        """End a host and leave its node out; WorkersLost if no other node is left."""
+        """End a host and leave its node out; another may take its place at the next look."""
         self.hosts.remove(host)
         host.link.end()
         self._refused[host.node.id] = f"node {host.node.name}: {why}"
-        if self.hosts:
-            self._log(f"{self._refused[host.node.id]}; the run goes on without it")
-        self._give_up_if_alone()
+        self._untold.append(self._refused[host.node.id])
+        self.look_soon()
 
     def _start(self, node: Node, size: int) -> DrivenHost:
         spec = self._spec._replace(size=size)

@@ -96,7 +96,10 @@ class HostSupply:
         kept = tuple(held)
         size = sum(array.nbytes for v in missing for array in self._slots.read(v).values())
         self.count(host, parameters=size)
-        return [Publish(version, kept) for version in missing], [self._put[v] for v in missing]
+        commands: list[Command] = [Publish(version, kept) for version in missing]
+        if dropped := host.kept.dropped():  # rows may be written never again
+            commands.append(Drop(dropped))
+        return commands, [self._put[v] for v in missing]
 
     def write(self, host: DrivenHost) -> None:
         """Send a host rows of the shared arrays, a few chunks at a time."""
