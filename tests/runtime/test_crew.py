@@ -12,7 +12,7 @@ import crew_roles
 import doubles
 import pytest
 from campaigns import FAULTS, cases
-from crew_roles import Toy, expected, run_toy, toy_plan
+from crew_roles import Toy, ToyLearner, begin, expected, run_toy, toy_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from typed_commands import environ
@@ -180,6 +180,18 @@ def test_a_role_that_dies_three_times_at_one_place_fails_the_run_with_its_place(
     try:
         with pytest.raises(RoleKilled, match=r"executor \d ended 3 times \(SIGKILL, .* after \[0"):
             run_toy(crew, toy)
+    finally:
+        crew.close()
+
+
+def test_an_exception_told_before_a_death_is_raised_and_not_counted_as_a_death():
+    crew = make("process", Toy(executors=1, raises_at=0), log=lambda line: None)
+    try:
+        begin(crew, ToyLearner(), 0, "hard")
+        (process,) = crew._processes
+        doubles.wait_until(process.exited)
+        with pytest.raises(WorkerError, match="cannot go on at step 0"):
+            crew._watch(process, 0.0)
     finally:
         crew.close()
 

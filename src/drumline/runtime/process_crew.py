@@ -193,13 +193,16 @@ class ProcessCrew:
                 self._watch(process, elapsed)
 
     def _read(self, process: RoleProcess) -> None:
+        self._hear(process)
+        if process.results.ended:
+            self._bury(process)
+
+    def _hear(self, process: RoleProcess) -> None:
         for frame in process.results.receive():
             message: Ready | Failure = pickle.loads(frame)
             if isinstance(message, Failure):
                 raised(unpacked(f"{process.name}, {self._where(process)}", message))
             process.ready = True
-        if process.results.ended:
-            self._bury(process)
 
     def _watch(self, process: RoleProcess, elapsed: float) -> None:
         if process.exited():
@@ -220,6 +223,7 @@ class ProcessCrew:
 
     def _bury(self, process: RoleProcess) -> None:
         cause = process.end()
+        self._hear(process)  # an exception that it told before its death counts
         owned = self._plan.owned(process.role, process.index)
         where = self._where(process)
         causes = self._strikes.count(process.role, process.index, owned, cause)
