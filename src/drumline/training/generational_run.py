@@ -21,6 +21,7 @@ from drumline.schedules.generational import Generation, GenerationPlan, generati
 from drumline.tasks import Evaluate, Evaluation
 from drumline.training.attended_pool import AttendedPool
 from drumline.training.blame import explain
+from drumline.training.course import published_copy
 from drumline.training.evaluations import evaluate_now, scheduled_tasks
 from drumline.training.layout import SearchLayout
 from drumline.training.ledger import learned
@@ -175,7 +176,7 @@ class GenerationalRun:
                     return
 
     def _evaluate_last(self, workers: WorkerPool, signals: StopSignals) -> None:
-        published = self._recipe.strategy.published()
+        published = self._published()
         pool = self._attended(workers, signals)
         evaluate_now(self._ledger, self._config, pool, published, self._policy())
 
@@ -205,7 +206,7 @@ class GenerationalRun:
         self._ledger.record(
             generation.update,
             metrics,
-            self._recipe.strategy.published(),
+            self._published(),
             rows,
             env_steps=generation.env_steps,
             update_share=generation.update_seconds / max(generation.generation_seconds, 1e-9),
@@ -225,9 +226,13 @@ class GenerationalRun:
     def _policy(self) -> dict[str, np.ndarray]:
         """Return the arrays of a policy file: all but the candidates of the next generation."""
         left_out = self._recipe.not_policy
-        published = self._recipe.strategy.published()
+        published = self._published()
         policy = {name: array for name, array in published.items() if name not in left_out}
         return {**policy, **self._recipe.fixed}
+
+    def _published(self) -> dict[str, np.ndarray]:
+        """Return copies: the recorder hashes and writes them while the strategy goes on."""
+        return published_copy(self._recipe.strategy.published())
 
     def _checkpoint(self) -> None:
         segments = () if self._scalars is None else self._scalars.segments
