@@ -26,6 +26,21 @@ def test_an_object_that_is_not_there_has_a_fault_of_its_own(store: ObjectStore):
         store.get("files/b", 5)
 
 
+def test_a_path_with_the_word_bucket_in_it_is_no_missing_bucket(tmp_path: Path):
+    store = ObjectStore(f"file://{tmp_path}/my-bucket/run")
+    assert store.names("files") == []
+    with pytest.raises(NoObject, match=r"has no drumline\.json"):
+        store.get("drumline.json", 5)
+
+
+def test_an_object_that_is_gone_keeps_no_other_from_being_removed(store: ObjectStore):
+    for name in "abc":
+        store.put(f"files/{name}", b"x")
+    store.remove(["files/a"])
+    store.remove(["files/a", "files/b", "files/c"])
+    assert store.names("files") == []
+
+
 def test_no_more_bytes_than_the_limit_are_taken(store: ObjectStore):
     store.put("files/large", b"12345")
     with pytest.raises(TooLarge, match="more than 4 bytes"):

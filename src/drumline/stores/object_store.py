@@ -115,7 +115,7 @@ class ObjectStore:
             )
         except StoreError as error:
             cause = error.__cause__
-            if isinstance(cause, FileNotFoundError) and "bucket" not in str(cause):
+            if isinstance(cause, FileNotFoundError) and not _misses_bucket(cause):
                 raise NoObject(f"{self.url} has no {name}") from error
             raise
         if len(data) > limit:
@@ -129,7 +129,7 @@ class ObjectStore:
             try:
                 return self._files.find(self._path(directory))
             except FileNotFoundError as error:
-                if "bucket" in str(error):
+                if _misses_bucket(error):
                     raise
                 return []
 
@@ -141,11 +141,14 @@ class ObjectStore:
         if not names:
             return
 
-        def removed() -> None:
+        def removed(paths: list[str]) -> None:
             with suppress(FileNotFoundError):
-                self._files.rm([self._path(name) for name in names])
+                self._files.rm(paths)
 
-        self._asked(removed)
+        paths = [self._path(name) for name in names]
+        # Of several files, a directory removes those before the first that is not there.
+        for together in [[path] for path in paths] if self._is_directory else [paths]:
+            self._asked(lambda together=together: removed(together))
 
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
@@ -166,9 +169,14 @@ class ObjectStore:
             )
         if isinstance(error, PermissionError):
             return f"{self.url} does not take these credentials ({words})"
-        if isinstance(error, FileNotFoundError) and "bucket" in words:
+        if _misses_bucket(error):
             return f"the bucket of {self.url} does not exist ({words}); make it, or name another"
         return f"{self.url} cannot be used ({words})"
+
+
+def _misses_bucket(error: BaseException) -> bool:
+    """Return whether a service says so; a path with "bucket" in it is no such message."""
+    return isinstance(error, FileNotFoundError) and "bucket does not exist" in str(error)
 
 
 def _words(error: BaseException) -> str:
