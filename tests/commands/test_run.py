@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 from campaigns import FAULTS
 from nbclient import NotebookClient
 from threadpoolctl import threadpool_limits
 
 import drumline
+from drumline.recipes.hts import HTS
 from drumline.training.layout import Layout, LockstepLayout, SearchLayout
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -63,6 +65,38 @@ except ValueError as error:
 print([child for child in psutil.Process().children() if "drumline" in " ".join(child.cmdline())])
 """,
 ]
+
+
+@pytest.mark.parametrize("method", ["es", "hts"])
+def test_numbers_of_numpy_train_as_pythons_own(method: str, tmp_path: Path):
+    def config_of(name: str, **given: Any) -> dict[str, Any]:
+        run = drumline.train(method, "CartPole-v1", workers="inline", out=tmp_path / name, **given)
+        return run.folder.document["config"]
+
+    size = {"es": {"population_size": 4, "noise_table_size": 4096}, "hts": {"num_envs": 8}}[method]
+    pythons = config_of("own", seed=3, learning_rate=0.5, hidden=(4,), total_steps=512, **size)
+    numpys = config_of(
+        "numpys",
+        seed=np.int64(3),
+        learning_rate=np.float32(0.5),
+        hidden=np.array([4]),
+        total_steps=np.int32(512),
+        **{name: np.int16(value) for name, value in size.items()},
+    )
+    assert numpys == pythons
+
+
+@pytest.mark.parametrize("config", [SHORT, HTS(SHORT.env, total_steps=256, num_envs=4, alpha=8)])
+def test_a_resume_to_a_broken_number_of_steps_is_refused_and_harms_nothing(
+    config: Any, tmp_path: Path
+):
+    run = drumline.train(config, workers="inline", out=tmp_path / "run")
+    before = run.folder.config_json.read_bytes()
+    again = drumline.load(run.path, trust_code=True)
+    with pytest.raises(ValueError, match="--total-steps must be a whole number, got 1000"):
+        again.resume(total_steps=1e3)
+    assert run.folder.config_json.read_bytes() == before
+    assert again.resume(total_steps=np.int64(1_000)).config.total_steps == 1_000
 
 
 @FAULTS

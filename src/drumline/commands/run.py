@@ -39,6 +39,7 @@ from drumline.display.notebook import notebook_display
 from drumline.display.plain import ReaderGone
 from drumline.recipes.method import Method
 from drumline.recipes.methods import config_from, find_method, method_of
+from drumline.recipes.named_objects import with_plain_numbers
 from drumline.recipes.refused_values import refuse_other_kinds
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
@@ -298,6 +299,7 @@ def _trained(
     objects = ObjectStore(opening.store) if opening.store else None
     layout = _layout_for(method, layout)
     refuse_code_of_main(config, layout)
+    config = with_plain_numbers(config)
     refuse_other_kinds(config)
     config = method.resolved(config)
     recipe = method.built(config, layout)
@@ -420,7 +422,11 @@ def resumed_config(folder: RunFolder, total_steps: int | None, trust: CodeTrust)
     """Return a run's config, with the new `total_steps` if given."""
     trust.method(folder)
     config = config_from(folder.document)
-    return config if total_steps is None else replace(config, total_steps=total_steps)
+    if total_steps is None:
+        return config
+    config = with_plain_numbers(replace(config, total_steps=total_steps))
+    refuse_other_kinds(config)
+    return config
 
 
 def _mirror(

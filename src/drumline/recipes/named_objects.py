@@ -1,4 +1,5 @@
-"""Settings that Python may give as objects: classes and functions by their names, dicts as JSON.
+"""Settings that Python may give as objects: classes and functions by their names, dicts as JSON,
+NumPy's numbers as Python's own.
 
 A config holds text, numbers and tuples alone, because config.json and other processes read it.
 """
@@ -8,6 +9,8 @@ import json
 import sys
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 CODE = ("env", "policy", "network", "strategy", "objective", "initial")
 """Fields for which Python may give a function or a class in place of its `module:name`."""
@@ -31,6 +34,26 @@ def name_objects(config: Any) -> None:
         # One text for one set of arguments, however it was typed.
         text = json.dumps(arguments, sort_keys=True) if arguments else ""
         object.__setattr__(config, "env_kwargs", text)
+
+
+def with_plain_numbers(config: Any) -> Any:
+    """Return the config with Python's numbers, and tuples of them, in place of NumPy's."""
+    given = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    plain = {name: _plain(value) for name, value in given.items() if _is_numpys(value)}
+    return dataclasses.replace(config, **plain) if plain else config
+
+
+def _is_numpys(value: Any) -> bool:
+    inside: tuple[Any, ...] | list[Any] = value if isinstance(value, (tuple, list)) else ()
+    return isinstance(value, (np.generic, np.ndarray)) or any(map(_is_numpys, inside))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (np.ndarray, tuple, list)):
+        return tuple(map(_plain, value))
+    return value
 
 
 def arguments_of(config: Any) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def refuse_small_replay(config: "Replayed | TD3") -> None:
 
 def refuse_empty_layers(config: object, name: str) -> None:
     """Raise for a field of layer sizes that has none, or one below 1."""
-    layers: tuple[int, ...] = getattr(config, name)
+    layers: tuple[int, ...] = tuple(getattr(config, name))
     if not layers or min(layers) < 1:
         flag = name.replace("_", "-")
         raise ValueError(f"--{flag} needs layers of 1 or more, got {layers}")
