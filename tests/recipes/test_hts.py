@@ -87,3 +87,11 @@ def test_a_course_begins_with_the_versions_that_its_first_intervals_act_with(
     course.begin(crew, 4)
     assert given == {"published": published, "released": [released]}
     assert exchange.finished.tolist() == [12, 12]
+
+
+@pytest.mark.parametrize("correction", ["ppo-ratio", "vtrace"])
+def test_a_target_kl_from_a_policy_before_the_update_is_refused(correction: str):
+    with pytest.raises(ValueError, match=f"--correction {correction}, one update ago"):
+        replace(config_of(1), target_kl=0.01, correction=correction)
+    assert replace(config_of(0), target_kl=0.01, correction=correction).target_kl == 0.01
+    assert replace(config_of(1), target_kl=0.01, correction="decoupled").target_kl == 0.01

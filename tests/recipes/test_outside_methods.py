@@ -131,11 +131,14 @@ def assert_refused(ended: Ended, *said: str) -> None:
         (with_line("GOES_WITH: ClassVar = [1]"), "GOES_WITH must map fields to pairs"),
         (
             with_line('GOES_WITH: ClassVar = {"elites": ("seed", "12")}'),
-            "GOES_WITH must map fields to pairs of a field of text and a tuple of its values",
+            "GOES_WITH must map fields to pairs of another field and a tuple of its values as text",
         ),
         (with_line('GOES_WITH: ClassVar = {"elite": ("seed", ("1",))}'), "names no field elite"),
         (with_line('GOES_WITH: ClassVar = {"elites": ("sed", ("1",))}'), "names no field sed"),
-        (with_line('GOES_WITH: ClassVar = {"elites": ("seed", (1,))}'), "pairs of a field of text"),
+        (with_line('GOES_WITH: ClassVar = {"elites": ("seed", (1,))}'), "pairs of another field"),
+        (with_line("PRESETS_WITH: ClassVar = {'seed': dict}"), "PRESETS_WITH must map pairs"),
+        (with_line("PRESETS_WITH: ClassVar = {('seed', '1'): {}}"), "PRESETS_WITH must map pairs"),
+        (with_line("PRESETS_WITH: ClassVar = {('sed', '1'): dict}"), "names no field sed"),
         (
             with_line('PRESETS: ClassVar = {"CartPole-v1": {"elites": 99}}'),
             "drumline: --elites",

@@ -1,6 +1,6 @@
 """Every preset runs three updates."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from campaigns import cases
 from drumline.commands.run import train
 from drumline.recipes import ars
 from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
-from drumline.recipes.environment_families import ALPHAS, PUBLISHED_GAMES
+from drumline.recipes.environment_families import ALPHAS, FOOTBALL_IDS, PUBLISHED_GAMES
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 from drumline.recipes.methods import find_method
@@ -149,6 +149,30 @@ def test_a_setting_takes_away_what_a_preset_has_no_use_for_beside_it(
     if field in preset:  # both typed: refused, as before
         with pytest.raises(ValueError, match=f"--{field.replace('_', '-')}"):
             found.made(env, **setting, **{field: preset[field]})
+
+
+@pytest.mark.parametrize(
+    "env", ["CartPole-v1", "LunarLander-v3", "Hopper-v5", "Ant-v5", "Pong-v5", FOOTBALL_IDS[0]]
+)
+def test_hts_with_a2c_begins_with_the_settings_of_a2c(env: str):
+    found, other = find_method("hts").made(env, learner="a2c"), find_method("a2c").made(env)
+    shared = {field.name for field in fields(found)} & {field.name for field in fields(other)}
+    differing = {name for name in shared if getattr(found, name) != getattr(other, name)}
+    assert differing <= {"learner_threads"}
+    assert (found.learner, found.lag, found.correction_used) == ("a2c", 1, "delayed")
+    assert found.learner_threads == 1
+    assert found.evaluate_every == other.evaluate_every
+
+
+def test_the_papers_preset_of_ppo_is_refused_beside_a2c():
+    with pytest.raises(ValueError, match="hts has no --preset paper with --learner a2c"):
+        find_method("hts").made("Hopper-v5", "paper", learner="a2c")
+
+
+@pytest.mark.parametrize("env", sorted(HTS.PRESETS))
+def test_every_preset_of_hts_without_a_lag_is_plain_ppo(env: str):
+    assert find_method("hts").made(env, lag=0).correction_used == "ppo-ratio"
+    assert find_method("hts").made(env, lag=1) == find_method("hts").made(env)
 
 
 def test_another_strategy_takes_a_preset_of_rules_but_no_rules_that_are_told():

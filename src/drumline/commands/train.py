@@ -126,8 +126,7 @@ def command(line: CommandLine) -> int:
 
 def _beside(line: CommandLine, method: "Method") -> dict[str, str]:
     """Return the typed values of the fields that decide which others have an effect."""
-    deciding = dict.fromkeys(other for other, _ in method.goes_with.values())
-    typed = {name: line.value(f"--{name.replace('_', '-')}") for name in deciding}
+    typed = {name: line.value(f"--{name.replace('_', '-')}") for name in method.deciding}
     return {name: value for name, value in typed.items() if value}
 
 

@@ -1,12 +1,13 @@
 """HTS-RL as a recipe: its config, its presets and its parts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from typing import ClassVar, Literal, Self
 
 from drumline.envs.environment import Engine
 from drumline.protocols import Learner
+from drumline.recipes.a2c import A2C
 from drumline.recipes.actor_critic import (
     make_learner,
     packages_with_network,
@@ -21,7 +22,7 @@ from drumline.recipes.environment_families import (
     FOOTBALL_IDS,
     with_alpha,
 )
-from drumline.recipes.method import GoesWith, Presets
+from drumline.recipes.method import GoesWith, Presets, PresetsWith
 from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refused_values import (
     refuse_device_of_groups,
@@ -42,6 +43,8 @@ CORRECTIONS = {
     "ppo": ("truncated-is", "decoupled", "ppo-ratio", "delayed", "vtrace", "none"),
 }
 """Legal corrections of each learner; the first is the default."""
+_COMPARED_WITH_BEHAVIOR = ("ppo-ratio", "vtrace")
+"""Corrections whose ratios, and so whose KL, are against the policy that acted."""
 
 _CONTROL = {
     # Control tasks: what comes in is brought to scale.
@@ -86,6 +89,18 @@ _FOOTBALL = {
     "renew_intervals": 512,  # an EnvPool game of football is never freed: 44 MB each
     "evaluate_every": 250,
 }
+
+
+def _preset_of_a2c(env: str) -> Mapping[str, object]:
+    """Return lock-step A2C's settings: one gradient step an interval needs short intervals."""
+    own = {field.name for field in fields(HTS)}
+    defaults = {
+        field.name: field.default
+        for field in fields(A2C)
+        if field.name in own and field.default is not MISSING
+    }
+    # Here the learner's passes have a process of their own, and one thread is faster (measured).
+    return {**defaults, **A2C.PRESETS.get(env, {}), "learner_threads": 1}
 
 
 @dataclass(frozen=True)
@@ -176,7 +191,8 @@ class HTS:
     promise: bool = True
     """Repeat the first interval of the first environment and stop if its bits differ."""
     unroll: int = 0
-    """a2c: steps of an n-step return; 0: generalized advantage estimation."""
+    """a2c: steps of an n-step return; 0: generalized advantage estimation. V-trace goes to the
+    interval's end."""
     epochs: int = 10
     """ppo: passes over an interval's data."""
     minibatches: int = 32
@@ -192,7 +208,8 @@ class HTS:
     target_kl: float = 0.0
     """ppo: end an update before a minibatch whose KL exceeds 1.5 times this; 0: never."""
     learner: Literal["a2c", "ppo"] = "ppo"
-    """One gradient step per interval, or epochs of minibatches."""
+    """One gradient step per interval, or epochs of minibatches. Beside a2c every other setting
+    begins with that of `a2c`."""
     lag: Literal[0, 1] = 1
     """Policy updates between acting and learning: 1 overlaps them, 0 is on-policy without
     overlap."""
@@ -229,7 +246,8 @@ class HTS:
         **dict.fromkeys(ATARI_IDS, _ATARI),
         **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
     }
-    GOES_WITH: ClassVar[GoesWith] = {"correction": ("learner", ("ppo",))}
+    PRESETS_WITH: ClassVar[PresetsWith] = {("learner", "a2c"): _preset_of_a2c}
+    GOES_WITH: ClassVar[GoesWith] = {"correction": ("lag", ("1",))}
     VARIANTS: ClassVar[Mapping[str, Presets]] = {
         # The release's interval of 128 steps, and the truncated weights.
         "paper": dict.fromkeys(ALPHAS, _CONTROL),
@@ -248,6 +266,12 @@ class HTS:
         refuse_unusable_rollouts(self)
         if self.learner == "ppo":
             refuse_uneven_minibatches(self)
+            if self.target_kl and self.lag and self.correction_used in _COMPARED_WITH_BEHAVIOR:
+                raise ValueError(
+                    f"--target-kl is a distance from the policy that acted with --correction "
+                    f"{self.correction_used}, one update ago: an interval could end before its "
+                    "first step. Give --correction decoupled, or leave --target-kl out"
+                )
 
     @property
     def correction_used(self) -> str:

@@ -18,7 +18,9 @@ from drumline.training.run_request import Recipe
 Presets = Mapping[str, Mapping[str, object]]
 """Environment id → the fields in which its preset differs from the defaults."""
 GoesWith = Mapping[str, tuple[str, tuple[str, ...]]]
-"""Field → a field of text, and the values of it that the first has an effect with."""
+"""Field → another field, and those of its values, as text, that the first has an effect with."""
+PresetsWith = Mapping[tuple[str, str], Callable[[str], Mapping[str, object]]]
+"""Field and value → the preset of an environment beside that value."""
 
 REQUIRED = ("env", "seed", "total_steps", "evaluate_every", "evaluate_episodes", "promise")
 """Fields that every method's config has; the run reads them."""
@@ -37,6 +39,7 @@ class MethodConfig(Protocol):
     `LAYOUT`       class of the flags that change speed and never a bit (`Layout`)
     `PRESETS`      environment id → fields (none)
     `VARIANTS`     name for `--preset` → environment id → fields (none)
+    `PRESETS_WITH` (field, value) → function from an environment id to the preset beside that value
     `GOES_WITH`    fields of presets that a setting without use for them takes away (none)
     `ENGINE`       engine that `auto` prefers where an environment has both ("gymnasium")
     `no_promise`   reason why results cannot be repeated ("": they can)
@@ -83,14 +86,34 @@ class Method:
         """Return the fields of presets that have an effect with some values of another field."""
         return getattr(self.config, "GOES_WITH", {})
 
+    @property
+    def presets_with(self) -> PresetsWith:
+        """Return the presets that take the place of others beside some values of fields."""
+        return getattr(self.config, "PRESETS_WITH", {})
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """Return the fields on whose values an environment's preset depends."""
+        others = [other for other, _ in self.goes_with.values()]
+        return tuple(dict.fromkeys([*others, *(name for name, _ in self.presets_with)]))
+
     def preset(
         self, env_id: str, variant: str = "", beside: Mapping[str, Any] = MappingProxyType({})
     ) -> Fields:
         """Return the fields in which an environment's preset differs from the defaults.
 
-        Those without effect beside given settings are left away (`GOES_WITH`). Raises `ValueError`
-        for a variant that the method or the environment does not have.
+        Those without effect beside given settings are left away (`GOES_WITH`), and some settings
+        have presets of their own (`PRESETS_WITH`). Raises `ValueError` for a variant that the
+        method or the environment does not have.
         """
+        for (name, value), preset_of in self.presets_with.items():
+            if beside.get(name) != value:
+                continue
+            if variant:
+                flag = f"--{name.replace('_', '-')} {value}"
+                raise ValueError(f"{self.name} has no --preset {variant} with {flag}")
+            own_fields = self._called("PRESETS_WITH", preset_of, env_id)
+            return self._with_effect(own_fields, beside)
         if not variant:
             own: Presets = getattr(self.config, "PRESETS", {})
             return self._with_effect(own.get(env_id, {}), beside)
@@ -108,7 +131,7 @@ class Method:
     def _with_effect(self, preset: Mapping[str, object], beside: Mapping[str, Any]) -> Fields:
         left = dict(preset)
         for name, (other, values) in self.goes_with.items():
-            if other in beside and beside[other] not in values:
+            if other in beside and str(beside[other]) not in values:
                 left.pop(name, None)
         return left
 

@@ -171,8 +171,8 @@ def _fits_json(value: object) -> bool:
 def _refuse_unusable_pairs(name: str, goes_with: Any, fields: Container[str]) -> None:
     if not isinstance(goes_with, Mapping) or not all(map(_is_pair, goes_with.values())):
         raise ValueError(
-            f"{name}: GOES_WITH must map fields to pairs of a field of text and a tuple of its "
-            "values"
+            f"{name}: GOES_WITH must map fields to pairs of another field and a tuple of its values "
+            "as text"
         )
     both = [*goes_with, *(other for other, _ in goes_with.values())]
     if unknown := [str(field) for field in both if field not in fields]:
@@ -188,6 +188,10 @@ def _is_pair(found: Any) -> bool:
     )
 
 
+def _is_pair_of_text(found: Any) -> bool:
+    return isinstance(found, tuple) and [*map(type, found)] == [str, str]
+
+
 def _refuse_unusable_members(name: str, found: type[object], fields: Container[str]) -> None:
     """Refuse optional members of another form than `MethodConfig` describes."""
     presets: Any = getattr(found, "PRESETS", {})
@@ -201,6 +205,15 @@ def _refuse_unusable_members(name: str, found: type[object], fields: Container[s
         if "env" in preset:
             raise ValueError(f"{name}: the preset of {env_id} sets env, which is its key")
     _refuse_unusable_pairs(name, getattr(found, "GOES_WITH", {}), fields)
+    beside: Any = getattr(found, "PRESETS_WITH", {})
+    if not isinstance(beside, Mapping) or not all(
+        _is_pair_of_text(key) and callable(preset) for key, preset in beside.items()
+    ):
+        raise ValueError(
+            f"{name}: PRESETS_WITH must map pairs of a field and its value, both text, to functions"
+        )
+    if unknown := sorted(field for field, _ in beside if field not in fields):
+        raise ValueError(f"{name}: PRESETS_WITH names no field {', '.join(unknown)}")
     layout: Any = getattr(found, "LAYOUT", Layout)
     if not (isinstance(layout, type) and issubclass(layout, Layout)):
         raise ValueError(
