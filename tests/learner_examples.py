@@ -331,7 +331,7 @@ def explicit_a2c(made: Made, rollout: Rollout, behavior: np.ndarray) -> tuple[np
     if settings.baseline == "none":
         rows = explicit.without_values()
     elif settings.correction == "vtrace":
-        rows = explicit.vtrace(values, ratios, 1.0)
+        rows = explicit.vtrace(values, ratios, settings.gae_lambda)
     elif settings.unroll:
         rows = explicit.n_step(values, settings.unroll)
     else:

@@ -110,6 +110,13 @@ def test_the_corrections_differ_where_live_and_behaviour_do():
             assert np.abs(one - other).max() > 1e-3
 
 
+@pytest.mark.parametrize("correction", ["delayed", "none", "truncated-is", "vtrace"])
+def test_every_correction_follows_lambda(correction: Any):
+    settings = replace(A2C_SETTINGS, correction=correction, unroll=0)
+    steps = [updated(Made(replace(settings, gae_lambda=each)))[2] for each in (0.0, 0.9)]
+    assert np.abs(steps[0] - steps[1]).max() > 1e-3
+
+
 def test_the_delayed_gradient_does_not_depend_on_the_live_parameters():
     """The policy-version table: ∇J(θ_{k−1}; D_{k−1}) steps from θ_k, whatever θ_k is."""
     gradients = []

@@ -183,6 +183,7 @@ class A2C:
                 shard.ended,
                 log_probs,
                 shard.log_probs,
+                lambda_=settings.gae_lambda,
                 rho_bar=settings.ratio_bound,
                 c_bar=settings.ratio_bound,
             )
