@@ -103,6 +103,11 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
     head = head_for(actions)
     dtype = np.dtype(observations.dtype)
     seen = tuple(observations.shape), dtype.str
+    if config.normalize_observations and dtype == np.uint8:
+        raise ValueError(
+            "--normalize-observations has no effect on observations of bytes, which are divided by "
+            f"255, and {config.env} has such: give --no-normalize-observations"
+        )
     chosen = chosen_network(
         config.env, config.network, *seen, normalize=config.normalize_observations
     )
