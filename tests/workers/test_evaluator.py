@@ -211,6 +211,19 @@ def test_a_survival_bonus_is_taken_from_training_episodes_alone():
     assert evaluated.fitness == evaluated.episode_return == evaluated.length
 
 
+@pytest.mark.parametrize("skip", [2, 3])
+def test_a_survival_bonus_is_taken_from_every_frame_of_a_repeated_action(skip: int):
+    environment = EnvironmentSpec("CartPole-v1", frame_skip=skip)
+    spec = EvaluatorSpec(environment, POLICY, noise_seed=3, reward_shift=0.75)
+    evaluator = spec(context_of({"parameters": START}))
+    uneven = 0
+    for task in strategy_on(counter_noise(3), None).ask(8):
+        result: Any = evaluator(task)
+        assert result.fitness == 0.25 * result.episode_return  # 1 for each frame
+        uneven += result.episode_return % skip > 0
+    assert uneven, "no episode ended within a decision"
+
+
 def test_large_bodies_run_one_by_one():
     spec = PolicySpec(105, Head("continuous", (-1.0,) * 8, (1.0,) * 8, (8,)), hidden=(8,))
     made = EvaluatorSpec(EnvironmentSpec("Ant-v5"), spec, noise_seed=0)

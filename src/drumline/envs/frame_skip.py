@@ -13,25 +13,27 @@ class FrameSkip:
         self._environment = environment
         self._count = count
         self._limit = limit
-        self._frames = 0
+        self.frames = 0
+        """Frames of this episode so far."""
         self.observation_space = environment.observation_space
         self.action_space = environment.action_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
         """Start an episode."""
-        self._frames = 0
+        self.frames = 0
         return self._environment.reset(seed=seed)
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Step up to `count` times with one action."""
-        frames = min(self._count, self._limit - self._frames) if self._limit else self._count
-        self._frames += frames
+        count = min(self._count, self._limit - self.frames) if self._limit else self._count
         observation, reward, terminated, truncated, info = self._environment.step(action)
+        self.frames += 1
         total = float(reward)
-        for _ in range(frames - 1):
+        for _ in range(count - 1):
             if terminated or truncated:
                 break
             observation, reward, terminated, truncated, info = self._environment.step(action)
+            self.frames += 1
             total += float(reward)
         return observation, total, terminated, truncated, info
 

@@ -71,7 +71,8 @@ class ARS:
     normalize: bool = True
     """V2: normalise observations by moments of all training states."""
     reward_shift: float = 0.0
-    """Survival bonus that is subtracted from every reward in training."""
+    """Survival bonus that is subtracted from every reward in training, of every frame with
+    --frame-skip."""
     noise: Literal["auto", "table", "counter"] = "auto"
     """Shared table, or counter-based Philox; auto: a table for up to 2²⁴ parameters."""
     noise_table_size: int = 1 << 25

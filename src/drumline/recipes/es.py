@@ -108,7 +108,8 @@ class ES:
     """centered-rank, sign-rank: returns that follow each other in rank are ties if they differ by
     at most this share of the largest return's size."""
     reward_shift: float = 0.0
-    """Survival bonus that is subtracted from every reward in training."""
+    """Survival bonus that is subtracted from every reward in training, of every frame with
+    --frame-skip."""
     noise: str = "auto"
     """auto, table (shared), counter (Philox: any number of parameters, slower), or low-rank:R (of
     each matrix two thin factors with R columns); auto: a table for up to 2²⁴ parameters."""

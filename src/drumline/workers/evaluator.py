@@ -11,6 +11,7 @@ from drumline import seeding
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import NOISE_BLOCK, Episode, EpisodeLoop
 from drumline.envs.episode_stack import Beginning, EpisodeStack
+from drumline.envs.frame_skip import FrameSkip
 from drumline.envs.make import lean_environment, make_environment
 from drumline.functional import moments, perturbation
 from drumline.functional.low_rank import LowRank
@@ -46,7 +47,7 @@ class EvaluatorSpec:
     """Perturb within this subspace."""
     action_noise_std: float = 0.0
     reward_shift: float = 0.0
-    """Subtracted from every reward in training: a survival bonus that ARS removes."""
+    """Subtracted from every reward in training, also of repeated frames: ARS's survival bonus."""
     sign_fitness: bool = False
     """Whether fitness is the sum of the signs of the rewards."""
     sample: bool = False
@@ -68,6 +69,7 @@ class Evaluator:
         made = make_environment(spec.environment)
         context.on_leave(made.close)
         self._limit = made.limit
+        self._skip = made.environment if isinstance(made.environment, FrameSkip) else None
         self._policy = build_policy(spec.policy, context.shared.get(REFERENCE))
         if spec.sample:
             self._policy = SampledPolicy(self._policy, spec.policy, 0.0)
@@ -171,7 +173,8 @@ class Evaluator:
     def _result(self, task: Evaluate, episode: Episode) -> Evaluation:
         fitness = episode.sign_return if self._spec.sign_fitness else episode.episode_return
         if task.training:
-            fitness -= self._spec.reward_shift * episode.length
+            rewards = episode.length if self._skip is None else self._skip.frames
+            fitness -= self._spec.reward_shift * rewards
         rows = episode.observations
         return Evaluation(
             version=task.version,
