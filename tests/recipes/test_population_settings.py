@@ -105,6 +105,15 @@ def test_refined_individuals_that_begin_at_no_sample_are_not_recentred():
         AES(env="CartPole-v1", refined_from="newest", recentred=True)
 
 
+@pytest.mark.parametrize("change", [{"staleness_discount": 0.9}, {"kl_bound": 1.0}])
+def test_a_move_that_may_be_taken_back_is_not_shortened(change: dict[str, float]):
+    rules = {"mean_rule": "confirmed-move", "variance_rule": "one-fifth"}
+    flag = f"--{next(iter(change)).replace('_', '-')}"
+    with pytest.raises(ValueError, match=f"{flag} shortens moves of the mean"):
+        AES(env="CartPole-v1", **rules, **change)
+    AES(env="CartPole-v1", **{**rules, "mean_rule": "full-move"}, **change)
+
+
 def test_a_move_is_confirmed_by_evaluations_of_the_mean():
     AES(env="CartPole-v1", mean_rule="confirmed-move", variance_rule="one-fifth")
     with pytest.raises(ValueError, match="--mean-rule confirmed-move goes back by the mean's ret"):

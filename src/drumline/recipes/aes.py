@@ -242,6 +242,16 @@ class AES:
                 "--mean-rule confirmed-move goes back by the mean's returns: give "
                 "--mean-evaluations 1 or more"
             )
+        shortened = {
+            "--staleness-discount": self.staleness_discount < 1.0,
+            "--kl-bound": self.kl_bound > 0.0,
+        }
+        if self.mean_rule == "confirmed-move" and any(shortened.values()):
+            flag = next(flag for flag, given in shortened.items() if given)
+            raise ValueError(
+                f"{flag} shortens moves of the mean, and --mean-rule confirmed-move takes whole "
+                "ones back: give one of them"
+            )
         make_update_rules(self.mean_rule, self.variance_rule, self.rule_numbers)
         self._refuse_rules_without_effect()
 
