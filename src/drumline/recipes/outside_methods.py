@@ -171,8 +171,8 @@ def _fits_json(value: object) -> bool:
 def _refuse_unusable_pairs(name: str, goes_with: Any, fields: Container[str]) -> None:
     if not isinstance(goes_with, Mapping) or not all(map(_is_pair, goes_with.values())):
         raise ValueError(
-            f"{name}: GOES_WITH must map fields to pairs of another field and a tuple of its values "
-            "as text"
+            f"{name}: GOES_WITH must map fields to pairs of another field and a tuple of its "
+            "values as text"
         )
     both = [*goes_with, *(other for other, _ in goes_with.values())]
     if unknown := [str(field) for field in both if field not in fields]:
