@@ -1,15 +1,19 @@
 """A comparison from nothing: trained, stopped, gone on with, and refused."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typed_commands import TINY, Terminal, drumline, environ
+
+from drumline.runs.folder import RunFolder
 
 SMALL = shlex.join(word for word in TINY if not word.startswith("--total-steps"))
 ES = f"es {SMALL}"
@@ -106,6 +110,8 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_same_bytes(tmp_path):
         (["bench", "es", "es", *ON_CARTPOLE], "give each METHOD once"),
         (["bench", "sac", *ON_CARTPOLE], "sac: "),
         (["bench", "es --nope 3", *ON_CARTPOLE], "es --nope 3: "),
+        (["bench", "", *ON_CARTPOLE], "METHOD '' is empty: give one as hts"),
+        (["bench", "es 'x", *ON_CARTPOLE], """METHOD "es 'x" cannot be read: No closing"""),
     ],
 )
 def test_wrong_words_train_nothing(terminal: Terminal, words: list[str], said: str):
@@ -113,6 +119,54 @@ def test_wrong_words_train_nothing(terminal: Terminal, words: list[str], said: s
     assert ended.code == 2
     assert said in ended.err
     assert not Path("bench").exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("afile", "cannot write to afile (it is a file); give a folder with --out"),
+        ("afile/b", "cannot write to afile/b (Not a directory); give a folder with --out"),
+        ("closed", "cannot write closed/bench.json: closed is read-only; give another --out"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_one_sentence(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, out: str, said: str
+):
+    Path("afile").touch()
+    Path("closed").mkdir()
+    if out == "closed":
+        monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    ended = terminal("bench", "es", *ON_CARTPOLE, f"--out={out}")
+    assert (ended.code, ended.err) == (2, f"drumline: {said}\n")
+
+
+def out_of_time(name: str, method: str, rows: str | None) -> dict[str, Any]:
+    """Record a run that was stopped when its time was over; return its part of the plan."""
+    config = {"env": "CartPole-v1", "seed": 0}
+    folder = RunFolder.create(
+        Path("b", f"{name}-seed0"), method=method, env_id="", seed=0, document={"config": config}
+    )
+    if rows is not None:
+        head = "update,env_steps,wall_seconds,episode_return_mean\n"
+        folder.metrics_csv.write_text(head + rows)
+    return {"name": f"{name}-seed0", "words": method, "seed": 0, "state": "out of time"}
+
+
+def test_a_run_without_an_update_is_left_out_and_named(terminal: Terminal):
+    runs = [
+        out_of_time("es", "es", None),
+        out_of_time("ars", "ars", ""),
+        out_of_time("hts", "hts", "1,100,1.5,20.0\n"),
+    ]
+    plan = {"env": "CartPole-v1", "budget": "6s", "runs": runs}
+    Path("b", "bench.json").write_text(json.dumps(plan))
+    words = ("--seeds=0", "--budget=6s", "--out=b", *ON_CARTPOLE)
+    ended = terminal("bench", "es", "ars", "hts", *words, "--json")
+    assert ended.code == 0, ended.err
+    assert [group["group"] for group in json.loads(ended.out)["groups"]] == ["hts CartPole-v1"]
+    assert "left out: es-seed0, ars-seed0; no update within the budget" in ended.err
+    ended = terminal("bench", "es", "ars", *words, "--json")
+    assert (ended.code, ended.out) == (3, ""), "there is nothing to compare"
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(terminal: Terminal):

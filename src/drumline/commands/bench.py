@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from drumline.commands.command_line import CommandLine, WrongUse
+from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
 from drumline.commands.typed_seeds import seeds_of
 from drumline.runs.atomic_files import replace_file
 from drumline.runs.run_error import RunError
@@ -74,7 +74,7 @@ def command(line: CommandLine) -> int:
     plan = _plan(line.names, flags)
     _same_as_before(flags.out, plan)
     _check(plan, budget)
-    flags.out.mkdir(parents=True, exist_ok=True)
+    _make(flags.out)
     say = _silent if flags.json or flags.quiet else _printed
     for number, run in enumerate(plan["runs"], start=1):
         place = f"{number} of {len(plan['runs'])}: {run['name']}"
@@ -114,8 +114,19 @@ def _names(methods: Sequence[str]) -> list[str]:
 
 
 def _words(run: dict[str, Any], env: str, budget: Budget) -> list[str]:
-    method, *flags = shlex.split(run["words"])
+    method, *flags = _split(run["words"])
     return ["train", method, env, *flags, f"--seed={run['seed']}", *budget.flags]
+
+
+def _split(words: str) -> list[str]:
+    """Return a METHOD and its flags; WrongUse if there is none, or a quote is not closed."""
+    try:
+        found = shlex.split(words)
+    except ValueError as error:
+        raise WrongUse(f"METHOD {words!r} cannot be read: {error}") from None
+    if not found or not found[0]:
+        raise WrongUse(f"METHOD {words!r} is empty: give one as hts, or with flags as 'es --std 1'")
+    return found
 
 
 def _check(plan: dict[str, Any], budget: Budget) -> None:
@@ -158,6 +169,16 @@ def _same_as_before(out: Path, plan: dict[str, Any]) -> None:
         )
     for run in plan["runs"]:  # more methods and more seeds may join
         run["state"] = states.get(run["name"], "waiting")
+
+
+def _make(out: Path) -> None:
+    """Make the folder of the runs; WrongUse if nothing can be written there."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise WrongUse(f"cannot write to {out} ({reason}); give a folder with --out") from error
+    refuse_unwritable(out / PLAN)
 
 
 def _keep(out: Path, plan: dict[str, Any]) -> None:
@@ -214,7 +235,7 @@ def _end(child: "subprocess.Popen[bytes]", stop: BaseException) -> None:
 
 
 def _seconds(folder: Path) -> float:
-    """Return the seconds that a run has trained already."""
+    """Return the seconds that a run has trained already; 0 before its first update."""
     from drumline.display.run_data import read_run
 
     try:
@@ -227,16 +248,25 @@ def _compare(flags: BenchFlags, plan: dict[str, Any], line: CommandLine) -> int:
     from drumline.commands import compare
 
     failed = [run["name"] for run in plan["runs"] if run["state"] == "failed"]
-    done = [str(flags.out / run["name"]) for run in plan["runs"] if run["name"] not in failed]
+    late = [
+        run["name"]
+        for run in plan["runs"]
+        if run["state"] == "out of time" and not _seconds(flags.out / run["name"])
+    ]
+    names = [run["name"] for run in plan["runs"] if run["name"] not in (*failed, *late)]
+    done = [str(flags.out / name) for name in names]
     if failed:
         again = "the same command tries them again"
         print(f"drumline: failed: {visible(', '.join(failed))}; {again}", file=sys.stderr)
+    if late:
+        reason = "no update within the budget; give a longer one and another --out"
+        print(f"drumline: left out: {visible(', '.join(late))}; {reason}", file=sys.stderr)
     if done:
         as_asked = [f"--{name}" for name in ("quiet", "json") if getattr(flags, name)]
         words = [*done, f"--out={flags.out / 'compare.png'}", *as_asked]
         sys.stdout.flush()
         compare.command(dataclasses.replace(line, command="compare", words=words))
-    return 3 if failed else 0
+    return 3 if failed or not done else 0
 
 
 def _printed(text: str) -> None:
