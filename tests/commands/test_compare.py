@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from typed_commands import Terminal
 
+from drumline.commands.compare import _read
+from drumline.display.comparison import comparison_figure, grouped
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import EVALUATIONS_HEADER
 
@@ -115,6 +117,21 @@ def test_a_final_score_is_that_of_the_last_evaluation_as_in_report(terminal: Ter
     page = Path("report.html").read_text().replace("&#x27;", "'")
     assert said in page
     assert "<td>490.0</td>" in page
+
+
+def test_runs_without_a_value_are_not_counted_in_a_score(terminal: Terminal):
+    for seed in range(4):
+        recorded(f"a{seed}", seed, 10.0)
+    rows = [f"{i},{100 * i},{i * 0.1},\n" for i in range(1, 11)]
+    Path("a0/metrics.csv").write_text(METRICS + "".join(rows))
+    assert " 2     100.0 of 1 run  100.0 of 1 run " in terminal("compare", "a0", "a1").out
+    ended = terminal("compare", "a0", "a1", "a2", "a3", "--out=c.png")
+    assert " 4     100.0 [100.0, 100.0] of 3 runs " in ended.out
+    groups = grouped(_read(["a0", "a1"]))
+    (label,) = comparison_figure(groups).axes[0].get_legend_handles_labels()[1]
+    assert label.endswith("(1 of 2 runs)")
+    assert terminal("report", "a0", "a1").code == 0
+    assert "<td>100.0 of 1 run</td>" in Path("report.html").read_text()
 
 
 def test_without_evaluations_a_final_score_is_of_training_and_says_so(terminal: Terminal):

@@ -59,6 +59,14 @@ def test_environments_of_one_run_are_merged_by_the_ends_of_their_episodes(termin
     assert answer["wall_seconds"] == pytest.approx(3.0)
 
 
+def test_a_run_that_is_named_twice_counts_once(terminal: Terminal):
+    monitored("sb/ppo/CartPole-v1_1/0.monitor.csv")
+    path = Path("sb/ppo/CartPole-v1_1")
+    (group,) = compared(terminal, str(path), f"./{path}", str(path.resolve()))["groups"]
+    assert group["runs"] == 1
+    assert group["final"] == {"runs": 1, "iqm": 30.0, "low": None, "high": None}
+
+
 def test_a_monitor_file_alone_and_one_without_an_environments_name(terminal: Terminal):
     path = monitored("a2c_3/monitor.csv", env_id=None)
     (group,) = compared(terminal, str(path))["groups"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import drumline
 from drumline.display import report
 from drumline.display.report import ReportedRun
 from drumline.display.speed import Speed, speed_of
@@ -23,8 +24,8 @@ PROCESSES = """role,index,pid,tasks,progress,busy_seconds,restarts
 executor,0,1,3,96,0.8,0
 executor,1,2,3,96,0.4,0
 actor,0,3,48,192,0.3,0
-learner,0,4,3,3,0.96,0
 evaluator,0,5,9,99,7.0,0
+learner,0,4,3,3,0.96,0
 """
 HTS: dict[str, Any] = {"learner": "ppo", "num_envs": 4, "alpha": 16, "minibatches": 8, "lag": 1}
 
@@ -51,6 +52,36 @@ def test_the_busiest_role_bounds_the_speed_of_what_overlaps(tmp_path: Path):
     assert (speed.policy_lag, speed.policy_lag_max) == (pytest.approx(2 / 3), 1.0)
     assert speed.gradient_step_lag == pytest.approx(4.0)
     assert (speed.update_rows, speed.minibatch_rows, speed.forward_rows) == (64, 8, 4.0)
+
+
+def test_only_the_latest_session_counts(tmp_path: Path):
+    head, *rows = PROCESSES.splitlines(keepends=True)
+    before = "executor,0,9,0,2560,90.0,0\nexecutor,1,9,0,2560,90.0,1\nlearner,0,9,3,3,80.0,0\n"
+    once = found(recorded(tmp_path / "once"))
+    resumed = found(recorded(tmp_path / "resumed", processes=head + before + "".join(rows)))
+    assert resumed == once
+
+
+def test_a_session_ends_with_the_learners_own_row(tmp_path: Path):
+    config = drumline.HTS(
+        env="CartPole-v1",
+        engine="gymnasium",
+        total_steps=32,
+        num_envs=2,
+        alpha=8,
+        epochs=1,
+        minibatches=2,
+        hidden=(4,),
+        evaluate_every=0,
+        evaluate_episodes=1,
+    )
+    run = drumline.train(config, workers="inline", out=tmp_path / "run")
+    first = run.folder.processes_csv.read_text()
+    run.resume(workers="inline", total_steps=96, progress=False)
+    second = run.folder.processes_csv.read_text().removeprefix(first)
+    for session in (first.partition("\n")[2], second):
+        assert session.splitlines()[-1].startswith("learner,0,")
+        assert session.count("learner,0,") == 1
 
 
 @pytest.mark.parametrize(("method", "lag"), [("ppo", 1), ("hts", 0)])

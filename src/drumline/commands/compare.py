@@ -78,7 +78,8 @@ def _read(names: "Sequence[str]") -> "list[tuple[dict[str, Any], RunCurve]]":
     from drumline.recipes.methods import with_late_settings
     from drumline.runs.folder import RunFolder
 
-    foreign = {name: read_foreign(Path(name)) for name in names}
+    places = {Path(name).resolve(): name for name in names}  # a run named twice counts once
+    foreign = {name: read_foreign(Path(name)) for name in places.values()}
     ours = RunFolder.open_each([name for name, run in foreign.items() if run is None])
     runs = [(with_late_settings(f.document), read_run(f.path)) for f in ours]
     return runs + [(run.document, run.curve) for run in foreign.values() if run is not None]
@@ -121,7 +122,7 @@ def _say(rows: list[dict[str, Any]], headings: list[str]) -> None:
         [
             visible(row["group"]),
             str(row["runs"]),
-            *(_cell(row[name]) for name in names),
+            *(_cell(row[name], row["runs"]) for name in names),
             *(_number(row["stability"], name) for name in ("std", "worst", "drawdown")),
         ]
         for row in rows
@@ -142,15 +143,16 @@ def _say(rows: list[dict[str, Any]], headings: list[str]) -> None:
         print("  ".join(padded).rstrip())
 
 
-def _cell(score: dict[str, Any] | None) -> str:
+def _cell(score: dict[str, Any] | None, runs: int) -> str:
     if score is None:
         return "-"
+    from drumline.display.comparison import of_fewer
     from drumline.display.glyphs import score as written
 
-    text = written(score["iqm"])
+    text, fewer = written(score["iqm"]), of_fewer(score["runs"], runs)
     if score["low"] is None:
-        return text
-    return f"{text} [{written(score['low'])}, {written(score['high'])}]"
+        return f"{text}{fewer}"
+    return f"{text} [{written(score['low'])}, {written(score['high'])}]{fewer}"
 
 
 def _number(record: dict[str, Any] | None, name: str) -> str:

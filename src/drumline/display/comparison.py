@@ -138,6 +138,17 @@ def score_at(group: Group, what: str, clock: Clock, budget: float) -> Score | No
     return Score(values.size, interquartile_mean(values), *ends)
 
 
+def of_fewer(scored: int, runs: int) -> str:
+    """Return the words behind a score that some runs of its group have no value for.
+
+    >>> of_fewer(1, 3)
+    ' of 1 run'
+    """
+    if scored == runs:
+        return ""
+    return f" of {scored} run{'s' if scored > 1 else ''}"
+
+
 def steadiness(group: Group, what: str, final_what: str) -> Steadiness | None:
     """Return the steadiness of a group, of its curves and final scores; None without a score."""
     ends = [(run.label, curve_of(run, final_what, "env_steps")[1]) for run in group.runs]
@@ -236,7 +247,9 @@ def _draw_group(axes: Any, group: Group, what: str, clock: Clock, color: str) ->
         axes.plot(at, iqm, **dashes)
     all_there = [max(begins) <= x <= min(ends) for x in at]
     whole = [y if there else np.nan for y, there in zip(iqm, all_there, strict=True)]
-    label = f"{plot_label(group.label)} ({len(group.runs)} run{'s' if len(group.runs) > 1 else ''})"
+    runs = len(group.runs)
+    drawn = f"{len(clocks)} of " if len(clocks) < runs else ""
+    label = f"{plot_label(group.label)} ({drawn}{runs} run{'s' if runs > 1 else ''})"
     axes.plot(at, whole, color=color, linewidth=1.8, label=label, marker=marker)
     low, high = [score.low for _, score in known], [score.high for _, score in known]
     axes.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)

@@ -23,6 +23,7 @@ from drumline.display.comparison import (
     definitions,
     final_quantity,
     grouped,
+    of_fewer,
     quantity,
     score_at,
     steadiness,
@@ -193,7 +194,7 @@ def _group_row(group: Group, what: str, final_what: str) -> list[str]:
     worst = f"{written(steady.worst)} ({steady.worst_run})"
     return [
         *cells,
-        written(final.iqm),
+        f"{written(final.iqm)}{of_fewer(final.runs, len(group.runs))}",
         interval,
         written(steady.std),
         worst,
@@ -272,9 +273,9 @@ def _speed(runs: Sequence[ReportedRun]) -> str:
         if one is not None:
             rows.append([run.folder.path.name, *_speed_cells(one)])
     words = (
-        "Predicted from the run's own pieces: env steps per second if the role that bounds it had "
-        "worked all the time. Where processes share cores, the seconds of a piece include waiting "
-        "for a core."
+        "Predicted from the pieces of the run's latest session: env steps per second if the role "
+        "that bounds it had worked all the time. Where processes share cores, the seconds of a "
+        "piece include waiting for a core."
     )
     table = _table((*heads, *more, "rows of a forward pass"), rows)
     return f'<p class="sub">{words}</p>{table}' if rows else ""

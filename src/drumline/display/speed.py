@@ -72,7 +72,7 @@ class _Role(NamedTuple):
 
 
 def _roles(folder: RunFolder) -> dict[str, _Role]:
-    """Return the sums over the processes of each role of the latest session."""
+    """Return the sums over the processes of each role, of the latest session alone."""
     if not folder.processes_csv.exists():
         return {}
     table = read_table(folder.processes_csv)
@@ -81,7 +81,12 @@ def _roles(folder: RunFolder) -> dict[str, _Role]:
         return {}
     sums: dict[str, list[float]] = {}
     places: dict[str, set[int]] = {}
+    ended = False
     for role, index, *values in table.values(names, (str, int, float, float, float)):
+        if ended:
+            sums, places = {}, {}
+        # The driver writes its own row as the last one of a session.
+        ended = (role, index) == ("learner", 0)
         places.setdefault(role, set()).add(index)
         sums[role] = [a + b for a, b in zip(sums.get(role, [0.0] * 3), values, strict=True)]
     return {role: _Role(len(places[role]), *sums[role]) for role in sums}
