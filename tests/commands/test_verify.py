@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from typed_commands import Terminal
 
 import drumline
 from drumline.commands.foreign_code import TRUSTED
@@ -37,6 +38,24 @@ def torn(whole: Run, place: Path, name: str, left: int) -> Run:
     lines = (place / name).read_bytes().splitlines(keepends=True)
     (place / name).write_bytes(b"".join(lines[:-1]) + lines[-1][:left])
     return drumline.load(place)
+
+
+def test_a_method_that_trains_in_one_process_is_not_said_to_train_on_workers(terminal: Terminal):
+    config = drumline.TD3(
+        env="CartPole-v1",
+        total_steps=60,
+        steps_per_update=20,
+        random_steps=20,
+        batch_size=8,
+        hidden=(4,),
+        evaluate_episodes=1,
+    )
+    drumline.train(config, workers="inline", out=Path("run"))
+    words = "3 updates repeated in one process"
+    ended = terminal("verify", "run", "--workers=1")
+    assert ended.out == f"equal: {words}\n", ended.err
+    assert terminal("report", "run", "--verify=3").code == 0
+    assert f"{words}: the same bits" in Path("report.html").read_text()
 
 
 @pytest.mark.parametrize("left", [1, 3, 40, -1])

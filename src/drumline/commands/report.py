@@ -166,7 +166,7 @@ def _repeated(line: CommandLine, folder: "RunFolder", flags: ReportFlags) -> "Ch
         done, difference = verify_again(folder, flags.verify, layout, trust)
     except (RunError, ValueError) as error:
         return Check(None, f"not repeated: {error}")
-    words = f"{done:,} updates repeated on {layout.worker_count} workers"
+    words = f"{done:,} updates repeated {layout.training_in_words}"
     if difference is None:
         return Check(True, f"{words}: the same bits")
     return Check(

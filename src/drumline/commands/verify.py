@@ -59,7 +59,7 @@ def command(line: CommandLine) -> int:
         count = 10**12 if flags.updates == "all" else int(flags.updates or 0)
         layout = layout_for(folder, flags.workers, trust, flags.pool, flags.nodes)
         done, difference = verify_again(folder, count or None, layout, trust)
-        what = f"{done} updates repeated on {layout.worker_count} workers"
+        what = f"{done} updates repeated {layout.training_in_words}"
     _answer(flags, difference, what)
     return 0 if difference is None else 1
 

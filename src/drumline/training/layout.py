@@ -52,6 +52,11 @@ class Layout:
         count = f"{self.worker_count} workers" if self.worker_count else "a worker per core"
         return f"{count} of a Ray cluster" if self.pool == "ray" else count
 
+    @property
+    def training_in_words(self) -> str:
+        """Return the place of the training itself, as the end of a sentence about it."""
+        return f"on {self.workers_in_words}"
+
     def processes_for(self, concurrency: int) -> int:
         """Return the number of processes for so many logical workers and a critic, resolved."""
         if self.pool == "inline":
@@ -68,6 +73,11 @@ class StreamLayout(Layout):
     is done in this process."""
     pool: Literal["process", "inline", "ray"] = "process"
     """Run evaluations in worker processes, in this one, or on the nodes of a Ray cluster."""
+
+    @property
+    def training_in_words(self) -> str:
+        """Return the place of the training itself: workers run evaluations only."""
+        return "in one process"
 
 
 @dataclass(frozen=True)
