@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typed_commands import Terminal
+from typed_commands import Terminal, said_command
 
 from drumline.commands.environment_checks import LEARNED, ROLLED_OUT, SEARCHED
 from drumline.recipes.methods import METHODS
@@ -141,3 +141,22 @@ def test_observations_in_parts_are_checked_with_the_flag_that_makes_them_one(ter
     passed = terminal("check-env", "impure_environment:Parts", flag, "--seconds=0.01")
     assert passed.code == 0
     assert f"next: drumline train es impure_environment:Parts {flag}" in passed.out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ["arguments_environment:Scaled", "--env-kwargs", '{"scale": 3.5}'],
+            {"env_kwargs": '{"scale": 3.5}', "engine": "gymnasium"},
+        ),
+        (["CartPole-v1", "--engine=envpool"], {"env_kwargs": "", "engine": "envpool"}),
+    ],
+)
+def test_the_next_command_trains_in_the_environment_that_was_checked(
+    terminal: Terminal, words: list[str], expected: dict[str, str]
+):
+    checked = terminal("check-env", *words, "--steps=20", "--seconds=0.01")
+    assert checked.code == 0, checked.out
+    config = json.loads(terminal.line(f"{said_command(checked.out)} --print-config").out)
+    assert {name: config[name] for name in expected} == expected

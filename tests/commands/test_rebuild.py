@@ -1,5 +1,6 @@
 """`drumline rebuild`: the parameters of any generation, from what the search was told."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -136,7 +137,9 @@ def test_it_writes_a_policy_that_can_be_evaluated(
     ended = terminal("rebuild", str(folder.path), "--generation=2")
     assert ended.code == 0, ended.err
     assert "generation 2, equal to its fingerprint: policy-2.safetensors" in ended.out
-    ended = terminal("evaluate", str(folder.path), "--policy=policy-2.safetensors", "--episodes=2")
+    told = f"drumline evaluate {folder.path} --policy policy-2.safetensors"
+    assert ended.out.splitlines()[-1] == f"next: {told}"
+    ended = terminal.line(f"{told} --episodes=2")
     assert ended.code == 0, ended.err
     assert "2 episodes" in ended.out
     from drumline.runs.policy_files import read_policy_file
@@ -151,16 +154,33 @@ def test_it_writes_a_policy_that_can_be_evaluated(
     [
         ("rebuild RUN --generation 1000", "ends at generation"),
         ("rebuild RUN --generation -2", "--generation must be 0 or more"),
+        ("rebuild RUN --out mine.bin", "--out mine.bin: name a file that ends in .safetensors"),
+        ("rebuild RUN --out no/p.safetensors", "cannot write no/p.safetensors: no does not exist"),
+        ("rebuild RUN --out a.safetensors", "cannot write a.safetensors: it is a folder"),
         ("evaluate RUN --policy newest", "neither best, last nor a .safetensors file"),
         ("evaluate RUN --policy no.safetensors", "cannot read the policy no.safetensors"),
     ],
 )
 def test_wrong_use_is_one_sentence(tmp_path: Path, terminal: Terminal, words: str, message: str):
     folder = keeping(tmp_path, replace(SMALL, total_steps=60))
+    Path("a.safetensors").mkdir()
     ended = terminal(*words.replace("RUN", str(folder.path)).split())
     assert ended.code == 2
     assert message in ended.err
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"), [([], "policy-GENERATION"), (["--generation=2"], "policy-2")]
+)
+def test_a_folder_without_write_access_is_refused_before_the_work(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: list[str], name: str
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    monkeypatch.setattr("drumline.commands.rebuild.rebuild", pytest.fail)
+    ended = terminal("rebuild", "run", *words)
+    said = f"cannot write {name}.safetensors: . is read-only; give another --out"
+    assert (ended.code, ended.err) == (2, f"drumline: {said}\n")
 
 
 def test_what_has_no_log_is_refused(tmp_path: Path):

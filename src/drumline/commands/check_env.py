@@ -1,5 +1,6 @@
 """`drumline check-env ENV`."""
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -66,7 +67,7 @@ def command(line: CommandLine) -> int:
     if flags.json:
         print(json_line(_document(checked)))
     else:
-        print(visible("\n".join(_page(checked)), lines=True))
+        print(visible("\n".join(_page(checked, flags)), lines=True))
     return 0 if checked.passed else 2
 
 
@@ -85,15 +86,27 @@ def _document(checked: "Checked") -> dict[str, Any]:
     }
 
 
-def _page(checked: "Checked") -> list[str]:
-    from drumline.envs.environment import FLATTEN
-
+def _page(checked: "Checked", flags: CheckEnvFlags) -> list[str]:
     lines = [f"{checked.env_id} ({checked.engine})"]
     lines += [f"{f.verdict:<6}{f.check:<14}{f.sentence}" for f in checked.findings]
     if checked.kept:
         lines.append(f"the promise can be kept by: {', '.join(checked.kept)}")
     if checked.passed:
-        bound = "" if checked.ends else " --max-episode-steps 1000"
-        flat = f" {FLATTEN}" if checked.flattened else ""
-        lines.append(f"next: drumline train {checked.kept[0]} {checked.env_id}{flat}{bound}")
+        lines.append(f"next: {shlex.join(_next(checked, flags))}")
     return lines
+
+
+def _next(checked: "Checked", flags: CheckEnvFlags) -> list[str]:
+    """Return the words of a training in the environment that was checked, as it was checked."""
+    from drumline.envs.environment import FLATTEN
+
+    words = ["drumline", "train", checked.kept[0], checked.env_id]
+    if flags.engine != "auto":
+        words += ["--engine", flags.engine]
+    if flags.env_kwargs:
+        words += ["--env-kwargs", flags.env_kwargs]
+    if flags.flatten_observations:
+        words.append(FLATTEN)
+    if not checked.ends:
+        words += ["--max-episode-steps", "1000"]
+    return words

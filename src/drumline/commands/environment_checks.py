@@ -59,8 +59,6 @@ class Checked:
 
     env_id: str
     engine: str
-    flattened: bool = False
-    """Whether observations in parts were made one vector."""
     findings: list[Finding] = field(default_factory=list)
     observations: str = ""
     actions: str = ""
@@ -103,7 +101,7 @@ class EnvironmentChecks:
         self._seconds = seconds
         self._whereabouts = whereabouts
         self._made: list[MadeEnvironment] = []
-        self._checked = Checked(spec.id, spec.engine, spec.flatten)
+        self._checked = Checked(spec.id, spec.engine)
 
     def run(self) -> Checked:
         """Make all checks and return what they found."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumline.commands.command_line import CommandLine, WrongUse
+from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from drumline.runs.folder import RunFolder
     from drumline.training.generational_run import GenerationalRecipe
 
+_ENDING = ".safetensors"
+
 
 @dataclass(frozen=True)
 class RebuildFlags:
@@ -24,7 +26,8 @@ class RebuildFlags:
     """Generation after whose update the parameters are made; 0: the initial ones. By default the
     last one of the log."""
     out: Path | None = None
-    """Policy file to write; by default policy-GENERATION.safetensors."""
+    """Policy file to write, whose name ends in .safetensors; by default
+    policy-GENERATION.safetensors."""
     trust_code: bool = False
     """Import the code that the run folder names."""
 
@@ -34,20 +37,28 @@ def command(line: CommandLine) -> int:
     flags = line.flags("RUN", {"rebuilding": RebuildFlags()})["rebuilding"]
     if flags.generation < -1:
         raise WrongUse(f"--generation must be 0 or more, got {flags.generation}")
+    asked = None if flags.generation < 0 else flags.generation
+    out = flags.out or _default(asked)
+    if not out.name.endswith(_ENDING):
+        raise WrongUse(f"--out {out}: name a file that ends in {_ENDING}")
+    refuse_unwritable(out)
     from drumline.commands.foreign_code import trust_of
     from drumline.runs.atomic_files import replace_file
     from drumline.runs.folder import RunFolder
     from drumline.runs.next_commands import by_path
 
     folder, trust = RunFolder.open(line.name()), trust_of(line, trust_code=flags.trust_code)
-    asked = None if flags.generation < 0 else flags.generation
     rebuilt = rebuild(folder, asked, trust)
-    out = flags.out or Path(f"policy-{rebuilt.generation}.safetensors")
+    out = flags.out or _default(rebuilt.generation)
     replace_file(out, rebuilt.policy_file)
     compared = "equal to its fingerprint" if rebuilt.compared else "without a fingerprint"
     print(f"generation {rebuilt.generation}, {compared}: {out}")
     print(f"next: {by_path(folder, 'evaluate', '--policy', str(out))}")
     return 0
+
+
+def _default(generation: int | None) -> Path:
+    return Path(f"policy-{'GENERATION' if generation is None else generation}{_ENDING}")
 
 
 @dataclass(frozen=True)
