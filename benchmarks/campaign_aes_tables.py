@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from campaign_tables import Row, Rows, at_budget, interval, seeds_in_words
+from campaign_tables import Row, Rows, at_budget, interval, intervals_apart, seeds_in_words
 
 from drumline.functional.stability import stability
 from drumline.functional.statistics import interquartile_mean
@@ -29,6 +29,7 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
     table[0] += " | `aes` / best rival | |"
     table.append("|" + "---|" * (6 + len(rivals)))
     found: list[float] = []
+    apart = 0
     for env in dict.fromkeys(row["env"] for row in runs):
         by_method = {
             method: [row for row in runs if (row["env"], row["method"]) == (env, method)]
@@ -46,7 +47,9 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
         share, verdict = math.nan, ""
         if set(scores) == set(by_method):
             middles = {method: interquartile_mean(values) for method, values in scores.items()}
-            best = max(middles[method] for method in rivals)
+            nearest = max(rivals, key=lambda method: middles[method])
+            best = middles[nearest]
+            apart += intervals_apart(scores["aes"], scores[nearest])
             share = middles["aes"] / best if best > 0.0 else math.nan
             ahead = middles["aes"] >= best
             verdict = "ahead" if ahead else "within 0.9" if share >= LEAST_SHARE else "behind"
@@ -58,7 +61,14 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
         table.append("| " + " | ".join(words) + " |")
     if len(table) == 2:
         return []
-    return [*table, "", _goal(part, found)]
+    return [*table, "", f"{_goal(part, found)}{_told_apart(apart, len(found))}"]
+
+
+def _told_apart(apart: int, of: int) -> str:
+    if not of:
+        return ""
+    where = f"on {apart} of {of}" if apart else "on none of them"
+    return f" The 95 % intervals tell the two apart {where}."
 
 
 def _goal(part: str, shares: Sequence[float]) -> str:

@@ -190,6 +190,17 @@ def interval(values: np.ndarray) -> str:
     return f"{middle} ({_short(low)} … {_short(high)})"
 
 
+def intervals_apart(one: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether the 95 % intervals of two interquartile means do not overlap."""
+    if min(one.size, other.size) < 3:
+        return False
+    (low, high), (least, most) = (
+        bootstrap_interval(values, seed=0, statistic=interquartile_mean_along)
+        for values in (one, other)
+    )
+    return high < least or most < low
+
+
 class PublishedRow(NamedTuple):
     """A row of OpenAI-ES's table: a score, and the env steps to it, published and of our seeds."""
 

@@ -92,6 +92,8 @@ def test_aes_is_to_be_ahead_of_all_rivals_on_four_tasks_of_five(
     assert f"nowhere below 0.9: {goal}, ahead on {ahead}, with {least:.2f} to 1.20 of" in goal_of(
         campaign, "aes-rl", rows
     )
+    apart = sum(score != 100 for score in scores)
+    assert f"tell the two apart on {apart} of 5." in goal_of(campaign, "aes-rl", rows)
     some = campaign.Rows([run for run in runs if run["env"] != TASKS[4]], curves)
     ahead = sum(score >= 100 for score in scores[:4])
     assert f"so far ahead on {ahead} of the 4 that are compared, with" in goal_of(
