@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from drumline.display import timeline
 from drumline.display.timeline import Track, bottleneck, drawn, read_tracks, shares
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.timeline import write_timeline
@@ -102,6 +103,8 @@ def test_a_page_gets_whole_microseconds_and_no_more_slices_than_it_can_draw():
         "{",
         '{"traceEvents": [{"ph": "X", "cat": "a", "tid": 0, "ts": 0, "dur": -1, "args": {}}]}',
         '{"traceEvents": [{"ph": "X", "cat": "a", "tid": 0, "ts": 1e999, "dur": 1, "args": {}}]}',
+        '{"traceEvents": [{"ph": "X", "cat": "a", "tid": 0, "ts": 1e300, "dur": 1, "args": {}}]}',
+        '{"traceEvents": [{"ph": "X", "ts": 1' + "0" * 400 + ', "dur": 1}]}',
         '{"traceEvents": [7]}',
         "[" * 100_000,
     ],
@@ -117,4 +120,22 @@ def test_a_run_without_a_timeline_has_no_tracks(tmp_path: Path):
     folder = folder_with(tmp_path / "run", [])
     assert read_tracks(folder) == []
     folder.timeline_json.unlink()
+    assert read_tracks(folder) == []
+
+
+def test_a_timeline_of_more_processes_than_a_page_can_draw_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    event = {"ph": "X", "ts": 0, "dur": 1, "cat": "worker", "args": {"tasks": 1}}
+    folder = folder_with(tmp_path / "run", [])
+    events = [{**event, "tid": number} for number in range(30_001)]
+    folder.timeline_json.write_text(json.dumps({"traceEvents": events}))
+    assert drawn(read_tracks(folder)) == []
+    folder.timeline_json.write_text(json.dumps({"traceEvents": events[:100]}))
+    assert len(read_tracks(folder)) == 100
+    roles = [{**events[number], "cat": f"role {number}"} for number in range(17)]
+    folder.timeline_json.write_text(json.dumps({"traceEvents": roles}))
+    assert read_tracks(folder) == []
+    folder.timeline_json.write_text(json.dumps({"traceEvents": events[:100]}))
+    monkeypatch.setattr(timeline, "MOST_CELLS", 100 * 100 - 1)
     assert read_tracks(folder) == []

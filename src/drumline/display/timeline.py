@@ -16,8 +16,16 @@ MOST_SLICES = 30_000
 """Slices that a page shows; with more, those with short gaps between them are drawn as one."""
 MOST_BYTES = 64 << 20
 """Size of the largest timeline that is read; a session's has about 6 MiB."""
+MOST_TRACKS = 4096
+"""Processes that a page shows; a timeline with more is left out."""
+MOST_ROLES = 16
+MOST_CELLS = 1 << 26
+"""Largest product of tracks and slices, of which each takes `shares` about four bytes."""
+LONGEST_SECONDS = 1e9
+"""Largest time in a timeline; a larger one is damage."""
 LOGICAL = "logical "
 """Beginning of the roles that show jobs by their place in virtual time, and no process."""
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _ORDER = ("learner", "worker", "actor", "executor", "evaluator")
 
 
@@ -47,7 +55,7 @@ class Share:
 
 
 def read_tracks(folder: RunFolder) -> list[Track]:
-    """Return the tracks of the latest session; none without a timeline of at most `MOST_BYTES`.
+    """Return the tracks of the latest session; none without a timeline within the limits above.
 
     Raises RunError for a damaged file.
     """
@@ -57,11 +65,15 @@ def read_tracks(folder: RunFolder) -> list[Track]:
         return []
     try:
         events = _slices(path)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except _DAMAGE as error:
         raise RunError(f"{path} is damaged: {error}") from error
     tracks: dict[tuple[str, int], list[tuple[float, float, int]]] = {}
     for role, index, begin, duration, tasks in events:
         tracks.setdefault((role, index), []).append((begin, begin + duration, tasks))
+    roles = {role for role, _ in tracks}
+    many = len(tracks) > MOST_TRACKS or len(roles) > MOST_ROLES
+    if many or len(tracks) * len(events) > MOST_CELLS:
+        return []
     return [
         Track(role, index, *(np.array(column) for column in zip(*sorted(rows), strict=True)))
         for (role, index), rows in sorted(tracks.items(), key=_place)
@@ -74,7 +86,7 @@ def _slices(path: Path) -> list[tuple[str, int, float, float, int]]:
         if event["ph"] != "X":
             continue
         begin, duration = event["ts"] / 1e6, event["dur"] / 1e6
-        if not (np.isfinite(begin) and np.isfinite(duration) and duration >= 0):
+        if not (abs(begin) <= LONGEST_SECONDS and 0 <= duration <= LONGEST_SECONDS):  # or NaN
             raise ValueError(f"a slice begins at {begin} and lasts {duration}")
         found.append(
             (str(event["cat"]), int(event["tid"]), begin, duration, int(event["args"]["tasks"]))
