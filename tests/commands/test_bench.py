@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
 
 def out_of_time(name: str, method: str, rows: str | None) -> dict[str, Any]:
     """Record a run that was stopped when its time was over; return its part of the plan."""
-    config = {"env": "CartPole-v1", "seed": 0}
+    config = {"env": "CartPole-v1", "seed": 0, "num_envs": 16}
     folder = RunFolder.create(
         Path("b", f"{name}-seed0"), method=method, env_id="", seed=0, document={"config": config}
     )

@@ -60,8 +60,9 @@ def test_seeds_are_one_group_and_other_settings_are_named(terminal: Terminal):
 
 
 def test_a_run_from_before_a_setting_is_grouped_with_those_that_left_it_out(terminal: Terminal):
-    late = {"final_entropy_coefficient": None, "anneal_clip": False}
-    recorded("before", 0, 1.0, method="ppo")
+    early = {"num_envs": 16}
+    late = {**early, "final_entropy_coefficient": None, "anneal_clip": False}
+    recorded("before", 0, 1.0, method="ppo", settings=early)
     recorded("after", 1, 1.0, method="ppo", settings=late)
     recorded("falling", 1, 1.0, method="ppo", settings=late | {"anneal_clip": True})
     answer = json.loads(terminal("compare", "before", "after", "falling", "--json").out)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from refused_places import refuse
 from typed_commands import TINY, Terminal
 
 import drumline
@@ -68,3 +69,16 @@ def test_a_run_that_is_written_now_is_running_and_can_still_be_begun(terminal: T
     assert rows(terminal, "runs/a")["a"]["state"] == "running"
     os.close(descriptor)
     assert rows(terminal, "runs")["a"]["state"] == "finished"
+
+
+def test_a_run_that_may_not_be_read_is_named(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
+    for name in ("a", "b"):
+        terminal.train("es", "CartPole-v1", f"--out=runs/{name}")
+    Path("runs/notes.txt").write_text("no run")
+    refuse(monkeypatch, Path("runs/b"))
+    found = rows(terminal)
+    assert {name: row["state"] for name, row in found.items()} == {"a": "finished", "b": "damaged"}
+    assert "runs/b (Permission denied)" in found["b"]["fault"]
+    assert set(rows(terminal, "runs/b", "runs/a")) == {"a", "b"}
+    refuse(monkeypatch, Path("runs"))
+    assert rows(terminal)["runs"]["state"] == "damaged"

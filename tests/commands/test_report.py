@@ -144,7 +144,7 @@ def test_a_run_from_before_a_setting_is_grouped_with_those_that_left_it_out(term
     late = {"final_entropy_coefficient": None, "anneal_clip": False}
     for seed, settings in enumerate(({}, late)):
         folder = recorded(f"a{seed}", seed)
-        config = {**folder.document["config"], **settings}
+        config = {**folder.document["config"], "num_envs": 16, **settings}
         folder.update_document(method="ppo", config=config)
     assert terminal("report", "a0", "a1").code == 0
     text = Page().text

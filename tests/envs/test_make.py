@@ -1,6 +1,7 @@
 """Making environments: what cannot be made or used is one sentence that helps."""
 
 import importlib.util
+import re
 import sys
 from typing import Any
 
@@ -231,9 +232,11 @@ def test_a_given_time_limit_replaces_the_registered_one():
     assert len(frames_of_an_episode(spec)) == 250
 
 
-def test_a_time_limit_of_nothing_is_refused():
-    with pytest.raises(EnvironmentProblem, match="max_episode_steps must be 1 or more, got 0"):
-        make_environment(EnvironmentSpec("Pendulum-v1", options={"max_episode_steps": 0}))
+@pytest.mark.parametrize("limit", [0, "x", [1], 2.5])
+def test_a_time_limit_that_is_no_number_of_steps_is_refused(limit: object):
+    said = re.escape(f"max_episode_steps must be a whole number of 1 or more, got {limit!r}")
+    with pytest.raises(EnvironmentProblem, match=said):
+        make_environment(EnvironmentSpec("Pendulum-v1", options={"max_episode_steps": limit}))
 
 
 def test_frame_skip_repeats_the_action_adds_rewards_and_stops_at_the_end():

@@ -10,7 +10,11 @@ from drumline.types import EpisodeRow, EvaluationRow, State, UpdateRecord
 
 def new_folder(path: Path) -> RunFolder:
     return RunFolder.create(
-        path, method="es", env_id="ALE/Pong-v5", seed=3, document={"config": {"std": 0.02}}
+        path,
+        method="es",
+        env_id="ALE/Pong-v5",
+        seed=3,
+        document={"config": {"env": "", "std": 0.02}},
     )
 
 

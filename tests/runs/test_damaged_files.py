@@ -16,15 +16,19 @@ import damaged_folders
 import numpy as np
 import pytest
 import safetensors.numpy
+from campaigns import cases
 from damaged_folders import METHODS, OLD, damage, read_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed_commands import Terminal
 
+import drumline
 from drumline.buffers.replay import ReplayShape
 from drumline.buffers.replay_archive import DamagedReplay, block_bytes, blocks_in
 from drumline.commands.foreign_code import UNTRUSTED
 from drumline.commands.stored_policy import load_policy
+from drumline.recipes.es import ES
+from drumline.recipes.hts import HTS
 from drumline.runs.checkpoint import DamagedCheckpoint, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.horizons import horizons_of
@@ -122,6 +126,58 @@ def test_a_config_with_a_value_of_another_type_is_damaged(
     assert named in sentence
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Finished runs of this version, whose configs have every field."""
+    place = tmp_path_factory.mktemp("finished")
+    small = {"hidden": (4,), "evaluate_every": 0, "evaluate_episodes": 1}
+    es = ES(env="CartPole-v1", total_steps=60, population_size=4, noise_table_size=4096, **small)
+    rollouts = {"num_envs": 2, "alpha": 8, "epochs": 1, "minibatches": 2}
+    hts = HTS(env="CartPole-v1", total_steps=32, **rollouts, **small)
+    for config, name in ((es, "es"), (hts, "hts")):
+        drumline.train(config, workers="inline", out=place / name)
+    return place
+
+
+@pytest.mark.parametrize("method", cases(("es", "hts"), quick=("hts",)))
+def test_a_config_with_any_field_of_another_type_or_gone_is_read_or_refused_in_a_sentence(
+    finished: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, method: str
+):
+    monkeypatch.chdir(finished)
+    monkeypatch.setattr("drumline.display.report._curves", lambda *runs: "")  # pictures take long
+    path = Path(method, "config.json")
+    whole = path.read_text()
+    commands = (["list", "."], ["evaluate", method, "--episodes=1", "--json"], ["report", method])
+    for field in json.loads(whole)["config"]:
+        for value in ("deleted", None, [1], "x"):
+            document = json.loads(whole)
+            document["config"][field] = value
+            if value == "deleted":
+                del document["config"][field]
+            path.write_text(json.dumps(document))
+            for words in commands:
+                ended = terminal(*words)
+                assert ended.code in ((0,) if words[0] == "list" else (0, 2)), (field, value, ended)
+                assert len(ended.err.splitlines()) == ended.code // 2, (field, value, ended)
+    path.write_text(whole)
+
+
+@pytest.mark.parametrize("field", ["env", "num_envs"])
+def test_a_config_without_a_field_that_commands_read_is_damaged(terminal: Terminal, field: str):
+    change_json(Path("hts/config.json"), lambda document: document["config"].pop(field))
+    assert f"no '{field}' in it" in refused(terminal, "verify", "hts", "--pool=inline")
+
+
+def test_a_method_from_outside_may_mean_something_else_by_a_field(terminal: Terminal):
+    change_json(
+        Path("hts/config.json"),
+        lambda document: document.update(
+            method="theirs:SAC", config={"env": "CartPole-v1", "seed": 0, "alpha": "auto"}
+        ),
+    )
+    assert RunFolder.open("hts").document["config"]["alpha"] == "auto"
+
+
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, '{"a": ' + "9" * 5000 + "}"])
 def test_json_that_is_nested_deeply_or_has_a_giant_number_is_damaged(terminal: Terminal, text: str):
     Path("es/config.json").write_text(text)
@@ -172,7 +228,7 @@ def test_a_run_of_another_time_zone_does_not_hide_the_last_run(terminal: Termina
 
 
 def test_a_folder_without_a_goal_is_damaged(terminal: Terminal):
-    change_json(Path("es/config.json"), lambda document: document.update(config={}))
+    change_json(Path("es/config.json"), lambda document: document["config"].pop("total_steps"))
     with pytest.raises(RunError, match="no 'total_steps'"):
         horizons_of(RunFolder.open("es"))
 
@@ -205,6 +261,7 @@ def announce(place: tuple[str, ...], value: Any, folder: str) -> None:
         ("hts", ("network", "head", "sizes"), [10**10]),
         ("hts", ("parameter_count",), 10**10),
         ("hts", ("starts",), "many"),
+        ("hts", ("network", "normalize"), True),
     ],
 )
 def test_a_policy_file_that_announces_another_network_than_it_holds_takes_no_memory(

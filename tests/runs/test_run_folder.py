@@ -15,13 +15,13 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def dated(seed: int = 0) -> RunFolder:
     return RunFolder.create(
-        None, method="es", env_id="ALE/Pong-v5", seed=seed, document={"config": {}}
+        None, method="es", env_id="ALE/Pong-v5", seed=seed, document={"config": {"env": ""}}
     )
 
 
 def test_default_name_says_method_environment_and_seed_without_slashes():
     name = RunFolder.create(
-        None, method="es", env_id="mod:ALE/Pong", seed=7, document={"config": {}}
+        None, method="es", env_id="mod:ALE/Pong", seed=7, document={"config": {"env": ""}}
     ).path
     assert name.parent == Path("runs")
     assert name.name.startswith("es-mod-ALE-Pong-s7-")
@@ -69,7 +69,7 @@ def test_read_only_file_system_is_refused_with_the_flag(out, monkeypatch: pytest
 
     monkeypatch.setattr(os, "mkdir", read_only)
     with pytest.raises(RunError, match=r"Read-only file system.*--out"):
-        RunFolder.create(out, method="es", env_id="X", seed=0, document={"config": {}})
+        RunFolder.create(out, method="es", env_id="X", seed=0, document={"config": {"env": ""}})
 
 
 def test_full_disk_at_creation_is_refused_with_the_flag(monkeypatch: pytest.MonkeyPatch):

@@ -90,7 +90,10 @@ def draws_actions(config: Mapping[str, Any], *, sample: bool, deterministic: boo
 
 def longest_episode(config: Mapping[str, Any], *limits: int) -> int:
     """Return the smallest of the limits and of the run's `evaluate_max_steps`; 0: none."""
-    bounds = (*limits, int(config.get("evaluate_max_steps", 0)))
+    own = config.get("evaluate_max_steps", 0)
+    if not isinstance(own, int) or own < 0:
+        raise RunError(f"config.json is damaged: evaluate_max_steps is {own!r}, no number of steps")
+    bounds = (*limits, own)
     return min((steps for steps in bounds if steps), default=0)
 
 

@@ -54,9 +54,8 @@ def _rows(place: Path) -> "Iterator[dict[str, Any]]":
     """Yield the rows of the runs in a folder, the oldest first; a damaged run is one of them."""
     from drumline.runs.folder import RunError, RunFolder
 
-    runs = [place] if (place / "config.json").exists() else place.glob("*/config.json")
     known: list[tuple[str, dict[str, Any]]] = []
-    for path in (run if run == place else run.parent for run in runs):
+    for path in [place] if _may_be_run(place) else _runs_in(place):
         row: dict[str, Any] = dict.fromkeys((*_COLUMNS, "total_steps"))
         row |= {"run": str(path), "tags": [], "state": "damaged"}
         created = ""
@@ -68,6 +67,25 @@ def _rows(place: Path) -> "Iterator[dict[str, Any]]":
             row["fault"] = str(error)
         known.append((created, row))
     yield from (row for _, row in sorted(known, key=lambda each: (each[0], each[1]["run"])))
+
+
+def _runs_in(place: Path) -> list[Path]:
+    """Return the runs in a folder, and what is perhaps one; none where there is no folder."""
+    try:
+        return [path for path in place.iterdir() if _may_be_run(path)]
+    except FileNotFoundError:
+        return []
+
+
+def _may_be_run(path: Path) -> bool:
+    """Whether a folder has a config.json, or keeps from this user whether it has one."""
+    try:
+        (path / "config.json").lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def row_of(folder: "RunFolder") -> dict[str, Any]:

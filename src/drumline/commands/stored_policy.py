@@ -103,6 +103,8 @@ def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
         shape, code = network.observation_shape, ":" in network.network
     else:
         shape, code = (network.observation_size,), network.module is not None
+    if isinstance(network, NetworkSpec) and network.normalize and MOMENTS[0] not in stored.tensors:
+        raise _damaged(stored, f"no vector {MOMENTS[0]!r}")
     if min((*shape, *network.hidden, outputs), default=0) < 1:
         raise _damaged(stored, "a size below 1")
     if MOMENTS[0] in stored.tensors:

@@ -1,5 +1,6 @@
 """Logs of other libraries, found where a run of ours is expected, to be compared with ours."""
 
+import os
 from pathlib import Path
 
 from drumline.display import monitor_files, tensorboard_logs
@@ -13,7 +14,7 @@ def read_foreign(path: Path) -> ForeignRun | None:
     folder of CleanRL has TensorBoard's event files with `charts/episodic_return`. RunError for
     logs that are damaged.
     """
-    if (path / "config.json").exists():
+    if os.path.lexists(path / "config.json"):  # no error for a folder that may not be read
         return None
     for reader in (monitor_files, tensorboard_logs):
         if files := reader.files_at(path):

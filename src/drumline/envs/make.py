@@ -184,8 +184,10 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
     if render_mode is not None:
         options["render_mode"] = render_mode
     limit = options.pop("max_episode_steps", None)
-    if limit is not None and limit < 1:
-        raise EnvironmentProblem(f"max_episode_steps must be 1 or more, got {limit}")
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise EnvironmentProblem(
+            f"max_episode_steps must be a whole number of 1 or more, got {limit!r}"
+        )
     env_id = spec.id
     if ":" in env_id:
         factory = load_factory(env_id)

@@ -54,6 +54,9 @@ _KINDS = {
 }
 _CONFIG_KINDS = {"env": str, "seed": int, "total_steps": int, "num_envs": int}
 """Types of fields that commands read without the method's class."""
+_ROLLOUT_KINDS = {"alpha": int, "minibatches": int}
+"""Types of those fields of `_ROLLOUT_METHODS`; methods from outside may mean others by them."""
+_ROLLOUT_METHODS = ("hts", "a2c", "ppo", "impala")
 
 
 class RunFolder:
@@ -259,8 +262,11 @@ def _find(name: str) -> Path:
             )
         return newest
     for path in (Path(name), RUNS / name):
-        if path.is_dir():
-            return path
+        try:
+            if path.is_dir():
+                return path
+        except OSError as error:  # a name that is too long, or a folder above it without access
+            raise RunError(f"cannot read {path} ({error.strerror}); give another RUN") from error
     near = difflib.get_close_matches(name, [run.name for run in _known_runs()], n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else "give RUN as a path, a name under runs/, or last"
     raise RunError(f"there is no run {name!r} here or under {RUNS}/; {hint}")
@@ -290,19 +296,17 @@ def _read_document(path: Path) -> dict[str, Any]:
     try:
         document = parsed(read_file(file))
         check_fields(document, _KINDS)
-        check_fields(document.get("config", {}), _CONFIG_KINDS)
+        _require(document, "format", *REQUIRED_KEYS)
+        if document["format"] == FORMAT:
+            _check_config(document["method"], document["config"])
     except FileNotFoundError as error:
         raise RunError(f"{path} is not a run folder (no config.json); give another RUN") from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise RunError(f"cannot read {file} ({error.strerror}); give another RUN") from error
+    except ValueError as error:
         raise RunError(
             f"{file} is damaged ({error}); restore it from a copy, or give another RUN"
         ) from error
-    missing = [key for key in ("format", *REQUIRED_KEYS) if key not in document]
-    if missing:
-        raise RunError(
-            f"{file} is damaged (no {missing[0]!r} in it); restore it from a copy, "
-            "or give another RUN"
-        )
     if document["format"] != FORMAT:
         raise RunError(
             f"{path} was made by another version of drumline ({document.get('drumline')}): its "
@@ -310,6 +314,21 @@ def _read_document(path: Path) -> dict[str, Any]:
             f"reads {FORMAT}; give another RUN, or install that version"
         )
     return document
+
+
+def _check_config(method: str, config: dict[str, Any]) -> None:
+    """Raise ValueError unless the fields that commands read by name are there and of their type."""
+    check_fields(config, _CONFIG_KINDS)
+    _require(config, "env")
+    if method in _ROLLOUT_METHODS:
+        check_fields(config, _ROLLOUT_KINDS)
+        _require(config, "num_envs")
+
+
+def _require(fields: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if name not in fields:
+            raise ValueError(f"no {name!r} in it")
 
 
 def _drumline_version() -> str:

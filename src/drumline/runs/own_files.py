@@ -134,6 +134,8 @@ def _entries(directory: Path) -> list[tuple[str, bool]]:
             return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in found)
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except PermissionError as error:
+        raise RunError(f"cannot read {directory} ({error.strerror}); give another RUN") from error
 
 
 def _fault(path: Path, is_directory: bool, writing: bool) -> str:
