@@ -5,7 +5,10 @@ import difflib
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+if TYPE_CHECKING:
+    from drumline.commands.command_line import CommandLine
 
 COMMANDS = (
     "doctor",
@@ -67,27 +70,33 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit code."""
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    from drumline.commands.command_line import CommandLine
+    from drumline.commands.outcome import ended
+
+    command, *rest = arguments or [""]
+    return ended(_command, CommandLine(command, rest, _parse))
+
+
+def _command(line: "CommandLine") -> int:
+    """Run the command that the first word names, or print the usage or the version."""
+    from drumline.commands.command_line import WrongUse
+
+    if line.command in ("", "-h", "--help", "help"):
         print(USAGE, end="")
-        return 0 if arguments else 2
-    command, rest = arguments[0], arguments[1:]
-    if command == "--version":
+        return 0 if line.command else 2
+    if line.command == "--version":
         from importlib.metadata import version
 
         print(version("drumline"))
         return 0
-    if command not in COMMANDS:
-        close = difflib.get_close_matches(command, COMMANDS, n=1)
+    if line.command not in COMMANDS:
+        close = difflib.get_close_matches(line.command, COMMANDS, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        print(f"drumline: unknown command {command!r}{hint}", file=sys.stderr)
-        return 2
+        raise WrongUse(f"unknown command {line.command!r}{hint}")
     from importlib import import_module
 
-    from drumline.commands.command_line import CommandLine
-    from drumline.commands.outcome import ended
-
-    module = import_module(f"drumline.commands.{command.replace('-', '_')}")
-    return ended(module.command, CommandLine(command, rest, _parse))
+    module = import_module(f"drumline.commands.{line.command.replace('-', '_')}")
+    return module.command(line)
 
 
 def _begin_as_children_do() -> None:

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import impure_environment
 import pytest
 from campaigns import FAULTS, cases
 from doubles import wait_until
+from refused_places import refuse
 from typed_commands import TINY, Terminal, drumline, environ, said_command
 
 from drumline.commands.command_line import CommandLine
@@ -333,3 +335,130 @@ def test_a_message_that_cannot_be_written_leaves_the_exit_code(tmp_path: Path):
         command = [sys.executable, "-m", "drumline", "verify", "nowhere"]
         ended = subprocess.run(command, cwd=tmp_path, stderr=full, env=environ(), timeout=120)
     assert ended.returncode == 2  # Python's own 1 would say that runs differ
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST),
+        *(errno.ENAMETOOLONG, errno.ELOOP),
+    ],
+)
+def test_a_place_that_cannot_be_read_or_written_is_one_sentence(
+    capfd: pytest.CaptureFixture[str], number: int
+):
+    def command(line: CommandLine) -> int:
+        raise OSError(number, os.strerror(number), "there/metrics.csv")
+
+    assert ended(command, line("resume")) == 2
+    said = f"drumline: cannot read or write there/metrics.csv ({os.strerror(number)})\n"
+    assert capfd.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["resume", "run", "--total-steps=100", "--pool=inline"], "run/metrics.csv"),
+        (["resume", "run", "--total-steps=100", "--pool=inline"], "run"),
+        (["evaluate", "run", "--episodes=1"], "run"),
+        (["evaluate", "run", "--episodes=1", "--json"], "run/metrics.csv"),
+        (["evaluate", "run", "--episodes=1"], "run/config.json"),
+        (["compare", "run"], "run"),
+        (["plot", "run"], "run"),
+        (["plot", "a" * 300], "run"),
+        (["compare", "a" * 300], "run"),
+        (["list", "a" * 300], "run"),
+    ],
+)
+def test_a_run_that_may_not_be_read_or_written_is_named_in_one_sentence(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: list[str], place: str
+):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    refuse(monkeypatch, Path(place))
+    refused = terminal(*words)
+    assert refused.code == 2, refused
+    assert len(refused.err.splitlines()) == 1, refused.err
+    named = place if words[1] == "run" else words[1]
+    assert refused.err.startswith("drumline: cannot read ")
+    assert f"{named} (" in refused.err
+
+
+def test_a_file_that_an_environment_misses_keeps_its_traceback(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    def step(self: object, action: object) -> None:
+        Path("assets.xml").read_bytes()
+
+    terminal.train("es", "impure_environment:Counting", "--out=run")
+    monkeypatch.setattr(impure_environment.Counting, "step", step)
+    ended = terminal("evaluate", "run", "--trust-code", "--episodes=1")
+    assert ended.code == 3
+    assert "Traceback" in ended.err
+    assert "assets.xml" in ended.err
+
+
+PRINTING = ["--help", "list run", "train es CartPole-v1 --print-config"]
+LATER = [
+    *("--version", "train --help", "evaluate run --episodes=1", "compare run"),
+    "verify run --pool=inline",
+]
+
+
+@pytest.mark.parametrize("words", cases([*PRINTING, *LATER], quick=PRINTING))
+def test_output_that_cannot_be_written_ends_with_an_exit_code_of_the_table(
+    terminal: Terminal, tmp_path: Path, words: str
+):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    read, write = os.pipe()
+    os.close(read)
+    with open("/dev/full", "w") as full, os.fdopen(write, "w") as gone:
+        for stdout, code, said in (
+            (full, 3, "drumline: cannot write the output (No space left on device)\n"),
+            (gone, 0, ""),
+        ):
+            done = subprocess.run(
+                [sys.executable, "-m", "drumline", *words.split()],
+                cwd=tmp_path,
+                env=environ(),
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=120,
+            )
+            assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_a_command_that_fails_behind_output_that_cannot_be_written_says_its_own_failure():
+    program = (
+        "import sys\nfrom drumline.commands.command_line import WrongUse\n"
+        "from drumline.commands.outcome import ended\n"
+        "def command(line):\n    print('some of it')\n    raise WrongUse('no more')\n"
+        "sys.exit(ended(command, None))\n"
+    )
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=environ({"PYTHONUNBUFFERED": ""}),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+        )
+    assert (done.returncode, done.stderr) == (2, "drumline: no more\n")
+
+
+def test_a_traceback_that_cannot_be_written_leaves_the_exit_code():
+    program = (
+        "import sys\nfrom drumline.commands.outcome import ended\n"
+        "def command(line):\n    raise KeyError('fault')\n"
+        "sys.exit(ended(command, None))\n"
+    )
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", program], stderr=full, timeout=120)
+    assert done.returncode == 3
+
+
+def test_a_sign_that_the_encoding_lacks_is_no_failure(tmp_path: Path):
+    done = drumline("--help", cwd=tmp_path, changes={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "drumline COMMAND \\u2026" in done.stdout

@@ -1,5 +1,6 @@
 """Prints of children and of environments are kept, and a run never waits for more of them."""
 
+import os
 import subprocess
 import sys
 import time
@@ -98,3 +99,17 @@ def test_c_code_that_keeps_the_interpreter_locked_does_not_wait_for_the_thread(t
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
     )
     assert ended.stdout == "500001\n", ended.stderr
+
+
+def test_a_sign_that_the_output_cannot_encode_is_spelled_out():
+    program = (
+        "from drumline.runtime.printed import PRINTED\nPRINTED.leave_first()\nprint('\\u4e2d x')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert ended.stdout == "\\u4e2d x\n", ended.stderr

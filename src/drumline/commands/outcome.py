@@ -8,9 +8,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from traceback import walk_tb
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeGuard
 
 from drumline.commands.command_line import CommandLine, WrongUse
 from drumline.runs.safe_text import visible
@@ -19,32 +20,63 @@ from drumline.training.stopped import Stopped
 
 _PROCESSES = (errno.EAGAIN, errno.ENOMEM)
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+_PLACE = (
+    *(errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
+_FOREIGN = ("drumline.envs.", "drumline.workers.")
+"""Modules that call code of the user's."""
 
 
 def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
     """Run a command; return 0 or 1 (differs), 2 (wrong use), 3 (failed run), 128 + signal."""
     try:
         with _stoppable():
-            return command(line)
+            return _printed(command, line)
     except WrongUse as error:
         return complain(str(error), 2)
     except Stopped as stop:
         if stop.signal_number == signal.SIGPIPE:
             _print_no_more(sys.stdout)
-        with suppress(BrokenPipeError):
-            print(visible(_stopped(stop)), file=sys.stderr, flush=True)
-            return 128 + stop.signal_number
-        _print_no_more(sys.stderr)
+        _say(visible(_stopped(stop)))
         return 128 + stop.signal_number
     except BrokenPipeError:  # the reader of the output closed the pipe, which is no failure
         _print_no_more(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 - outermost handler: every error has an exit code
         code, text = _judged(error)
+        if not code and _is_of_a_place(error):
+            code, text = 2, f"cannot read or write {error.filename} ({error.strerror})"
         if code:
             return complain(text, code)
-        print(visible(traceback.format_exc(), lines=True), end="", file=sys.stderr, flush=True)
+        _say(visible(traceback.format_exc().rstrip(), lines=True))
         return 3  # Python's own exit code 1 would mean that runs differ
+    finally:
+        try:
+            _flush()
+        except OSError:  # it was said, or the command failed before; Python would exit with 120
+            _print_no_more(sys.stdout)
+
+
+def _printed(command: Callable[[CommandLine], int], line: CommandLine) -> int:
+    """Run a command, and write what it printed while a failure to write is still heard."""
+    try:
+        code = command(line)
+    except SystemExit:  # behind a page of flags
+        _flush()
+        raise
+    _flush()
+    return code
+
+
+def _flush() -> None:
+    stdout: Any = sys.stdout
+    if stdout is None:  # descriptor 1 was closed when this process began
+        return
+    try:
+        stdout.flush()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "the output") from error
 
 
 def _print_no_more(stream: TextIO) -> None:
@@ -54,12 +86,16 @@ def _print_no_more(stream: TextIO) -> None:
 
 def complain(text: str, code: int) -> int:
     """Print one message on stderr if that is possible; return the exit code."""
+    # Only the failure of a run has several lines: a traceback, or a note below.
+    _say(f"drumline: {visible(text, lines=code == 3)}")
+    return code
+
+
+def _say(text: str) -> None:
     try:
-        # Only the failure of a run has several lines: a traceback, or a note below.
-        print(f"drumline: {visible(text, lines=code == 3)}", file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
     except OSError:  # a closed pipe, or a full disk behind it
         _print_no_more(sys.stderr)
-    return code
 
 
 @contextmanager
@@ -155,6 +191,14 @@ def _judged(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError) and error.errno in _DISK:
         return 3, f"cannot write {error.filename or 'a file'} ({error.strerror})"
     return 0, ""
+
+
+def _is_of_a_place(error: Exception) -> TypeGuard[OSError]:
+    """Whether a path given to drumline is at fault, and no code of the user's in this process."""
+    if not isinstance(error, OSError) or error.errno not in _PLACE or error.filename is None:
+        return False
+    modules = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+    return not any(name.startswith(_FOREIGN) for name in modules)
 
 
 def _scarce(error: Exception) -> str:

@@ -6,6 +6,7 @@ Without `captured`, children print on the driver's standard error: their words m
 output that a program reads.
 """
 
+import codecs
 import fcntl
 import os
 import select
@@ -35,8 +36,11 @@ class Printed:
         stdout.flush()
         own = os.dup(1)
         self.streams = (1, 2, own)
+        # A name or a sign that the encoding lacks must not end a run.
+        whole = codecs.lookup(stdout.encoding).name == "utf-8"
+        errors = stdout.errors if whole else "backslashreplace"
         sys.stdout = open(  # noqa: SIM115 - for as long as the process lives
-            own, "w", encoding=stdout.encoding, errors=stdout.errors, closefd=False
+            own, "w", encoding=stdout.encoding, errors=errors, closefd=False
         )
         sys.stdout.reconfigure(
             line_buffering=stdout.line_buffering, write_through=stdout.write_through
