@@ -28,6 +28,7 @@ RESETS: dict[str, tuple[Any, str]] = {
     "list": (([0.0] * 3, {}), "returned a list as observation: return a NumPy array"),
     "other shape": ((np.zeros(4), {}), r"shape \[4\], but the observation_space has \[3\]"),
     "text": ((np.array(["a", "b", "c"]), {}), "an observation of <U1, not of numbers"),
+    "complex": ((SEEN.astype(complex), {}), "of complex128, which the .* of float32 would cut"),
 }
 STEPS: dict[str, tuple[Any, str]] = {
     "four values": ((SEEN, 1.0, False, {}), "four values are Gym's old form"),

@@ -131,6 +131,11 @@ class CheckedEnvironment:
                 f"{call} returned an observation of {observation.dtype}, but the observation_space "
                 "has bytes (uint8): return observation.astype(np.uint8)"
             )
+        if not np.can_cast(observation.dtype, space.dtype, "same_kind"):
+            self._refuse(
+                f"{call} returned an observation of {observation.dtype}, which the "
+                f"observation_space of {space.dtype} would cut: make both the same"
+            )
         low: Any = getattr(space, "low", -np.inf)
         high: Any = getattr(space, "high", np.inf)
         if not self._warned and bool(

@@ -66,7 +66,9 @@ class ActorCriticPolicy:
         if not self._loaded:
             self._inference.load({"parameters": self.vector, **self._moments})
             self._loaded = True
-        return self._inference(np.asarray(observation)[None])[0][0]
+        # As the environments of a training store it: bytes alone are divided by 255.
+        stored = np.asarray(observation, self._network.observation_dtype)
+        return self._inference(stored[None])[0][0]
 
     def act(self, observation: np.ndarray) -> Any:
         """Return the most likely action."""
