@@ -322,3 +322,18 @@ class OtherParts(Parts):
 
 class Sentences(Counting):
     observation_space = gymnasium.spaces.Sequence(gymnasium.spaces.Discrete(3))
+
+
+class SmallRewards(Counting):
+    """Rewards of np.float32(0.1) in an episode of 3,000 steps."""
+
+    def step(self, action):
+        observation, _, _, truncated, info = super().step(action)
+        return observation, np.float32(0.1), self.steps == 3_000, truncated, info
+
+
+class GlobalNoise(Counting):
+    """Observations from NumPy's global generator."""
+
+    def observe(self):
+        return np.random.standard_normal(2).astype(np.float32)

@@ -129,6 +129,21 @@ def test_the_batch_is_random_play_that_follows_from_the_seed():
     assert len({frame.tobytes() for frame in one}) > 15
 
 
+def test_the_batch_follows_from_the_seed_also_where_observations_are_drawn_globally():
+    """Workers seed the global generators before every episode; so does the batch's play."""
+    spec = EnvironmentSpec("impure_environment:GlobalNoise")
+    batches: list[bytes] = []
+    for state in (1, 2):
+        np.random.seed(state)
+        expected = np.random.standard_normal(3).tobytes()
+        np.random.seed(state)
+        batch = np.zeros((20, 2), np.float32)
+        fill_with_random_play(batch, spec, 3)
+        batches.append(batch.tobytes())
+        assert np.random.standard_normal(3).tobytes() == expected, "the caller's generator"
+    assert batches[0] == batches[1]
+
+
 def test_without_normalisation_there_is_no_batch(tmp_path: Path):
     config = replace(SMALL, normalization="none", total_steps=100)
     run = train(config, workers="inline", out=tmp_path / "run")

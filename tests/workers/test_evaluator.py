@@ -224,6 +224,16 @@ def test_a_survival_bonus_is_taken_from_every_frame_of_a_repeated_action(skip: i
     assert uneven, "no episode ended within a decision"
 
 
+@pytest.mark.parametrize("skip", [1, 2])
+def test_rewards_of_float32_are_added_in_float64(skip: int):
+    environment = EnvironmentSpec("impure_environment:SmallRewards", frame_skip=skip)
+    policy = PolicySpec(2, Head("continuous", (-1.0,), (1.0,), (1,)), hidden=(4,), normalize=False)
+    start = np.zeros(build_policy(policy).parameter_count, np.float32)
+    made = EvaluatorSpec(environment, policy, noise_seed=0)
+    result: Any = made(context_of({"parameters": start}))(evaluation_tasks(3, 0, 1)[0])
+    assert result.episode_return == pytest.approx(3_000 * float(np.float32(0.1)), rel=1e-12)
+
+
 def test_large_bodies_run_one_by_one():
     spec = PolicySpec(105, Head("continuous", (-1.0,) * 8, (1.0,) * 8, (8,)), hidden=(8,))
     made = EvaluatorSpec(EnvironmentSpec("Ant-v5"), spec, noise_seed=0)

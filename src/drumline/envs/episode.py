@@ -127,7 +127,7 @@ class EpisodeLoop:
             observation, reward, terminated, truncated, info = step(action)
             if not length:
                 self.opening.end()
-            total += reward
+            total += float(reward)  # float32 rewards would be added up in float32
             if not -_INFINITY < total < _INFINITY:
                 place = f"{self._where}, episode seed {seed}, step {length}"
                 raise NonFinite(f"the reward is {reward} in {place}: the return is {total}")

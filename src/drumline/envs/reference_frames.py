@@ -19,7 +19,7 @@ def fill_with_random_play(frames: np.ndarray, spec: EnvironmentSpec, seed: int) 
     They are a function of the environment and the seed, so that every machine finds the same.
     """
     made = make_environment(spec)
-    with closing(made):
+    with closing(made), seeding.kept_globals():
         environment = made.environment
         actions = copy.deepcopy(environment.action_space)
         actions.seed(seeding.seeds(seed, 1, "reference-action")[0])
@@ -30,6 +30,7 @@ def fill_with_random_play(frames: np.ndarray, spec: EnvironmentSpec, seed: int) 
             for _ in range(EVERY):
                 if ended:
                     reset = seeding.seeds(seed, 1, "reference-episode", episodes)[0]
+                    seeding.seed_globals(reset)
                     environment.reset(seed=reset)
                     length, episodes = 0, episodes + 1
                 observation, _, terminated, truncated, _ = environment.step(actions.sample())
