@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,10 +43,29 @@ def test_an_episode_follows_from_its_seed_whatever_ran_before(env_id: str):
 def test_the_limit_is_the_engines_and_can_be_given():
     assert make_environment(spec_of("Pendulum-v1")).limit == 200
     made = make_environment(spec_of("Pendulum-v1", max_episode_steps=5))
-    assert made.limit == 5
+    assert made.limit == 5  # those who step count it, as for Gymnasium's environments
     made.environment.reset(seed=0)
-    ends = [made.environment.step(np.zeros(1, np.float32))[2:4] for _ in range(5)]
-    assert ends == [(False, False)] * 4 + [(False, True)]
+    ends = [made.environment.step(np.zeros(1, np.float32))[2:4] for _ in range(6)]
+    assert ends == [(False, False)] * 5 + [(False, True)]
+
+
+@needs_envpool
+@pytest.mark.parametrize("engine", ["gymnasium", "envpool"])
+def test_a_fall_on_the_last_step_is_a_termination(engine: Any):
+    def end(limit: int) -> tuple[int, bool, bool]:
+        options = {"max_episode_steps": limit}
+        made = make_environment(EnvironmentSpec("CartPole-v1", engine=engine, options=options))
+        made.environment.reset(seed=0)
+        steps, terminated, truncated = 0, False, False
+        while not (terminated or truncated or steps == limit):
+            _, _, terminated, truncated, _ = made.environment.step(0)
+            steps += 1
+        made.environment.close()
+        return steps, terminated, truncated
+
+    fall = end(100)
+    assert fall[0] < 20
+    assert end(fall[0]) == fall == (fall[0], True, False)
 
 
 @needs_envpool

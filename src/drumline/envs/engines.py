@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.envpool_package import cannot_make, envpool_with, known_spec, time_limit
+from drumline.envs.envpool_package import (
+    cannot_make,
+    envpool_with,
+    known_spec,
+    limit_counted_outside,
+    one_step_longer,
+    time_limit,
+)
 from drumline.envs.football_frames import FootballFrames, is_football, stacked_space
 from drumline.envs.held_pool import HeldPool
 
@@ -24,7 +31,10 @@ class EnvPoolEnvironment:
         self._envpool = envpool_with(env_id)
         known = known_spec(self._envpool, env_id, options)
         self._id = env_id
-        self._options = options
+        self.limit = time_limit(known)
+        """Steps of an episode, which the caller counts."""
+        counted = limit_counted_outside(known)
+        self._options = one_step_longer(options, counted) if counted else options
         self._held: HeldPool | None = None
         self._pool: Any = None
         try:
@@ -37,7 +47,6 @@ class EnvPoolEnvironment:
             self._football = FootballFrames(1, self.observation_space.shape)
             self.observation_space = stacked_space(self.observation_space)
         self.action_space = self._pool.action_space
-        self.limit = time_limit(known)
 
     def _make(self, seed: int) -> None:
         self.close()

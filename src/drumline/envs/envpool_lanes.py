@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec, refuse_flatten
-from drumline.envs.envpool_package import envpool_with, known_spec, time_limit
+from drumline.envs.envpool_package import (
+    envpool_with,
+    known_spec,
+    limit_counted_outside,
+    one_step_longer,
+)
 from drumline.envs.football import Checkpoints, no_checkpoints
 from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
 from drumline.envs.held_pool import HeldPool
@@ -25,13 +30,6 @@ from drumline.envs.lanes import (
     unheard,
 )
 from drumline.envs.observation_spaces import check_observations
-
-_LIMIT_COUNTED_HERE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
-"""Families without a time limit besides the pool's.
-
-Such a pool calls a termination at the limit a truncation. With the pool's limit one step later, and
-the true limit counted here, the two can be told apart.
-"""
 
 
 class EnvPoolLanes:
@@ -68,7 +66,7 @@ class EnvPoolLanes:
         self._held: HeldPool | None = None
         self._pool: Any = None
         known = known_spec(self._envpool, spec.id, self._options)
-        self._limit = _limit_counted_here(known)
+        self._limit = limit_counted_outside(known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # bounds that Gymnasium casts to float32
             self.observation_space = known.gymnasium_observation_space
@@ -215,7 +213,7 @@ class EnvPoolLanes:
         self.close()
         options = self._options
         if self._limit:
-            options = {**options, "max_episode_steps": self._limit + 1}
+            options = one_step_longer(options, self._limit)
         self._held = HeldPool(
             lambda: self._envpool.make(
                 self._id,
@@ -267,11 +265,3 @@ class EnvPoolLanes:
             lost |= lives < self._lives[ids]
         self._lives[ids] = lives
         return lost
-
-
-def _limit_counted_here(known: Any) -> int:
-    """Return the time limit of this pool if it is counted here; 0 if the pool's flag is used."""
-    family = type(known).__mro__[1].__module__
-    if not any(name in family for name in _LIMIT_COUNTED_HERE):
-        return 0
-    return time_limit(known)

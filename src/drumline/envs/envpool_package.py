@@ -9,6 +9,13 @@ from drumline.envs.environment import INSTALL_ENVPOOL, EnvironmentProblem
 _NO_LIMIT = 2**31 - 1
 """EnvPool's number for episodes without a limit; the greatest that it accepts."""
 
+_LIMIT_COUNTED_OUTSIDE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
+"""Families without a time limit besides the pool's.
+
+Such a pool calls a termination at the limit a truncation. With the pool's limit one step later, and
+the true limit counted outside of it, the two can be told apart.
+"""
+
 
 def envpool_with(env_id: str) -> Any:
     """Return the package, untyped for want of stubs; raises if it cannot make `env_id`."""
@@ -47,6 +54,19 @@ def time_limit(known: Any) -> int:
     """Return the number of steps after which EnvPool cuts an episode; 0: never."""
     limit = int(getattr(known.config, "max_episode_steps", 0) or 0)
     return 0 if limit >= _NO_LIMIT else limit
+
+
+def limit_counted_outside(known: Any) -> int:
+    """Return the time limit of a pool if it is counted outside; 0 if the pool's flag is used."""
+    family = type(known).__mro__[1].__module__
+    if not any(name in family for name in _LIMIT_COUNTED_OUTSIDE):
+        return 0
+    return time_limit(known)
+
+
+def one_step_longer(options: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return a pool's options with its time limit one step behind the one that is counted."""
+    return {**options, "max_episode_steps": limit + 1}
 
 
 def cannot_make(env_id: str, error: Exception) -> EnvironmentProblem:
