@@ -61,6 +61,9 @@ def test_a_time_limit_of_ones_own_keeps_the_lean_step():
     spec = EnvironmentSpec("Hopper-v5", options={"max_episode_steps": 7})
     assert isinstance(stepping(spec), Hopper)
     assert make_environment(spec).limit == 7
+    assert step_choice.step_path("Hopper-v5", "gymnasium", spec.options) == LEAN_PATH
+    other = {**spec.options, "ctrl_cost_weight": 0.1}
+    assert step_choice.step_path("Hopper-v5", "gymnasium", other) != LEAN_PATH
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,9 @@ def step_path(env_id: str, engine: str, arguments: Mapping[str, Any] | None = No
     registered = env_id.partition(":")[2] or env_id
     if registered not in gymnasium.registry:
         return OWN_PATH
-    return step_choice(gymnasium.registry[registered], dict(arguments or {})).words
+    own = dict(arguments or {})
+    own.pop("max_episode_steps", None)  # counted outside of the environment
+    return step_choice(gymnasium.registry[registered], own).words
 
 
 @cache

@@ -238,6 +238,27 @@ class _SeveralChoices(nn.Module):
         return torch.stack([part.argmax(dim=1) for part in parts], dim=1) + self.starts
 
 
+class _Formed(nn.Module):
+    """Actions in the space's dtype and shape, within its bounds: float32(0.1) is more than 0.1."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, head: Head):
+        super().__init__()
+        self._shape = head.shape
+        with np.errstate(over="ignore"):
+            bounds = [np.array(each, np.dtype(head.dtype)) for each in (head.low, head.high)]
+        for name, each in zip(("low", "high"), bounds, strict=True):
+            self.register_buffer(name, torch.from_numpy(each))
+
+    def forward(self, actions: Tensor) -> Tensor:
+        """Return `[N, *shape]` for `[N, A]`."""
+        cast = actions.to(self.low.dtype)
+        bounded = torch.minimum(torch.maximum(cast, self.low), self.high)
+        return bounded.reshape(-1, *self._shape)
+
+
 class _Bins(nn.Module):
     """The place of the largest output of each component, scaled to its bounds."""
 
@@ -248,7 +269,7 @@ class _Bins(nn.Module):
         low, high = np.array(head.low, np.float32), np.array(head.high, np.float32)
         places = np.array(head.bins, np.float32)
         values = low[:, None] + (places + 1.0) * 0.5 * (high - low)[:, None]
-        self._shape, self._kind = head.shape, _kind(head)
+        self.formed = _Formed(head)
         self.register_buffer("values", torch.from_numpy(np.minimum(values, high[:, None])))
 
     def forward(self, outputs: Tensor) -> Tensor:
@@ -256,7 +277,7 @@ class _Bins(nn.Module):
         components, bins = self.values.shape
         chosen = outputs.reshape(-1, components, bins).argmax(dim=2, keepdim=True)
         values = self.values.unsqueeze(0).expand(outputs.shape[0], components, bins)
-        return values.gather(2, chosen)[:, :, 0].reshape(-1, *self._shape).to(self._kind)
+        return self.formed(values.gather(2, chosen)[:, :, 0])
 
 
 class _Bounded(nn.Module):
@@ -270,7 +291,8 @@ class _Bounded(nn.Module):
         with np.errstate(over="ignore"):
             low, high = np.array(head.low, np.float32), np.array(head.high, np.float32)
         self._squashed = head.kind != "continuous"
-        self._size, self._shape, self._kind = len(low), head.shape, _kind(head)
+        self._size = len(low)
+        self.formed = _Formed(head)
         self.register_buffer("low", torch.from_numpy(low))
         self.register_buffer("high", torch.from_numpy(high))
 
@@ -281,8 +303,4 @@ class _Bounded(nn.Module):
             half, center = (self.high - self.low) * 0.5, (self.low + self.high) * 0.5
             actions = torch.tanh(actions) * half + center
         actions = torch.minimum(torch.maximum(actions, self.low), self.high)
-        return actions.reshape(-1, *self._shape).to(self._kind)
-
-
-def _kind(head: Head) -> torch.dtype:
-    return torch.from_numpy(np.zeros(0, np.dtype(head.dtype))).dtype
+        return self.formed(actions)
