@@ -43,7 +43,7 @@ def test_an_episode_follows_from_its_seed_whatever_ran_before(env_id: str):
 def test_the_limit_is_the_engines_and_can_be_given():
     assert make_environment(spec_of("Pendulum-v1")).limit == 200
     made = make_environment(spec_of("Pendulum-v1", max_episode_steps=5))
-    assert made.limit == 5  # those who step count it, as for Gymnasium's environments
+    assert made.limit == 5  # the loop counts it, as for Gymnasium's environments
     made.environment.reset(seed=0)
     ends = [made.environment.step(np.zeros(1, np.float32))[2:4] for _ in range(6)]
     assert ends == [(False, False)] * 5 + [(False, True)]

@@ -58,8 +58,3 @@ def test_a_run_that_stores_stacks_whole_has_the_same_bytes(tmp_path: Path, name:
     whole = lasting(tmp_path / "whole", config, RotationLayout(pool="inline"), stack=1)
     once = RotationLayout(pool="inline", actors=1)
     assert lasting(tmp_path / "once", config, once, stack=None) == whole
-
-
-def test_moments_are_taken_of_whole_observations():
-    config = replace(FILMED, normalize_observations=True)
-    assert config.build(RotationLayout()).parts.shape.stack == 1

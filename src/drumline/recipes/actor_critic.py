@@ -135,7 +135,7 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
         noise_size=head.noise_size,
         truncations=config.truncations_per_interval
         or max(4, min(config.alpha, (16 << 20) // (2 * config.num_envs * item))),
-        stack=1 if config.normalize_observations else stack,  # moments need whole observations
+        stack=stack,
         scores=checkpoints,
     )
     starts = tuple(actions.start.tolist()) if head.kind == "multi-discrete" else ()

@@ -113,7 +113,7 @@ class Method:
                 flag = f"--{name.replace('_', '-')} {value}"
                 raise ValueError(f"{self.name} has no --preset {variant} with {flag}")
             own_fields = self._called("PRESETS_WITH", preset_of, env_id)
-            return self._with_effect(own_fields, beside)
+            return self._with_effect({name: value, **own_fields}, beside)
         if not variant:
             own: Presets = getattr(self.config, "PRESETS", {})
             return self._with_effect(own.get(env_id, {}), beside)
