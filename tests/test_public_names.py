@@ -26,3 +26,9 @@ def test_importing_drumline_imports_nothing_heavy():
     code = f"import sys, drumline; print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_completion_shows_the_public_names_alone():
+    import drumline
+
+    assert dir(drumline) == sorted(drumline.__all__)

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
         CallbackFailed,
         ImpureEnvironment,
         ObjectiveProblem,
+        RoleKilled,
         StrategyFailed,
+        TaskKilledWorkers,
         WorkerError,
+        WorkersLost,
     )
     from drumline.recipes.a2c import A2C
     from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
@@ -65,13 +68,16 @@ _PLACES = {
     "PCEMRL": ("drumline.recipes.p_cem_rl", "PCEMRL"),
     "PPO": ("drumline.recipes.ppo", "PPO"),
     "RecordingFailed": ("drumline.runs.recorder", "RecordingFailed"),
+    "RoleKilled": ("drumline.errors", "RoleKilled"),
     "Run": ("drumline.commands.run", "Run"),
     "RunError": ("drumline.runs.run_error", "RunError"),
     "Stopped": ("drumline.training.stopped", "Stopped"),
     "StrategyFailed": ("drumline.errors", "StrategyFailed"),
     "TD3": ("drumline.recipes.td3", "TD3"),
+    "TaskKilledWorkers": ("drumline.errors", "TaskKilledWorkers"),
     "UntrustedCode": ("drumline.commands.foreign_code", "UntrustedCode"),
     "WorkerError": ("drumline.errors", "WorkerError"),
+    "WorkersLost": ("drumline.errors", "WorkersLost"),
     "answer": ("drumline.algorithms.mirrored", "answer"),
     "configure": ("drumline.commands.run", "configure"),
     "load": ("drumline.commands.run", "load"),
@@ -105,18 +111,26 @@ __all__ = [
     "OnePlusOne",
     "OpenAIES",
     "RecordingFailed",
+    "RoleKilled",
     "Run",
     "RunError",
     "Stopped",
     "StrategyFailed",
+    "TaskKilledWorkers",
     "UntrustedCode",
     "WorkerError",
+    "WorkersLost",
     "__version__",
     "answer",
     "configure",
     "load",
     "train",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, which completion shows."""
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

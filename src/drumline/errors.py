@@ -1,10 +1,38 @@
 """Exceptions that one room raises and another handles or explains."""
 
-from collections.abc import Sequence
+import pickle
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-class WorkerError(RuntimeError):
+class Travels(BaseException):
+    """An exception that other processes can read, whatever its constructor takes.
+
+    What of it cannot be pickled travels as its words.
+    """
+
+    def __reduce__(self) -> Any:
+        attributes = {name: _portable(value) for name, value in self.__dict__.items()}
+        return _restored, (type(self), self.args, attributes)
+
+
+def _portable(value: Any) -> Any:
+    try:
+        pickle.dumps(value)
+    except Exception:  # noqa: BLE001 - whatever a value's own code raises
+        return None if isinstance(value, BaseException) else repr(value)
+    return value
+
+
+def _restored(
+    kind: type[BaseException], args: tuple[Any, ...], attributes: Mapping[str, Any]
+) -> BaseException:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
+
+
+class WorkerError(Travels, RuntimeError):
     """A worker raised. The error carries the task and the worker's traceback as text.
 
     `task` is the factory if the worker could not be built; `cause` is the exception, if it travels.
@@ -37,7 +65,7 @@ def about_hangs(causes: Sequence[str]) -> str:
     )
 
 
-class TaskKilledWorkers(RuntimeError):
+class TaskKilledWorkers(Travels, RuntimeError):
     """The same task ended (or hung) its worker three times."""
 
     def __init__(self, task: Any, causes: Sequence[str]):
@@ -49,7 +77,7 @@ class TaskKilledWorkers(RuntimeError):
         self.causes = tuple(causes)
 
 
-class RoleKilled(RuntimeError):
+class RoleKilled(Travels, RuntimeError):
     """A long-lived role ended (or hung) three times at the same place."""
 
     def __init__(self, role: str, index: int, causes: Sequence[str], place: str):
@@ -63,7 +91,7 @@ class RoleKilled(RuntimeError):
         self.place = place
 
 
-class GroupLost(RuntimeError):
+class GroupLost(Travels, RuntimeError):
     """A learner group ended or fell silent; what the others have in hand can be made again."""
 
     def __init__(self, index: int, cause: str):

@@ -4,10 +4,10 @@ import signal
 import time
 from pathlib import Path
 
-from drumline.errors import ImpureEnvironment
+from drumline.errors import ImpureEnvironment, Travels
 
 
-class Stopped(BaseException):
+class Stopped(Travels):
     """A signal asked the run to stop; not an Exception, so that nothing swallows it."""
 
     def __init__(self, signal_number: int, asked: float | None = None):
