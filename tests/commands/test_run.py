@@ -1,9 +1,12 @@
 """The Python interface as its users meet it: a bare script, a notebook, one episode."""
 
 import csv
+import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,6 +100,155 @@ def test_a_resume_to_a_broken_number_of_steps_is_refused_and_harms_nothing(
         again.resume(total_steps=1e3)
     assert run.folder.config_json.read_bytes() == before
     assert again.resume(total_steps=np.int64(1_000)).config.total_steps == 1_000
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"normalize": "False"}, "--normalize must be True or False, got 'False'"),
+        ({"promise": 1}, "--promise must be True or False, got 1"),
+        ({"hidden": 64}, r"--hidden must be whole numbers, as in \(64, 64\), got 64"),
+        ({"hidden": (8.0,)}, r"--hidden must be whole numbers, as in \(64, 64\), got \(8.0,\)"),
+        ({"last_update": -1}, "last_update must be a whole number of 0 or more, got -1"),
+        ({"last_update": "2"}, "last_update must be a whole number of 0 or more, got '2'"),
+    ],
+)
+def test_settings_of_another_kind_are_refused_before_a_folder_is_made(
+    given: dict[str, Any], words: str, tmp_path: Path
+):
+    with pytest.raises(ValueError, match=words):
+        drumline.train("es", "CartPole-v1", out=tmp_path / "run", workers="inline", **given)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("config", [SHORT, HTS(SHORT.env, total_steps=256, num_envs=4, alpha=8)])
+def test_a_run_without_an_update_has_no_metrics_and_goes_on(config: Any, tmp_path: Path):
+    run = drumline.train(config, workers="inline", out=tmp_path / "run", last_update=0)
+    assert run.metrics == []
+    again = drumline.load(run.path, trust_code=True).resume(workers="inline")
+    whole = drumline.train(config, workers="inline", out=tmp_path / "whole")
+    both = [(each.path / "fingerprints.csv").read_bytes() for each in (again, whole)]
+    assert both[0] == both[1]
+
+
+@pytest.mark.parametrize("given", [{"episodes": "3"}, {"episodes": 2.5}, {"seed": 1.5}])
+def test_episodes_and_seeds_that_are_no_whole_numbers_are_refused(
+    given: dict[str, Any], tmp_path: Path
+):
+    run = drumline.train(SHORT, workers="inline", out=tmp_path / "run")
+    again = drumline.load(run.path, trust_code=True)
+    with pytest.raises(ValueError, match=f"{next(iter(given))} must be a whole number"):
+        again.evaluate(**given)
+
+
+TWO_MODULES = """
+import sys
+sys.path.insert(0, {tests!r})
+import drumline, mine
+before = list(sys.path)
+run = drumline.train("es", mine.Env, total_steps=160, population_size=8, noise_table_size=4096,
+                     hidden=(4,), evaluate_episodes=2, workers={workers!r}, out={out!r})
+assert [path for path in sys.path if path in before] == before
+print((run.path / "fingerprints.csv").read_text())
+"""
+ENVIRONMENT = """
+import impure_environment
+class Env(impure_environment.Counting):
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, reward + {bonus}, *rest
+"""
+
+
+def test_workers_import_the_module_that_the_script_has_and_not_one_in_the_current_directory(
+    tmp_path: Path,
+):
+    printed: set[str] = set()
+    for folder, bonus in (("scripts", 1), ("elsewhere", 1000)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text(ENVIRONMENT.format(bonus=bonus))
+    for workers in ("inline", 1):
+        script = tmp_path / "scripts" / "run.py"
+        out = str(tmp_path / f"run-{workers}")
+        script.write_text(TWO_MODULES.format(tests=str(TESTS), workers=workers, out=out))
+        words = [sys.executable, str(script)]
+        done = subprocess.run(
+            words, cwd=tmp_path / "elsewhere", capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        printed.add(done.stdout)
+    assert len(printed) == 1
+
+
+class Meets:
+    """Holds a training until another thread has tried to begin one."""
+
+    def __init__(self) -> None:
+        self.begun, self.tried = threading.Event(), threading.Event()
+
+    def on_update(self, told: Any) -> None:
+        self.begun.set()
+        self.tried.wait(60)
+
+
+def test_trainings_in_two_threads_take_turns_and_have_their_bits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    def fingerprints(name: str, **options: Any) -> bytes:
+        run = drumline.train(SHORT, workers="inline", out=tmp_path / name, **options)
+        return (run.path / "fingerprints.csv").read_bytes()
+
+    alone = fingerprints("alone")
+    meets, found = Meets(), dict[str, bytes]()
+
+    def first() -> None:
+        found["first"] = fingerprints("first", callbacks=meets)
+
+    def second() -> None:
+        found["second"] = fingerprints("second")
+
+    threads = [threading.Thread(target=each) for each in (first, second)]
+    threads[0].start()
+    assert meets.begun.wait(60)
+    threads[1].start()
+    deadline = time.monotonic() + 60
+    while "waits for its end" not in caplog.text and time.monotonic() < deadline:
+        time.sleep(0.01)
+    exits = os._exit
+    meets.tried.set()
+    for thread in threads:
+        thread.join()
+    assert found == {"first": alone, "second": alone}
+    assert os._exit is not exits, "the guard's, while a training ran"
+    assert "processes can train at the same time" in caplog.text
+
+
+@pytest.mark.parametrize("closed", [0, 1])
+def test_a_process_without_standard_input_or_output_trains(closed: int, tmp_path: Path):
+    out = str(tmp_path / "run")
+    script = (
+        f"import sys; sys.path.insert(0, {str(TESTS)!r}); import drumline; "
+        f"drumline.train('hts', 'impure_environment:Counting', total_steps=64, num_envs=4, "
+        f"alpha=8, minibatches=1, evaluate_episodes=1, workers=1, out={out!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: os.close(closed),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+
+
+def test_an_exported_policy_leaves_torchs_random_numbers_alone(tmp_path: Path):
+    import torch
+
+    run = drumline.train(SHORT, workers="inline", out=tmp_path / "run")
+    policy = drumline.load(run.path, trust_code=True).policy
+    before = torch.random.get_rng_state()
+    policy.to_torch()
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 @FAULTS

@@ -110,6 +110,9 @@ def evaluate_policy(
 
     Of an objective it is that many calls. RunError if `episodes` is below 1.
     """
+    for name, value in (("episodes", episodes), ("seed", seed)):
+        if not isinstance(value, (int, np.integer)):
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
     if episodes < 1:
         raise RunError(f"--episodes must be 1 or more, got {episodes}")
     if stored.objective:

@@ -55,7 +55,7 @@ class CodeTrust:
                 f"{folder} names code to import ({', '.join(named)}); if you trust it: {again}"
             )
         if named:
-            importable_cwd()
+            importable_cwd(first=bool(self.again))
 
 
 UNTRUSTED, TRUSTED = CodeTrust(given=False), CodeTrust(given=True)
@@ -98,7 +98,11 @@ def refuse_main_of_another_process(config: Any) -> None:
             )
 
 
-def importable_cwd() -> None:
-    """Make the current directory importable, for names that the user typed or trusts."""
+def importable_cwd(*, first: bool = True) -> None:
+    """Make the current directory importable, for names that the user typed or trusts.
+
+    Not `first` where Python called: a module that the caller's script has found stays the same one,
+    there and in workers.
+    """
     if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.insert(0, os.getcwd())
+        sys.path.insert(0 if first else len(sys.path), os.getcwd())

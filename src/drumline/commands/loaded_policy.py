@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from drumline.commands.foreign_code import CodeTrust
+from drumline.commands.process_as_found import process_as_found
 from drumline.commands.stored_policy import MOMENTS, load_policy, policy_spec, stored_module
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.spec import REFERENCE
@@ -62,6 +63,7 @@ class LoadedPolicy:
             return self._policy.act(given)
         return np.stack([np.asarray(self._policy.act(row)) for row in given])
 
+    @process_as_found()
     def to_torch(self) -> Any:
         """Return a `torch.nn.Module`, observations `[N, …]` → actions `[N, …]`.
 

@@ -94,6 +94,8 @@ class Run:
     @property
     def metrics(self) -> list[dict[str, float]]:
         """Return one row per update."""
+        if not is_there(self.folder.metrics_csv):
+            return []
         table = read_table(self.folder.metrics_csv)
         kinds = [_number] * len(table.columns)
         return [
@@ -191,7 +193,7 @@ def configure(
     config. `env` and `objective` are names, or classes and functions at the top of a module.
     Raises `ValueError` for an unknown method, preset or setting.
     """
-    importable_cwd()
+    importable_cwd(first=False)
     found = find_method(method)
     found.refuse_unknown(settings)
     if objective:
@@ -229,7 +231,7 @@ def train(
     the URL (s3://bucket/prefix) of a copy of the run folder, and `tags` are words for
     `drumline list`. In a notebook the cell shows the run's `progress`; scripts print nothing.
     """
-    importable_cwd()
+    importable_cwd(first=False)
     if isinstance(config, str):
         config = configure(config, env, preset=preset, **settings)
     elif env or preset or settings:
@@ -237,6 +239,8 @@ def train(
             "train takes a config alone, or a method by its name with ENV and settings, as in "
             'drumline.train("es", "Hopper-v5", seed=1); dataclasses.replace changes a config'
         )
+    if last_update is not None and (type(last_update) is not int or last_update < 0):
+        raise ValueError(f"last_update must be a whole number of 0 or more, got {last_update!r}")
     if sentence := slow_in_bf16(config):
         _LOGGER.warning("%s", sentence)
     layout = layout or layout_of(workers, method_of(config).layout)
@@ -475,6 +479,7 @@ def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
             recipe.opened(replace(request, whereabouts=guard, nodes=nodes)).run()
     except Stopped as stop:
         stop.run = folder.path
+        stop.add_note(f"the run can go on: {as_typed(folder, 'resume')}")
         raise
     except ReaderGone as error:
         stop = Stopped(signal.SIGPIPE)

@@ -41,15 +41,30 @@ def refuse_other_kinds(config: Any) -> None:
         if get_origin(hint) is Literal and value not in words:
             allowed = ", ".join(map(str, words[:-1])) + f" or {words[-1]}"
             raise ValueError(f"{flag} must be {allowed}, got {value!r}")
-        kind, called = _KINDS.get(hint, (object, ""))
-        if own and (not isinstance(value, kind) or (called and isinstance(value, bool))):
-            raise ValueError(f"{flag} must be {called}, got {value!r}")
+        if own and hint in _KINDS:
+            fits, called = _KINDS[hint]
+            if not fits(value):
+                raise ValueError(f"{flag} must be {called}, got {value!r}")
 
 
-_KINDS: dict[Any, tuple[type, str]] = {
-    int: (numbers.Integral, "a whole number"),
-    float: (numbers.Real, "a number"),
-    str: (str, "a text"),
+def _is_whole(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _are_whole(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and all(map(_is_whole, cast("list[Any]", value)))
+
+
+_KINDS: dict[Any, tuple[Callable[[object], bool], str]] = {
+    bool: (lambda value: isinstance(value, bool), "True or False"),
+    int: (_is_whole, "a whole number"),
+    float: (_is_number, "a number"),
+    str: (lambda value: isinstance(value, str), "a text"),
+    tuple[int, ...]: (_are_whole, "whole numbers, as in (64, 64)"),
 }
 
 
@@ -105,11 +120,19 @@ def refuse_small_replay(config: "Replayed | TD3") -> None:
         )
 
 
+def layers_of(config: object, name: str) -> tuple[Any, ...]:
+    """Return the sizes of layers; ValueError for a single number, which is no tuple of them."""
+    given: Any = getattr(config, name)
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        flag = name.replace("_", "-")
+        raise ValueError(f"--{flag} must be whole numbers, as in (64, 64), got {given!r}")
+    return tuple(given)
+
+
 def refuse_empty_layers(config: object, name: str) -> None:
     """Raise for a field of layer sizes that has none, or one below 1."""
-    layers: tuple[int, ...] = tuple(getattr(config, name))
+    flag, layers = name.replace("_", "-"), layers_of(config, name)
     if not layers or min(layers) < 1:
-        flag = name.replace("_", "-")
         raise ValueError(f"--{flag} needs layers of 1 or more, got {layers}")
 
 
@@ -191,7 +214,7 @@ def refuse_unusable_rollouts(config: ActorCritic) -> None:
         refuse_negative(config, "renew_intervals")
     refuse_negative(config, "truncations_per_interval", "evaluate_every", "max_episode_steps")
     refuse_outside_unit(config, "discount", "gae_lambda")
-    if any(size < 1 for size in config.hidden):
+    if any(size < 1 for size in layers_of(config, "hidden")):
         raise ValueError(f"--hidden needs layers of 1 or more, got {config.hidden}")
     if config.scale_rewards and config.clip_rewards:
         raise ValueError(

@@ -71,7 +71,8 @@ class RotationRun:
         self._recipe = recipe
         self._config = config
         self._request = request
-        self._last = min(config.intervals, request.last_update or config.intervals)
+        asked = request.last_update
+        self._last = config.intervals if asked is None else min(config.intervals, asked)
         self._parts, staff = recipe.parts, recipe.staff
         if staff.groups > 1:
             shards = shards_of(config.learners, staff, self._swap)
