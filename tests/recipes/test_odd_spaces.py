@@ -37,9 +37,17 @@ def test_actor_critics_learn_and_act(method: Any, name: str, tmp_path: Path):
         assert run.evaluate(3, sample=sample).returns == (5.0, 5.0, 5.0)
 
 
-@pytest.mark.parametrize("name", ["byte_rows", "byte_grids"])
-def test_bytes_that_cannot_be_normalised_by_moments_are_refused(name: str, tmp_path: Path):
-    config = PPO(env=f"lane_environments:{name}", normalize_observations=True)
+@pytest.mark.parametrize(
+    "env",
+    [
+        "lane_environments:byte_rows",
+        "lane_environments:byte_grids",
+        "lane_environments:filmed",
+        "pixel_environment:make",
+    ],
+)
+def test_bytes_that_cannot_be_normalised_by_moments_are_refused(env: str, tmp_path: Path):
+    config = PPO(env=env, normalize_observations=True)
     with pytest.raises(ValueError, match=r"bytes, which are divided by 255.*--no-normalize"):
         train(config, workers="inline", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -83,10 +83,9 @@ def test_images_get_convolutions_without_asking_and_a_line_says_so(
     ],
 )
 def test_only_images_of_bytes_get_convolutions(shape: tuple[int, ...], dtype: str, chosen: str):
-    assert chosen_network("Env", "auto", shape, dtype, normalize=False) == chosen
-    assert chosen_network("Env", "auto", shape, dtype, normalize=True) == "mlp"
+    assert chosen_network("Env", "auto", shape, dtype) == chosen
     for named in ("mlp", "impala-resnet"):
-        assert chosen_network("Env", named, shape, dtype, normalize=False) == named
+        assert chosen_network("Env", named, shape, dtype) == named
 
 
 def test_the_choice_is_recorded(tmp_path: Path):

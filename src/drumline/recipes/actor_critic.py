@@ -108,9 +108,7 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
             "--normalize-observations has no effect on observations of bytes, which are divided by "
             f"255, and {config.env} has such: give --no-normalize-observations"
         )
-    chosen = chosen_network(
-        config.env, config.network, *seen, normalize=config.normalize_observations
-    )
+    chosen = chosen_network(config.env, config.network, *seen)
     config = dataclasses.replace(config, network=chosen)
     network = NetworkSpec(
         tuple(observations.shape),

@@ -242,12 +242,9 @@ class AES:
                 "--mean-rule confirmed-move goes back by the mean's returns: give "
                 "--mean-evaluations 1 or more"
             )
-        shortened = {
-            "--staleness-discount": self.staleness_discount < 1.0,
-            "--kl-bound": self.kl_bound > 0.0,
-        }
-        if self.mean_rule == "confirmed-move" and any(shortened.values()):
-            flag = next(flag for flag, given in shortened.items() if given)
+        shortens = self.staleness_discount < 1.0 or self.kl_bound > 0.0
+        if self.mean_rule == "confirmed-move" and shortens:
+            flag = "--kl-bound" if self.kl_bound > 0.0 else "--staleness-discount"
             raise ValueError(
                 f"{flag} shortens moves of the mean, and --mean-rule confirmed-move takes whole "
                 "ones back: give one of them"

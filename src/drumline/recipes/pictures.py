@@ -14,13 +14,11 @@ WITH_CONVOLUTIONS = "hts, a2c, ppo and impala"
 """Methods whose networks may have convolutions."""
 
 
-def chosen_network(
-    env_id: str, named: str, shape: tuple[int, ...], dtype: str, *, normalize: bool
-) -> str:
+def chosen_network(env_id: str, named: str, shape: tuple[int, ...], dtype: str) -> str:
     """Return the network's name, and log once which one `auto` takes for images."""
     if named != AUTO:
         return named
-    if image_of(shape, dtype) is None or normalize:
+    if image_of(shape, dtype) is None:
         return "mlp"
     _say_choice(env_id, shape)
     return NATURE_CNN
