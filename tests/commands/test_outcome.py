@@ -19,6 +19,7 @@ from typed_commands import TINY, Terminal, drumline, environ, said_command
 from drumline.commands.command_line import CommandLine
 from drumline.commands.outcome import _stop, ended
 from drumline.errors import WorkerError
+from drumline.runs.folder import RunFolder
 from drumline.training.stop_signals import STOPPING
 from drumline.training.stopped import Stopped
 
@@ -146,7 +147,7 @@ def test_a_stopped_run_is_called_last_only_if_it_is_the_newest_under_runs(
 
         def command(line: CommandLine, path: Path = path) -> int:
             stop = Stopped(signal.SIGTERM)
-            stop.run = path
+            stop.run = RunFolder.open(path)
             raise stop
 
         assert ended(command, line("train")) == 143

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -131,6 +132,47 @@ def test_a_run_without_an_update_has_no_metrics_and_goes_on(config: Any, tmp_pat
     assert both[0] == both[1]
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"workers": "two"},
+            "workers must be a whole number of 0 or more, or \"inline\", got 'two'",
+        ),
+        ({"workers": 1.5}, 'workers must be a whole number of 0 or more, or "inline", got 1.5'),
+        ({"workers": True}, 'workers must be a whole number of 0 or more, or "inline", got True'),
+        ({"workers": -1}, 'workers must be a whole number of 0 or more, or "inline", got -1'),
+        ({"tags": None}, "tags are a list of words, got None"),
+        ({"tags": "first"}, "tags are a list of words, got 'first': write ['first']"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_before_a_folder_is_made(
+    given: dict[str, Any], words: str, tmp_path: Path
+):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        drumline.train(SHORT, out=tmp_path / "run", **{"workers": "inline", **given})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_method_that_is_no_name_is_refused():
+    with pytest.raises(ValueError, match="a method is given by its name, as in 'es', got 3"):
+        drumline.configure(3, "CartPole-v1")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_policy_refuses_the_parts_of_an_observation(tmp_path: Path):
+    run = drumline.train(SHORT, workers="inline", out=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"the vector that training had.*spaces\.flatten"):
+        run.policy.act({"position": np.zeros(1), "velocity": np.zeros(1)})  # pyright: ignore
+
+
+def test_whole_numbers_of_numpy_are_arguments_as_pythons_own(tmp_path: Path):
+    two = np.int64(2)
+    run = drumline.train(SHORT, workers=np.int32(1), last_update=two, out=tmp_path / "run")  # pyright: ignore[reportArgumentType]
+    assert len(run.metrics) == 2
+    assert run.episode(two).episode_return == run.episode(2).episode_return  # pyright: ignore[reportArgumentType]
+    assert run.evaluate(two, seed=two).returns == run.evaluate(2, seed=2).returns  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("given", [{"episodes": "3"}, {"episodes": 2.5}, {"seed": 1.5}])
 def test_episodes_and_seeds_that_are_no_whole_numbers_are_refused(
     given: dict[str, Any], tmp_path: Path
@@ -189,6 +231,28 @@ class Meets:
     def on_update(self, told: Any) -> None:
         self.begun.set()
         self.tried.wait(60)
+
+
+def test_a_change_of_the_current_directory_moves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Elsewhere:
+        def on_update(self, update: dict[str, float]) -> None:
+            os.chdir(elsewhere)
+
+    config = replace(SHORT, total_steps=480)
+    whole = drumline.train(config, workers="inline", out=tmp_path / "whole")
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(home)
+    run = drumline.train(config, workers="inline", out="run", last_update=2, callbacks=Elsewhere())
+    assert repr(run).startswith("Run('run': ")
+    assert len(run.resume(workers="inline").metrics) == len(whole.metrics)
+    assert run.path == home / "run"
+    assert not list(elsewhere.iterdir())
+    chains = [one.path / "fingerprints.csv" for one in (run, whole)]
+    assert chains[0].read_bytes() == chains[1].read_bytes()
 
 
 def test_trainings_in_two_threads_take_turns_and_have_their_bits(

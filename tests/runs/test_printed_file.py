@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from drumline.runs.folder import RunFolder
 from drumline.runs.printed_file import PrintedFile
 
 
 def test_no_file_is_made_before_a_line_is_printed(tmp_path: Path):
     file = PrintedFile()
-    file.into(tmp_path / "printed.txt")
+    file.into(RunFolder(tmp_path, {}))
     file.close()
     assert not list(tmp_path.iterdir())
     assert file.last == ""
@@ -16,7 +17,7 @@ def test_no_file_is_made_before_a_line_is_printed(tmp_path: Path):
 def test_lines_from_before_the_file_had_a_place_are_in_it(tmp_path: Path):
     file = PrintedFile()
     file.write(b"made\n")
-    file.into(tmp_path / "printed.txt")
+    file.into(RunFolder(tmp_path, {}))
     file.write(b"one\ntwo\n")
     file.close()
     assert (tmp_path / "printed.txt").read_bytes() == b"made\none\ntwo\n"
@@ -26,7 +27,7 @@ def test_lines_from_before_the_file_had_a_place_are_in_it(tmp_path: Path):
 def test_the_newest_lines_stay_within_the_bound(tmp_path: Path):
     path = tmp_path / "printed.txt"
     file = PrintedFile(limit=1_000)
-    file.into(path)
+    file.into(RunFolder(tmp_path, {}))
     for number in range(5_000):
         file.write(b"line %d\n" % number)
         assert path.stat().st_size <= 1_000
@@ -40,7 +41,7 @@ def test_the_newest_lines_stay_within_the_bound(tmp_path: Path):
 
 def test_one_piece_that_is_larger_than_the_bound_is_cut_to_its_end(tmp_path: Path):
     file = PrintedFile(limit=100)
-    file.into(tmp_path / "printed.txt")
+    file.into(RunFolder(tmp_path, {}))
     file.write(b"".join(b"line %d\n" % number for number in range(1_000)))
     file.close()
     lines = (tmp_path / "printed.txt").read_text().splitlines()
@@ -52,7 +53,7 @@ def test_a_resumed_run_goes_on_in_its_file_and_within_its_bound(tmp_path: Path):
     path = tmp_path / "printed.txt"
     path.write_bytes(b"before\n" * 140)
     file = PrintedFile(limit=1_000)
-    file.into(path)
+    file.into(RunFolder(tmp_path, {}))
     file.write(b"after\n" * 10)
     file.close()
     assert path.stat().st_size <= 1_000
@@ -63,7 +64,7 @@ def test_a_link_in_its_place_is_left_alone(tmp_path: Path):
     (tmp_path / "other").write_text("mine")
     (tmp_path / "printed.txt").symlink_to(tmp_path / "other")
     file = PrintedFile()
-    file.into(tmp_path / "printed.txt")
+    file.into(RunFolder(tmp_path, {}))
     file.write(b"line\n")
     file.close()
     assert (tmp_path / "other").read_text() == "mine"

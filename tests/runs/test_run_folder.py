@@ -23,7 +23,7 @@ def test_default_name_says_method_environment_and_seed_without_slashes():
     name = RunFolder.create(
         None, method="es", env_id="mod:ALE/Pong", seed=7, document={"config": {"env": ""}}
     ).path
-    assert name.parent == Path("runs")
+    assert name.parent == Path("runs").absolute()
     assert name.name.startswith("es-mod-ALE-Pong-s7-")
 
 
@@ -46,7 +46,7 @@ def test_config_survives_opening_and_updating():
 
 def test_out_is_the_folder_itself_and_may_exist_if_empty():
     Path("mine").mkdir()
-    assert new_folder(Path("mine")).path == Path("mine")
+    assert new_folder(Path("mine")).path == Path("mine").absolute()
 
 
 def test_out_that_is_not_empty_is_refused():

@@ -27,7 +27,7 @@ def display_for(*, quiet: bool, json: bool) -> Display:
 
 def say_finished(folder: RunFolder) -> None:
     """Print the run folder, the outcome and the next command to try."""
-    print(visible(folder.path))
+    print(visible(folder.shown))
     returns, config = last_returns(folder.path), folder.document["config"]
     if returns:
         print(mean_line(returns, config))
@@ -42,7 +42,7 @@ def say_finished_in_json(folder: RunFolder) -> None:
     if last is not None:
         at = {"update": last.update, "env_steps": last.env_steps}
         evaluation = {**at, **summary_of(last.returns), "returns": last.returns}
-    print(json_line({"event": "end", "run": str(folder.path), "evaluation": evaluation}))
+    print(json_line({"event": "end", "run": folder.shown, "evaluation": evaluation}))
 
 
 def env_steps_at(folder: RunFolder, update: object) -> int | None:

@@ -80,7 +80,7 @@ def command(line: CommandLine) -> int:
     config = folder.document["config"]
     if has_objective(config):
         raise WrongUse(
-            f"{folder.path} searched an objective, which has no picture: its value is shown by "
+            f"{folder.shown} searched an objective, which has no picture: its value is shown by "
             f"{as_typed(folder, 'evaluate')}"
         )
     stored = read_policy(folder, flags.policy)

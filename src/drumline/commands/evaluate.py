@@ -60,7 +60,7 @@ def command(line: CommandLine) -> int:
         result = evaluate_policy(stored, config, flags.episodes, flags.seed, trust, sample=sample)
     update = stored.document.get("update")
     if flags.json:
-        made_by = {"run": str(folder.path), "method": folder.stated("method")}
+        made_by = {"run": folder.shown, "method": folder.stated("method")}
         named = {"env_id": problem_of(config), "policy": flags.policy, "update": update}
         steps = {"env_steps": env_steps_at(folder, update), "seed": flags.seed}
         every = {"returns": result.returns, "lengths": result.lengths, "actions": result.actions}

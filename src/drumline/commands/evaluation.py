@@ -15,6 +15,7 @@ from drumline.commands.stored_policy import (
     policy_spec,
     stored_objective,
 )
+from drumline.commands.whole_numbers import whole_number
 from drumline.envs.episode import EpisodeLoop
 from drumline.envs.last_info import means
 from drumline.envs.make import make_environment
@@ -110,9 +111,7 @@ def evaluate_policy(
 
     Of an objective it is that many calls. RunError if `episodes` is below 1.
     """
-    for name, value in (("episodes", episodes), ("seed", seed)):
-        if not isinstance(value, (int, np.integer)):
-            raise ValueError(f"{name} must be a whole number, got {value!r}")
+    episodes, seed = whole_number("episodes", episodes), whole_number("seed", seed)
     if episodes < 1:
         raise RunError(f"--episodes must be 1 or more, got {episodes}")
     if stored.objective:

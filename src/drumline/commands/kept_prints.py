@@ -27,7 +27,7 @@ def kept_prints(say: Callable[[str], None] | None) -> Iterator[PrintedFile]:
         if not told and file.lines and file.path is not None:
             told = True
             with suppress(OSError):  # the reader of the output has gone, as the run will notice
-                say(f"what the environment prints goes to {file.path}")
+                say(f"what the environment prints goes to {file.shown}")
 
     try:
         with PRINTED.captured(keep):
@@ -51,5 +51,5 @@ def unsaid(text: str) -> None:
 
 def about(file: PrintedFile) -> str:
     """Return how many lines were printed, the last one, and where they are."""
-    where = "" if file.path is None else f" ({file.path})"
+    where = "" if file.path is None else f" ({file.shown})"
     return f"{file.lines:,} lines were printed by the environment{where}; the last: {file.last}"

@@ -57,6 +57,11 @@ class LoadedPolicy:
         `[1, D]` of D values is a batch of one.
         """
         given = np.asarray(observation)
+        if isinstance(observation, dict):
+            raise ValueError(
+                "act takes the vector that training had, not its parts: "
+                "gymnasium.spaces.flatten(observation_space, observation) makes it"
+            )
         if self._image:
             given = self._as_images(given)
         if not self._is_batch(given):

@@ -139,11 +139,10 @@ def _stopped(stop: Stopped) -> str:
     name = signal.Signals(stop.signal_number).name
     if stop.run is None:
         return f"stopped by {name}"
-    from drumline.runs.folder import RunFolder
     from drumline.runs.next_commands import as_typed
 
-    command = as_typed(RunFolder.open(stop.run), "resume")
-    return f"stopped {stop.run} by {name}; go on with: {command}"
+    command = as_typed(stop.run, "resume")
+    return f"stopped {stop.run.shown} by {name}; go on with: {command}"
 
 
 def _judged(error: Exception) -> tuple[int, str]:

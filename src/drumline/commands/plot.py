@@ -68,7 +68,7 @@ def _draw(folders: "Sequence[RunFolder]", flags: PlotFlags) -> dict[str, Any]:
         if flags.y not in columns:
             close = difflib.get_close_matches(flags.y, columns, n=1)
             there = f"; did you mean {close[0]}?" if close else f": it has {', '.join(columns)}"
-            raise WrongUse(f"--y {flags.y}: {folder.path} has no such column{there}")
+            raise WrongUse(f"--y {flags.y}: {folder.shown} has no such column{there}")
     curves = [read_run(folder.path, y=flags.y) for folder in folders]
     documents = [with_late_settings(folder.document) for folder in folders]
     groups = grouped(list(zip(documents, curves, strict=True)))

@@ -109,10 +109,10 @@ def rebuild(
     wanted = 1 if generation is None else generation
     if not logged and at < wanted:
         raise RunError(
-            f"{folder.path} has no scalar log: only runs begun with --keep-scalars have one"
+            f"{folder.shown} has no scalar log: only runs begun with --keep-scalars have one"
         )
     if at < wanted:
-        raise RunError(f"the scalar log of {folder.path} ends at generation {at}")
+        raise RunError(f"the scalar log of {folder.shown} ends at generation {at}")
     published = dict(recipe.strategy.published())
     compared = _compare(folder, at, published)
     arrays = {name: each for name, each in published.items() if name not in recipe.not_policy}
@@ -154,7 +154,7 @@ def _compare(folder: "RunFolder", generation: int, published: "Mapping[str, np.n
     for name, expected in zip(chain.columns, row.hashes, strict=True):
         if name not in published or array_hash(published[name]) != expected:
             raise RunError(
-                f"{name} of generation {generation} is not what {folder.path} had: the run was "
+                f"{name} of generation {generation} is not what {folder.shown} had: the run was "
                 "made on another kind of machine or with other versions, or a file was changed"
             )
     return True

@@ -34,6 +34,7 @@ from drumline.commands.run_document import (
 from drumline.commands.shown_run import curve_of, line_of
 from drumline.commands.slow_bf16 import slow_in_bf16
 from drumline.commands.stored_policy import stored_module
+from drumline.commands.whole_numbers import whole_number
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.notebook import notebook_display
 from drumline.display.plain import ReaderGone
@@ -145,6 +146,7 @@ class Run:
 
         `checkpoint` (by default the newest) selects the version of the parameters.
         """
+        member = whole_number("member", member, least=0)
         from drumline.commands.lone_episode import LoneEpisode
 
         return LoneEpisode(
@@ -181,7 +183,9 @@ def _number(cell: str) -> float | None:
 
 def layout_of(workers: int | Literal["inline"], kind: type[Layout] = Layout) -> Layout:
     """Return the layout that the Python interface's `workers` names."""
-    return kind(pool="inline") if workers == "inline" else kind(workers=workers)
+    if workers == "inline":
+        return kind(pool="inline")
+    return kind(workers=whole_number("workers", workers, least=0, other=', or "inline"'))
 
 
 def configure(
@@ -239,8 +243,8 @@ def train(
             "train takes a config alone, or a method by its name with ENV and settings, as in "
             'drumline.train("es", "Hopper-v5", seed=1); dataclasses.replace changes a config'
         )
-    if last_update is not None and (type(last_update) is not int or last_update < 0):
-        raise ValueError(f"last_update must be a whole number of 0 or more, got {last_update!r}")
+    if last_update is not None:
+        last_update = whole_number("last_update", last_update, least=0)
     if sentence := slow_in_bf16(config):
         _LOGGER.warning("%s", sentence)
     layout = layout or layout_of(workers, method_of(config).layout)
@@ -317,7 +321,7 @@ def _trained(
             **({"store": objects.url} if objects else {}),
         },
     )
-    prints.into(folder.printed_txt)
+    prints.into(folder)
     try:
         mirror = _mirror(objects, folder)
     except RunError:
@@ -418,7 +422,7 @@ def resume(
         callbacks=told,
     )
     with kept_prints(say) as prints:
-        prints.into(folder.printed_txt)
+        prints.into(folder)
         return _carry_out(recipe, request, trust)
 
 
@@ -451,7 +455,7 @@ def _changes_of_machine(folder: RunFolder, other_machine: bool, store: str) -> s
         words = ["--store", store] if store else []
         command = as_typed(folder, "resume", *words, "--other-machine")
         raise RunError(
-            f"{folder.path} was made on another machine ({found}) and could silently get other "
+            f"{folder.shown} was made on another machine ({found}) and could silently get other "
             f"bits on this one; to go on without the promise: {command}"
         )
     return found
@@ -478,12 +482,12 @@ def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
         with joined(request.layout) as nodes, Guard(request.layout.hang_seconds) as guard:
             recipe.opened(replace(request, whereabouts=guard, nodes=nodes)).run()
     except Stopped as stop:
-        stop.run = folder.path
+        stop.run = folder
         stop.add_note(f"the run can go on: {as_typed(folder, 'resume')}")
         raise
     except ReaderGone as error:
         stop = Stopped(signal.SIGPIPE)
-        stop.run = folder.path
+        stop.run = folder
         raise stop from error
     except ValueError:
         folder.discard_unbegun()

@@ -101,8 +101,9 @@ def step_path_of(config: Any) -> str:
 
 def checked_tags(tags: Sequence[str]) -> list[str]:
     """Return the tags of a run; ValueError for one that no table could show."""
-    if isinstance(tags, str):
-        raise ValueError(f"tags are a list of words, got {tags!r}: write [{tags!r}]")
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        advice = f": write [{tags!r}]" if isinstance(tags, str) else ""
+        raise ValueError(f"tags are a list of words, got {tags!r}{advice}")
     for tag in tags:
         if not isinstance(tag, str) or not tag.isprintable() or tag != tag.strip() or not tag:
             raise ValueError(f"--tags {tag!r} is no word of printable characters")

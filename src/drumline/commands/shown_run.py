@@ -13,11 +13,11 @@ def line_of(folder: RunFolder) -> str:
     try:
         row, words = row_of(folder), words_of(folder.document["config"])
     except (RunError, ValueError, OSError):
-        return visible(f"Run({str(folder.path)!r}, damaged)")
+        return visible(f"Run({folder.shown!r}, damaged)")
     score = "" if row["score"] is None else f", {words.value} {row['score']:.6g}"
     steps = f"{row['steps']:,} {words.steps}{score}"
     problem = f"{row['method']} on {row['environment']}, seed {row['seed']}"
-    return visible(f"Run({str(folder.path)!r}: {problem}, {steps}, {row['state']})")
+    return visible(f"Run({folder.shown!r}: {problem}, {steps}, {row['state']})")
 
 
 def curve_of(folder: RunFolder) -> bytes | None:

@@ -120,7 +120,7 @@ def command(line: CommandLine) -> int:
         for seed in seeds
     ]
     if len(folders) > 1 and not (output.quiet or output.json):
-        print(visible(shlex.join(["drumline", "compare", *map(str, folders)])))
+        print(visible(shlex.join(["drumline", "compare", *folders])))
     return 0
 
 
@@ -180,7 +180,7 @@ def _of_file(
     return method.made(env or own, **values)
 
 
-def _train_once(config: Any, layout: Any, output: Output, seed: int) -> Path:
+def _train_once(config: Any, layout: Any, output: Output, seed: int) -> str:
     from drumline.commands.closing import display_for, say_finished, say_finished_in_json
     from drumline.commands.run import train
 
@@ -192,7 +192,7 @@ def _train_once(config: Any, layout: Any, output: Output, seed: int) -> Path:
         say_finished_in_json(run.folder)
     elif not output.quiet:
         say_finished(run.folder)
-    return run.path
+    return run.folder.shown
 
 
 def _without_effect(config: Any, env: str) -> set[str]:

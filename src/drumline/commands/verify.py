@@ -110,7 +110,7 @@ def verify_again(
     if not logged:
         _refuse_no_promise(folder)
     if other := differences_here(folder.document):
-        raise RunError(f"{NO_PROMISE}: {folder.path} was made on another machine ({other})")
+        raise RunError(f"{NO_PROMISE}: {folder.shown} was made on another machine ({other})")
     ours = (
         read_chain(folder.fingerprints_csv)
         if is_there(folder.fingerprints_csv)
@@ -118,7 +118,7 @@ def verify_again(
     )
     found, quick = _updates_recorded(folder, ours, _events_logged(logged))
     if not found:
-        raise RunError(f"{folder.path} has no updates to verify")
+        raise RunError(f"{folder.shown} has no updates to verify")
     count = min(found, updates or max(1, quick))
     (_, first), *later = horizons_of(folder)
     small = {"evaluate_every": 0, "evaluate_episodes": 1, "total_steps": first}
@@ -199,7 +199,7 @@ def _refuse_no_promise(folder: "RunFolder") -> None:
 
     promise = folder.stated("promise")
     if promise.startswith(NO_PROMISE):
-        raise RunError(f"{promise} ({folder.path})")
+        raise RunError(f"{promise} ({folder.shown})")
 
 
 def _answer(flags: VerifyFlags, difference: "Difference | None", what: str) -> None:

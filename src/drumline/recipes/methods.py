@@ -120,6 +120,8 @@ def find_method(name: str) -> Method:
 
     Raises `ValueError` with the nearest name, or with the fault of a class from outside.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"a method is given by its name, as in 'es', got {name!r}")
     if ":" in name:
         return outside_methods.method_at(name)
     others = outside_methods.registered()

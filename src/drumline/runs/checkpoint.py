@@ -117,13 +117,13 @@ def read_checkpoint(folder: RunFolder, number: int | None = None) -> Checkpoint:
     numbers = checkpoint_numbers(folder)
     if not numbers:
         raise RunError(
-            f"{folder.path} has no checkpoint to go on from; start the run again with "
+            f"{folder.shown} has no checkpoint to go on from; start the run again with "
             "drumline train and another --out"
         )
     chosen = numbers[-1] if number is None else number
     if chosen not in numbers:
         listed = ", ".join(map(str, numbers))
-        raise RunError(f"{folder.path} has no checkpoint {chosen}; --checkpoint may be {listed}")
+        raise RunError(f"{folder.shown} has no checkpoint {chosen}; --checkpoint may be {listed}")
     try:
         return _read(folder, chosen)
     except Damage as damage:
@@ -134,7 +134,7 @@ def read_checkpoint(folder: RunFolder, number: int | None = None) -> Checkpoint:
             else "no older one is good, so start the run again with another --out"
         )
         raise DamagedCheckpoint(
-            f"checkpoint {chosen} of {folder.path} is damaged: {damage}; {advice}", previous
+            f"checkpoint {chosen} of {folder.shown} is damaged: {damage}; {advice}", previous
         ) from damage
 
 

@@ -63,10 +63,10 @@ class RunFolder:
     """One run on disk; made by `create` or `open`."""
 
     def __init__(self, path: Path, document: dict[str, Any]):
-        self.path = path
+        self.path = path.absolute()  # a script or an environment may change the directory
         self.document = document
         self.shown = str(path)
-        """Name of the run in messages."""
+        """Name of the run in messages and commands: its path as the user gave it."""
         self._amendments: dict[str, Any] = {}
 
     @staticmethod

@@ -16,12 +16,12 @@ def as_typed(folder: RunFolder, command: str, *words: str) -> str:
     """Return a command to type now: the newest run under runs/ is called `last`."""
     newest = newest_run()
     is_last = newest is not None and newest.resolve() == folder.path.resolve()
-    return _joined(folder, command, "last" if is_last else str(folder.path), words)
+    return _joined(folder, command, "last" if is_last else folder.shown, words)
 
 
 def by_path(folder: RunFolder, command: str, *words: str) -> str:
     """Return a command to type at any time: it names the path, because `last` may change."""
-    return _joined(folder, command, str(folder.path), words)
+    return _joined(folder, command, folder.shown, words)
 
 
 def _joined(folder: RunFolder, command: str, run: str, words: tuple[str, ...]) -> str:

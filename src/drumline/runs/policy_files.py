@@ -42,6 +42,7 @@ class StoredPolicy(NamedTuple):
     tensors: dict[str, np.ndarray]
     document: dict[str, Any]
     path: Path
+    """The file, for messages: in a run folder as the user gave it."""
 
     @property
     def objective(self) -> dict[str, Any]:
@@ -98,10 +99,10 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
     """Read policy `name` from its safetensors file alone."""
     path = folder.policy_tensors(name)
     try:
-        return _read(path)[0]
+        return _read(path)[0]._replace(path=Path(folder.shown, path.name))
     except FileNotFoundError as error:
         raise RunError(
-            f"{folder.path} has no policy {name!r} yet ({path.name}); give another --policy"
+            f"{folder.shown} has no policy {name!r} yet ({path.name}); give another --policy"
         ) from error
     except _UNREADABLE as error:
         raise RunError(f"{path} is damaged ({error}); give another --policy") from error

@@ -4,6 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from drumline.runs.folder import RunFolder
 from drumline.runs.own_files import opened
 
 LIMIT = 10 << 20
@@ -19,6 +20,8 @@ class PrintedFile:
     def __init__(self, limit: int = LIMIT):
         self.lines = 0
         self.path: Path | None = None
+        self.shown = ""
+        """Name of the file in messages."""
         self._limit = limit
         self._held = b""
         """The newest bytes: all that there is before the file has a place."""
@@ -37,9 +40,13 @@ class PrintedFile:
         """Return the newest lines, 64 KiB at most."""
         return self._held.decode("utf-8", "replace")
 
-    def into(self, path: Path) -> None:
-        """Write to `path` from now on, with what came before; no file is made before a line is."""
-        self.path = path
+    def into(self, folder: RunFolder) -> None:
+        """Write to a run folder's file from now on, with what came before.
+
+        No file is made before there is a line.
+        """
+        self.path = folder.printed_txt
+        self.shown = str(Path(folder.shown, self.path.name))
         if self._held:
             self._append(self._held)
 

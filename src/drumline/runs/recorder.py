@@ -206,7 +206,7 @@ def _start_from(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
         return
     numbers = checkpoint_numbers(folder)
     if numbers:
-        raise ValueError(f"{folder.path} has checkpoint {numbers[-1]}; resumed_from must be given")
+        raise ValueError(f"{folder.shown} has checkpoint {numbers[-1]}; resumed_from must be given")
     sync_names(folder, {})
     cut_files(folder, {})  # without a checkpoint, all rows are written again
 
@@ -223,7 +223,7 @@ def _claim(folder: RunFolder) -> int:
     except BlockingIOError as error:
         os.close(descriptor)
         raise RunError(
-            f"{folder.path} is being written by another process; wait for it, or give another RUN"
+            f"{folder.shown} is being written by another process; wait for it, or give another RUN"
         ) from error
     except OSError:
         pass  # a file system without locks: the run goes on unlocked

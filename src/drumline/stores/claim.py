@@ -125,7 +125,7 @@ def _refuse_behind(store: ObjectStore, folder: RunFolder, states: tuple[StoredSt
     here = max(checkpoint_numbers(folder), default=0)
     if ahead > here:
         raise RunError(
-            f"{store.url} has update {ahead} of this run, {folder.path} only update {here}: go on "
+            f"{store.url} has update {ahead} of this run, {folder.shown} only update {here}: go on "
             f"with drumline resume {store.url}, or leave --store out"
         )
 

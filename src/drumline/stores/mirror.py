@@ -134,7 +134,7 @@ class Mirror:
         again = by_path(self._folder, "resume", "--store", self.url)
         return (
             f"{self.url} has {has}, not the newest state of update {newest} ({why}); "
-            f"{self._folder.path} has it all, and uploads it with {again}"
+            f"{self._folder.shown} has it all, and uploads it with {again}"
         )
 
     def _give(self, snapshot: Snapshot) -> None:

@@ -259,7 +259,7 @@ def _scalar_log(request: RunRequest) -> ScalarLog | None:
         return ScalarLog(request.resumed_from)
     if isinstance(request.layout, SearchLayout) and request.layout.keep_scalars:
         raise RunError(
-            f"{request.folder.path} was begun without --keep-scalars, so its first generations are "
-            "not in a log: resume it without the flag"
+            f"{request.folder.shown} was begun without --keep-scalars, so its first generations "
+            "are not in a log: resume it without the flag"
         )
     return None

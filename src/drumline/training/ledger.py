@@ -149,7 +149,7 @@ class Ledger:
         """Show the run's names, and start counting speed."""
         run = self._identity
         self.display.start(
-            RunTitle(run.method, run.env_id, run.seed, run.layout_words, str(self.folder.path))
+            RunTitle(run.method, run.env_id, run.seed, run.layout_words, self.folder.shown)
         )
         self._throughput.add(int(self.counters["env_steps"]), time.perf_counter())
 

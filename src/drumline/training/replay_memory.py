@@ -38,6 +38,6 @@ def segments_of(folder: RunFolder, checkpoint: Checkpoint) -> Generator[Callable
         yield lambda name: read_segment(folder, checkpoint, name)
     except DamagedReplay as error:
         raise RunError(
-            f"{folder.path} cannot go on: {error}; go on from an older checkpoint with "
+            f"{folder.shown} cannot go on: {error}; go on from an older checkpoint with "
             "--checkpoint, or start the run again with another --out"
         ) from error

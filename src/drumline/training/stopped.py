@@ -2,9 +2,12 @@
 
 import signal
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drumline.errors import ImpureEnvironment, Travels
+
+if TYPE_CHECKING:
+    from drumline.runs.folder import RunFolder
 
 
 class Stopped(Travels):
@@ -17,8 +20,8 @@ class Stopped(Travels):
         """Time of the signal, by `time.monotonic`."""
         self.midway = False
         """Whether it came in the middle of a change: the state in memory is not whole then."""
-        self.run: Path | None = None
-        """The folder of the run that was stopped and can go on; None if there is none."""
+        self.run: "RunFolder | None" = None
+        """The run that was stopped and can go on; None if there is none."""
 
 
 def leaves_whole_state(error: BaseException) -> bool:
