@@ -4,7 +4,9 @@ Tuning groups with one `choice` and the same flags, apart from those of evaluati
 candidate, on one task or on several. Its score on a task is the mean, over four shares of the env
 steps, of the interquartile mean of its seeds, counted from random actions and divided by the
 largest of the candidates; its score is the mean over the tasks. The flags of the best candidate, or
-of the next ones by `place`, go before those of every group with that name as `chosen`.
+of the next ones by `place`, go before those of every group with that name as `chosen`. A seed's
+score at some env steps is that of its newest evaluation by then: so the choices were made, and so
+they stay, though the tables are on the line between evaluations since.
 
 A choice can have two stages: groups of the second have a `choice` of their own, and their flags
 are what the first has `chosen`. They are scored together with their runs of the first stage.
@@ -15,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 from campaign_queue import Group, Run
-from campaign_tables import SHARES, at_budget, random_means
+from campaign_tables import LATE, SHARES, evaluations_of, random_means
 
 from drumline.functional.statistics import interquartile_mean
 
@@ -101,7 +103,7 @@ def scores(
         means = [
             interquartile_mean(
                 np.concatenate(
-                    [at_budget(curves, name, own, share * steps) for name, own in seeds.items()]
+                    [_newest(curves, name, own, share * steps) for name, own in seeds.items()]
                 )
             )
             for share in SHARES
@@ -114,6 +116,18 @@ def scores(
         flags: sum(task[flags] / largest[env] for env, task in of_task.items()) / len(of_task)
         for flags in complete
     }
+
+
+def _newest(
+    curves: Sequence[Row], group: str, seeds: Sequence[str], env_steps: float
+) -> np.ndarray:
+    """Return each seed's score at its newest evaluation by `env_steps`; else at its first."""
+    scores: list[float] = []
+    for seed in seeds:
+        mine = evaluations_of(curves, group, seed)
+        there = [row for row in mine if int(row["env_steps"]) <= LATE * env_steps]
+        scores.append(float((there[-1] if there else mine[0])["mean"]))
+    return np.array(scores)
 
 
 def choice_table(

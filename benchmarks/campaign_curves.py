@@ -146,7 +146,7 @@ def _draw_curve(axes: Any, curve: Curve, number: int) -> None:
 def _curve(
     picture: "Picture", group: str, runs: Sequence[Row], evaluations: Sequence[Row]
 ) -> Curve:
-    """Return the newest score of every seed at their evaluations, while all have one."""
+    """Return every seed's score at their evaluations, on the line between its own beside them."""
     label, frames = picture.label(runs[0]), picture.frames(runs[0])
     seeds: list[tuple[np.ndarray, np.ndarray]] = []
     for run in runs:
@@ -164,7 +164,7 @@ def _curve(
     grid = grid[(grid >= begin) & (grid <= end)]
     if grid.size > _POINTS:
         grid = grid[np.linspace(0, grid.size - 1, _POINTS).round().astype(int)]
-    known = [scores[np.searchsorted(steps, grid, side="right") - 1] for steps, scores in seeds]
+    known = [np.interp(grid, steps, scores) for steps, scores in seeds]
     return Curve(label, grid, np.array(known))
 
 

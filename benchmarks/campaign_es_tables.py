@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 from campaign_tables import (
-    LATE,
     SHARES,
     Row,
     Rows,
     at_budget,
+    cell_at,
+    evaluations_of,
     interval,
     random_means,
     seeds_in_words,
@@ -33,20 +34,19 @@ class _Runs(NamedTuple):
     curves: Sequence[Row]
 
     def at(self, env_steps: float) -> np.ndarray:
-        """Return each seed's score at its newest evaluation by then, or at its first."""
+        """Return each seed's score then."""
         return at_budget(self.curves, self.group, self.seeds, env_steps)
 
-    def evaluated_by(self, env_steps: float) -> bool:
-        """Return whether every seed has an evaluation by then."""
-        first: dict[str, int] = {}
-        for row in self.curves:
-            if row["group"] == self.group:
-                first.setdefault(row["seed"], int(row["env_steps"]))
-        return all(first[seed] <= LATE * env_steps for seed in self.seeds)
+    def scored_from(self, env_steps: float) -> str:
+        """Return the env steps that the scores there are of; a span where evaluations are later."""
+        firsts = [evaluations_of(self.curves, self.group, seed)[0] for seed in self.seeds]
+        latest = [max(env_steps, int(row["env_steps"])) for row in firsts]
+        low, high = f"{min(latest):,.0f}", f"{max(latest):,.0f}"
+        return low if low == high else f"{low} … {high}"
 
     def cell(self, env_steps: float) -> str:
         """Return the interquartile mean then, with its interval; empty without all seeds."""
-        return interval(self.at(env_steps)) if self.evaluated_by(env_steps) else ""
+        return cell_at(self.curves, self.group, self.seeds, env_steps)
 
     def in_words(self) -> str:
         """Return the seeds."""
@@ -78,7 +78,7 @@ def subspaces(part: str, rows: Rows) -> list[str]:
             if dimensions is not None and share >= _SHARE:
                 enough.append(dimensions)
             name = "all" if dimensions is None else f"{dimensions:,}"
-            cells = [env, name, search.in_words(), f"{steps:,}", interval(scores)]
+            cells = [env, name, search.in_words(), search.scored_from(steps), interval(scores)]
             table.append(f"| {' | '.join(cells)} | {share:.2f} |")
         if whole:
             least = f"with {min(enough):,}" if enough else "in none of these subspaces"

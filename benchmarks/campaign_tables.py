@@ -35,7 +35,7 @@ LISTED = 16
 """Groups that a sentence names; of more it gives the number."""
 SHARES = (0.25, 0.5, 0.75, 1.0)
 LATE = 1.03
-"""An evaluation stands behind a whole update, so behind the env steps that it is of."""
+"""Share of some env steps by which an evaluation there may be late: it stands behind an update."""
 _PART = re.compile(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 
@@ -126,11 +126,9 @@ def scores_at_budgets(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
     for group in dict.fromkeys(row["group"] for row in runs):
         mine = [row for row in runs if row["group"] == group]
         steps = min(int(row["env_steps"]) for row in mine)
-        cells = [
-            interval(at_budget(curves, group, [row["seed"] for row in mine], share * steps))
-            for share in SHARES
-        ]
-        seeds = seeds_in_words([int(row["seed"]) for row in mine])
+        own = [row["seed"] for row in mine]
+        cells = [cell_at(curves, group, own, share * steps) for share in SHARES]
+        seeds = seeds_in_words([int(seed) for seed in own])
         lines.append(f"| `{group}` | {seeds} | {steps:,} | " + " | ".join(cells) + " |")
     return lines
 
@@ -144,18 +142,31 @@ def random_means() -> dict[str, float]:
 def at_budget(
     curves: Sequence[Row], group: str, seeds: Sequence[str], env_steps: float
 ) -> np.ndarray:
-    """Return each seed's score at its newest evaluation by `env_steps`; else at its first.
+    """Return each seed's score at `env_steps`, on the line between its evaluations beside them.
 
-    A later one would be ahead in time, and the further the longer a method's episodes are.
+    The newest one by then would be of fewer env steps, and the next one of more, by as many as a
+    method's updates are long. Before the first evaluation it is that one's score, behind the last
+    one that one's.
     """
-    return np.array([newest_by(curves, group, seed, env_steps) for seed in seeds])
+    scores: list[float] = []
+    for seed in seeds:
+        mine = evaluations_of(curves, group, seed)
+        steps, means = ([float(row[name]) for row in mine] for name in ("env_steps", "mean"))
+        scores.append(float(np.interp(env_steps, steps, means)))
+    return np.array(scores)
 
 
-def newest_by(curves: Sequence[Row], group: str, seed: str, env_steps: float) -> float:
-    """Return a seed's score at its newest evaluation by `env_steps`; else at its first."""
-    mine = _by_run(_Same(curves))[group, seed]
-    there = [row for row in mine if int(row["env_steps"]) <= LATE * env_steps]
-    return float((there[-1] if there else mine[0])["mean"])
+def cell_at(curves: Sequence[Row], group: str, seeds: Sequence[str], env_steps: float) -> str:
+    """Return the interquartile mean at `env_steps`; empty before a seed's first evaluation."""
+    first = [int(evaluations_of(curves, group, seed)[0]["env_steps"]) for seed in seeds]
+    if max(first) > LATE * env_steps:
+        return ""
+    return interval(at_budget(curves, group, seeds, env_steps))
+
+
+def evaluations_of(curves: Sequence[Row], group: str, seed: str) -> list[Row]:
+    """Return a run's evaluations, in their order."""
+    return _by_run(_Same(curves))[group, seed]
 
 
 class _Same:

@@ -290,15 +290,17 @@ def test_tables_hold_interquartile_means_at_shares_of_the_budget(campaign: Any):
     curves = [
         {"group": "g", "seed": str(seed), "env_steps": str(at), "mean": str(seed * at), "of": ""}
         for seed in range(4)
-        for at in (25, 60, 100)
+        for at in (40, 60, 100)
     ]
     text = "before\n<!-- begin p -->\nold\n<!-- end p -->\nafter\n"
     filled = campaign.fill(text, campaign.Rows(runs, curves))
     row = next(line for line in filled.splitlines() if line.startswith("| `g`"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[:3] == ["`g`", "0–3", "100"]
-    means = [float(cell.split(" ")[0]) for cell in cells[3:]]
-    assert means == pytest.approx([37.5, 37.5, 90.0, 150.0], rel=0.01)
+    means = [float(cell.split(" ")[0]) for cell in cells[4:]]
+    # None is evaluated at a quarter; half and three quarters lie between evaluations.
+    assert cells[3] == ""
+    assert means == pytest.approx([75.0, 112.5, 150.0], rel=0.01)
     assert "old" not in filled
     assert campaign.fill(filled, campaign.Rows(runs, curves)) == filled
     assert "No run has ended yet." in campaign.fill(text, campaign.Rows([]))

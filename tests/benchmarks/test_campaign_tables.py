@@ -56,6 +56,22 @@ def made(
     return runs, curves
 
 
+def test_scores_at_equal_env_steps_do_not_depend_on_the_place_of_the_evaluations(campaign: Any):
+    methods = ("aes", "td3", "cem-rl")
+    runs, curves = made("aes-rl", {(method, "Hopper-v5"): [0.0] * 3 for method in methods})
+    ends = {"aes": 30_000, "td3": 30_000, "cem-rl": 33_000}
+    for run in runs:
+        run["env_steps"] = str(ends[run["method"]])
+    places = {"aes": (15_000, 30_000), "td3": (15_000, 30_000), "cem-rl": (27_000, 33_000)}
+    spread = [at for method in methods for _ in range(3) for at in places[method]]
+    for row, at in zip(curves, spread, strict=True):
+        # Every method learns at the same speed: a return of 1 for 100 env steps.
+        row.update(env_steps=str(at), mean=str(at / 100))
+    (row,) = table_of(campaign, "aes-rl", campaign.Rows(runs, curves))
+    assert [cell.split()[0] for cell in row[3:6]] == ["300", "300", "300"]
+    assert row[6:] == ["1.00", "ahead"]
+
+
 TASKS = ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Swimmer-v5", "InvertedDoublePendulum-v5")
 
 
