@@ -1,4 +1,4 @@
-# The set-up of .venv runs again only when pyproject.toml, constraints.txt or TORCH changed.
+# The set-up of .venv runs again only when pyproject.toml, constraints.txt, TORCH or a given PYTHON changed.
 # TORCH=cpu or TORCH=cuda names one build of torch. Without it, it is the build that pip finds first.
 # uv is quicker than pip, but may find another build, so it is used only where the build is named and
 # a dry run has found it.
@@ -65,10 +65,22 @@ ifneq ($(TORCH),$(shell cat .venv/torch 2>/dev/null))
 endif
 endif
 
+# PYTHON is compared where it is given: another python3 on the path leaves .venv alone.
+OTHER :=
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard $(BIN)/python),)
+ifneq ($(shell $(PYTHON) -V 2>&1),$(shell $(BIN)/python -V 2>&1))
+OTHER := yes
+.venv/installed: another-python
+.PHONY: another-python
+endif
+endif
+endif
+
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 		{ echo "Drumline needs Python 3.11 to 3.13: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || \
+	@{ [ -z "$(OTHER)" ] && $(BIN)/python -m pip --version >/dev/null 2>&1; } || \
 		{ echo "making .venv (once)"; $(PYTHON) -m venv --clear .venv; }
 	@echo "installing the versions of constraints.txt (about a minute, longer where torch is downloaded)"
 	@sed -e '$(if $(TORCH),$(NAMED))' constraints.txt > .venv/constraints.txt

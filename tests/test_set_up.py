@@ -68,6 +68,25 @@ def test_without_a_build_it_is_pip_with_the_constraints_as_they_are(clone: Path)
     assert make(clone)[2] == []
 
 
+def test_another_python_makes_the_environment_anew(clone: Path):
+    for minor in (11, 12):
+        python = clone / "tools" / f"python3.{minor}"
+        says = f'#!/bin/sh\nif [ "$1" = -V ]; then echo Python 3.{minor}.1; exit; fi\n'
+        python.write_text(PYTHON.replace("#!/bin/sh\n", says))
+        python.chmod(0o755)
+    for minor, again in ((11, True), (11, False), (12, True), (12, False)):
+        code, said, calls = make(clone, f"PYTHON={clone / 'tools' / f'python3.{minor}'}")
+        assert code == 0, said
+        assert bool(calls) == again
+        assert ("making .venv" in said) == again
+        made = (clone / ".venv" / "bin" / "python").read_text()
+        assert f"Python 3.{minor}.1" in made
+    code, said, _ = make(clone, f"PYTHON={clone / 'tools' / 'python3.13'}")
+    assert code != 0
+    assert "Drumline needs Python 3.11 to 3.13" in said
+    assert "Python 3.12.1" in (clone / ".venv" / "bin" / "python").read_text()
+
+
 @pytest.mark.parametrize(("build", "label"), [("cpu", "+cpu"), ("cuda", "")])
 def test_uv_is_taken_where_its_dry_run_finds_the_named_build(clone: Path, build: str, label: str):
     code, said, calls = make(clone, f"TORCH={build}")

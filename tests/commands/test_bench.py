@@ -111,6 +111,13 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_same_bytes(tmp_path):
         (["bench", "sac", *ON_CARTPOLE], "sac: "),
         (["bench", "es --nope 3", *ON_CARTPOLE], "es --nope 3: "),
         (["bench", "", *ON_CARTPOLE], "METHOD '' is empty: give one as hts"),
+        (["bench", "es --seed 3", *ON_CARTPOLE], "has --seed, which bench gives by its --seeds"),
+        (["bench", "es --out=x", *ON_CARTPOLE], "has --out, which bench gives by its --out"),
+        (
+            ["bench", "es --total_steps 4000", *ON_CARTPOLE, "--budget=1000"],
+            "has --total-steps, which bench gives by its --budget",
+        ),
+        (["bench", "es --std", *ON_CARTPOLE], "es --std: Missing value for argument '--std'"),
         (["bench", "es 'x", *ON_CARTPOLE], """METHOD "es 'x" cannot be read: No closing"""),
     ],
 )

@@ -83,6 +83,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["evaluate", "run", "--policy=worst"], "worst"),
         (["plot", "run", "--x=hours"], "hours"),
         (["verify", "run", "--updates=some"], "some"),
+        (["verify", "run", "--updates=0"], "--updates 0 would repeat nothing"),
         (["episode", "run", "--member=4"], "4 members"),
         (["episode", "run", "--member=2", "--evaluation"], "2 episodes"),
         (["episode", "run", "--member=-1"], "--member"),

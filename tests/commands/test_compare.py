@@ -1,11 +1,16 @@
 """Comparing runs: what is a group, what is equal, and what is printed."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
+import termios
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typed_commands import Terminal
+from typed_commands import TESTS, Terminal, environ
 
 from drumline.commands.compare import _read
 from drumline.display.comparison import comparison_figure, grouped
@@ -34,6 +39,55 @@ def recorded(
     )
     rows = [f"{i},{100 * i},{i * std},{score * i}\n" for i in range(1, updates + 1)]
     folder.metrics_csv.write_text(METRICS + "".join(rows))
+
+
+def test_one_and_one_point_zero_are_one_setting(terminal: Terminal):
+    recorded("typed", 0, 10.0, std=1.0, settings={"hidden": [8, 8]})
+    recorded("given", 1, 11.0, std=1, settings={"hidden": [8, 8]})
+    recorded("bool", 2, 12.0, std=1.0, settings={"hidden": [8, 8], "normalize": True})
+    recorded("number", 3, 12.0, std=1.0, settings={"hidden": [8, 8], "normalize": 1})
+    ended = terminal("compare", "typed", "given", "bool", "number", "--json", "--out=c.png")
+    assert [group["runs"] for group in json.loads(ended.out)["groups"]] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("command", ["compare", "plot", "report"])
+def test_a_run_without_an_update_is_left_out_and_named(terminal: Terminal, command: str):
+    recorded("whole", 0, 10.0)
+    recorded("empty", 1, 10.0, updates=0)
+    recorded("stopped", 2, 10.0)
+    Path("stopped/metrics.csv").unlink()
+    ended = terminal(command, "whole", "empty", "stopped", "--out=file.png")
+    assert ended.code == 0, ended.err
+    assert "drumline: left out: empty, stopped; no updates yet" in ended.err
+    assert Path("file.png").stat().st_size > 0
+    alone = terminal(command, "stopped", "--out=other.png")
+    assert alone.code == 2
+    assert "stopped: no updates yet, so there is nothing to show" in alone.err
+    assert not Path("other.png").exists()
+
+
+@pytest.mark.parametrize("columns", [200, 80, 40])
+def test_a_terminal_of_any_width_shows_every_name_and_number(tmp_path: Path, columns: int):
+    """A table that is too wide is printed without borders: a cell that is cut off says nothing."""
+    place = TESTS / "commands"
+    code = (
+        f"import os; os.chdir({str(tmp_path)!r})\n"
+        "from commands.test_compare import recorded\n"
+        "recorded('a', 0, 10.0, std=0.01)\nrecorded('b', 0, 12.0, std=0.02)\n"
+        "from drumline.cli import main\nmain(['compare', 'a', 'b'])\n"
+    )
+    main, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, columns))
+    env = {**environ(), "PYTHONPATH": f"{TESTS}{os.pathsep}{place}", "TERM": "xterm"}
+    env.pop("NO_COLOR", None)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=terminal, env=env)
+    os.close(terminal)
+    said = os.read(main, 1 << 16).decode()
+    os.close(main)
+    assert ("│" in said) == (columns == 200)
+    for words in ("es CartPole-v1 std=0.01", "es CartPole-v1 std=0.02", "100.0", "120.0"):
+        assert words in said
+    assert "…" not in said
 
 
 def test_seeds_are_one_group_and_other_settings_are_named(terminal: Terminal):

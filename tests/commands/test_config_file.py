@@ -41,6 +41,25 @@ def test_a_file_of_some_settings_leaves_the_others_to_the_preset(terminal: Termi
     assert "some.json names no environment: give ENV behind es" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("method", "env", "flag"),
+    [
+        ("hts", "CartPole-v1", "--learner=a2c"),
+        ("hts", "CartPole-v1", "--learner a2c"),
+        ("aes", "Walker2d-v5", "--mean-rule=full-move"),
+        ("aes", "Walker2d-v5", "--mean_rule=full-move"),
+        ("es", "Hopper-v5", "--shaping=sign-rank"),
+    ],
+)
+def test_a_typed_flag_decides_the_preset_beside_a_file(
+    terminal: Terminal, method: str, env: str, flag: str
+):
+    Path("some.json").write_text('{"seed": 3}')
+    plain = printed(terminal, method, env, *flag.replace("_", "-").split())
+    beside = printed(terminal, method, env, "--config=some.json", *flag.split())
+    assert beside == {**plain, "seed": 3}
+
+
 def test_the_config_of_a_run_begins_the_same_run(terminal: Terminal):
     terminal("train", "es", "CartPole-v1", *TINY, "--out=first", "--quiet", "--tags", "a", "b c")
     assert (

@@ -241,6 +241,8 @@ def test_nothing_to_report_is_wrong_use(terminal: Terminal, names: tuple[str, ..
     [
         "es CartPole-v1 --hidden 4 5 --no-normalize --std 0.3 --seed 7",
         "hts CartPole-v1 --no-anneal --hidden 8",
+        "hts CartPole-v1 --learner a2c",
+        "hts HalfCheetah-v5 --learner a2c --alpha 7",
         "aes Pendulum-v1 --mean-rule sigmoid --fitness-range 9",
         "es HalfCheetah-v5",
     ],
@@ -253,6 +255,13 @@ def test_the_command_of_the_page_begins_the_same_run(terminal: Terminal, words: 
     assert f"<code>{html.escape(again)}</code>" in report_of(terminal)
     _, *typed = shlex.split(again)
     assert json.loads(terminal(*typed, "--print-config").out) == config
+
+
+def test_updates_to_repeat_are_none_or_more(terminal: Terminal):
+    recorded("a")
+    ended = terminal("report", "a", "--verify=-1")
+    assert ended.code == 2
+    assert "--verify must be 0 (no repetition) or more updates, got -1" in ended.err
 
 
 def report_of(terminal: Terminal) -> str:

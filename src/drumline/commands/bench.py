@@ -24,6 +24,13 @@ from drumline.training.stopped import Stopped
 PLAN = "bench.json"
 _UNITS = {"s": 1, "sec": 1, "min": 60, "h": 3600}
 _STOPPED = 128 + signal.SIGTERM
+_OURS = {
+    "--seed": "--seeds",
+    "--seeds": "--seeds",
+    "--out": "--out",
+    "--env": "--env",
+}
+"""Flags of `drumline train` that a METHOD may not have, and those of `drumline bench` instead."""
 _STATES = ("waiting", "begun", "ended", "out of time", "failed")
 
 
@@ -115,6 +122,10 @@ def _names(methods: Sequence[str]) -> list[str]:
 
 def _words(run: dict[str, Any], env: str, budget: Budget) -> list[str]:
     method, *flags = _split(run["words"])
+    for flag in (word.partition("=")[0].replace("_", "-") for word in flags):
+        if flag in _OURS or (budget.flags and flag == "--total-steps"):
+            ours = _OURS.get(flag, "--budget")
+            raise WrongUse(f"METHOD {run['words']!r} has {flag}, which bench gives by its {ours}")
     return ["train", method, env, *flags, f"--seed={run['seed']}", *budget.flags]
 
 
@@ -140,8 +151,14 @@ def _check(plan: dict[str, Any], budget: Budget) -> None:
                 [*_DRUMLINE, *words, "--print-config"], capture_output=True, text=True, check=False
             )
             if done.returncode:
-                said = done.stderr.strip().removeprefix("drumline: ")
-                raise WrongUse(f"{run['words']}: {said}")
+                raise WrongUse(f"{run['words']}: {_sentence(done.stderr)}")
+
+
+def _sentence(said: str) -> str:
+    """Return the last words of a command in one line, without the frame around them."""
+    framed = [line.strip("│ ") for line in said.splitlines() if line.startswith("│")]
+    words = " ".join(line for line in framed if line.strip("─ ")) or said
+    return " ".join(words.split()).removeprefix("drumline: ")
 
 
 _DRUMLINE = (sys.executable, "-m", "drumline")

@@ -1,6 +1,7 @@
 """The words after `drumline COMMAND`: names first, then flags; and the command with more flags."""
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from typing import Any
 Parse = Callable[[Mapping[str, Any], Sequence[str], str, Collection[str]], Mapping[str, Any]]
 """(heading → flags with their defaults, words, program, fields that help leaves out) → heading →
 flags as typed."""
+
+_NAME = re.compile(r"--[\w-]+(?==|$)")
+"""The name of a flag, at the begin of a word."""
 
 
 class WrongUse(Exception):
@@ -35,6 +39,11 @@ class CommandLine:
     command: str
     words: Sequence[str]
     parse: Parse
+
+    def __post_init__(self) -> None:
+        # The parser takes --total_steps as well, and what looks at words knows one spelling.
+        words = [_NAME.sub(lambda name: name[0].replace("_", "-"), word) for word in self.words]
+        object.__setattr__(self, "words", words)
 
     @property
     def names(self) -> list[str]:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from drumline.display.comparison import Group, Score, Steadiness
     from drumline.display.run_data import RunCurve
 
+_BORDERS = 3
+"""Characters that a drawn table has beside each cell."""
+
 
 @dataclass(frozen=True)
 class CompareFlags:
@@ -73,6 +76,7 @@ def command(line: CommandLine) -> int:
 
 def _read(names: "Sequence[str]") -> "list[tuple[dict[str, Any], RunCurve]]":
     """Return each run's document and curve: ours, and those that other libraries logged."""
+    from drumline.commands.without_updates import with_updates
     from drumline.display.foreign_logs import read_foreign
     from drumline.display.run_data import read_run
     from drumline.recipes.methods import with_late_settings
@@ -81,7 +85,8 @@ def _read(names: "Sequence[str]") -> "list[tuple[dict[str, Any], RunCurve]]":
     places = {Path(name).resolve(): name for name in names}  # a run named twice counts once
     foreign = {name: read_foreign(Path(name)) for name in places.values()}
     ours = RunFolder.open_each([name for name, run in foreign.items() if run is None])
-    runs = [(with_late_settings(f.document), read_run(f.path)) for f in ours]
+    there = with_updates(ours, alone=len(ours) == len(foreign))
+    runs = [(with_late_settings(f.document), read_run(Path(f.shown))) for f in there]
     return runs + [(run.document, run.curve) for run in foreign.values() if run is not None]
 
 
@@ -127,17 +132,19 @@ def _say(rows: list[dict[str, Any]], headings: list[str]) -> None:
         ]
         for row in rows
     ]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(*headings)
-        for row in cells:
-            table.add_row(*map(Text, row))  # a run's name is no markup
-        Console().print(table)
-        return
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+        console = Console()
+        if sum(widths) + _BORDERS * len(widths) < console.width:  # else it would cut cells off
+            table = Table(*headings)
+            for row in cells:
+                table.add_row(*map(Text, row))  # a run's name is no markup
+            console.print(table)
+            return
     for row in [headings, *cells]:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join(padded).rstrip())

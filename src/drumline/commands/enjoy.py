@@ -99,7 +99,7 @@ def command(line: CommandLine) -> int:
         if window:
             shown = show_episodes(made.environment, policy.act, seeds, begin=begin, max_steps=limit)
         else:
-            out = flags.video or folder.path / "episode.mp4"
+            out = flags.video or Path(folder.shown, "episode.mp4")
             if flags.video is None:
                 refuse_links(folder.path, writing=True)  # ffmpeg would follow one
             print(f"filming up to {limit} env steps …", flush=True)

@@ -43,11 +43,10 @@ def command(line: CommandLine) -> int:
     from drumline.runs.folder import RunFolder
 
     opened = RunFolder.open_each(line.names)
-    folders = [folder.path for folder in opened]
     if flags.contributions:
         from drumline.display.contributions import draw_contributions, read_individuals
 
-        individuals = [read_individuals(path) for path in folders]
+        individuals = [read_individuals(Path(folder.shown)) for folder in opened]
         draw_contributions(individuals, flags.out, x=flags.x, title=flags.title)
         answer = {"runs": [_numbers(each) for each in individuals]}
     else:
@@ -58,18 +57,20 @@ def command(line: CommandLine) -> int:
 
 def _draw(folders: "Sequence[RunFolder]", flags: PlotFlags) -> dict[str, Any]:
     """Draw curves: runs of one config with several seeds as a group, with what differs as name."""
+    from drumline.commands.without_updates import with_updates
     from drumline.display.comparison import grouped, seeds_figure
     from drumline.display.plots import curves_figure, write_picture
     from drumline.display.run_data import column_names, read_run
     from drumline.recipes.methods import with_late_settings
 
+    folders = with_updates(folders)
     for folder in folders:
-        columns = column_names(folder.path)
+        columns = column_names(Path(folder.shown))
         if flags.y not in columns:
             close = difflib.get_close_matches(flags.y, columns, n=1)
             there = f"; did you mean {close[0]}?" if close else f": it has {', '.join(columns)}"
             raise WrongUse(f"--y {flags.y}: {folder.shown} has no such column{there}")
-    curves = [read_run(folder.path, y=flags.y) for folder in folders]
+    curves = [read_run(Path(each.shown), y=flags.y) for each in folders]
     documents = [with_late_settings(folder.document) for folder in folders]
     groups = grouped(list(zip(documents, curves, strict=True)))
     if len(groups) < len(curves):

@@ -30,13 +30,16 @@ def command(line: CommandLine) -> int:
     flags = line.flags("RUN…", {"report": ReportFlags()})["report"]
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline report last")
+    if flags.verify < 0:
+        raise WrongUse(f"--verify must be 0 (no repetition) or more updates, got {flags.verify}")
     refuse_unwritable(flags.out)
+    from drumline.commands.without_updates import with_updates
     from drumline.display.report import ReportedRun, report_page
     from drumline.recipes.methods import with_late_settings
     from drumline.runs.atomic_files import replace_file
     from drumline.runs.folder import RunFolder
 
-    folders = RunFolder.open_each(line.names)
+    folders = with_updates(RunFolder.open_each(line.names))
     checks = [[_chain(folder), *_policies(folder)] for folder in folders]
     for (first, one), (second, other) in combinations(zip(folders, checks, strict=True), 2):
         if (same := _same_bits(first, second)) is not None:
@@ -70,7 +73,10 @@ def same_again(folder: "RunFolder") -> str:
         words = ["drumline", "train", name, "--objective", objective]
     else:
         defaults = asdict(method.config(env=config["env"]))
+        plain = {**defaults, **method.preset(config["env"])}
         usual = {**defaults, **method.preset(config["env"], beside=config)}
+        # These are typed where the preset has others: they bring their own preset with them.
+        usual |= {field: plain[field] for field in method.deciding}
         words = ["drumline", "train", name, config["env"]]
     for field, value in config.items():
         if field in defaults and field != "env" and value != _plain(usual[field]):

@@ -16,5 +16,5 @@ def stored_search(folder: RunFolder, trust: CodeTrust, only_searches: str) -> Ge
     method = find_method(name)
     recipe = method.built(config_from(folder.document), method.layout(pool="inline"))
     if not isinstance(recipe, GenerationalRecipe):
-        raise RunError(f"{folder.path} is a run of {name}{only_searches}")
+        raise RunError(f"{folder.shown} is a run of {name}{only_searches}")
     return recipe

@@ -78,7 +78,7 @@ def command(line: CommandLine) -> int:
             else f"--preset {variant} and --config {file} both say what to begin with: give one"
         )
     if file:
-        config = _of_file(method, env, objective, file, fields)
+        config = _of_file(method, env, objective, file, fields, _beside(line, method))
         env = config.env
     elif objective:
         config = method.made_for(objective)
@@ -160,9 +160,17 @@ def _refuse_wrong_names(names: list[str], objective: str, file: str, *, asks: bo
 
 
 def _of_file(
-    method: "Method", env: str, objective: str, file: str, fields: Mapping[str, Any]
+    method: "Method",
+    env: str,
+    objective: str,
+    file: str,
+    fields: Mapping[str, Any],
+    typed: Mapping[str, str],
 ) -> Any:
-    """Return the config of a file; what it leaves out is that of the environment's preset."""
+    """Return the config of a file; what it leaves out is that of the environment's preset.
+
+    The preset is that beside the file's settings and the `typed` ones, which count more.
+    """
     from drumline.commands.config_file import refuse_foreign_fields, typed_fields
     from drumline.recipes.methods import METHODS
 
@@ -177,7 +185,8 @@ def _of_file(
         return method.made_for(objective or searched, **values)
     if not (env or own):
         raise WrongUse(f"--config {file} names no environment: give ENV behind {method.name}")
-    return method.made(env or own, **values)
+    preset = method.preset(env or own, beside={**values, **typed})
+    return method.made(env or own, None, **{**preset, **values})
 
 
 def _train_once(config: Any, layout: Any, output: Output, seed: int) -> str:

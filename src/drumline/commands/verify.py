@@ -46,6 +46,8 @@ def command(line: CommandLine) -> int:
         raise WrongUse("give one run to repeat or two to compare, as in: drumline verify last")
     if flags.updates and flags.updates != "all" and not flags.updates.isdigit():
         raise WrongUse(f"--updates {flags.updates!r} is neither a number nor all")
+    if flags.updates.isdigit() and not int(flags.updates):
+        raise WrongUse("--updates 0 would repeat nothing: give 1 or more, or all")
     if len(line.names) == 2:
         from drumline.runs.folder import RunFolder
 

@@ -65,9 +65,17 @@ def grouped(runs: Sequence[tuple[Mapping[str, Any], RunCurve]]) -> list[Group]:
     for document, curve in runs:
         config = {k: v for k, v in document["config"].items() if k not in ("seed", "env")}
         facts = {"method": document["method"], "env": problem_of(document["config"]), **config}
-        groups.setdefault(repr(sorted(facts.items())), (facts, []))[1].append(curve)
+        key = repr(sorted((name, _as_floats(value)) for name, value in facts.items()))
+        groups.setdefault(key, (facts, []))[1].append(curve)
     everything = [facts for facts, _ in groups.values()]
     return [Group(_label(facts, everything), tuple(own)) for facts, own in groups.values()]
+
+
+def _as_floats(value: Any) -> Any:
+    """Return a setting with 1 as 1.0: a config made in Python may have either for one number."""
+    if isinstance(value, (list, tuple)):
+        return [_as_floats(each) for each in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def quantity(groups: Sequence[Group]) -> str:

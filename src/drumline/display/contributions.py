@@ -94,7 +94,7 @@ def read_individuals(folder: Path, label: str | None = None) -> Individuals:
     if not any(counts.values()):
         raise ValueError(f"{folder / 'metrics.csv'} has no individuals yet: nothing to plot")
     columns = dict(zip(names, kept.columns(), strict=True))
-    return Individuals(label or folder.name, columns, counts)
+    return Individuals(label or folder.absolute().name, columns, counts)
 
 
 def contribution(individuals: Individuals, kind: str) -> Contribution:

@@ -56,7 +56,7 @@ def read_run(folder: Path, label: str | None = None, y: str = RETURN) -> RunCurv
     evaluations = read_columns(path, _EVALUATIONS) if evaluated else none
     words = _words(folder / "config.json")
     return RunCurve(
-        label=label or folder.name,
+        label=label or folder.absolute().name,
         env_steps=env_steps,
         wall_seconds=wall_seconds,
         episode_return_mean=values,
@@ -67,6 +67,12 @@ def read_run(folder: Path, label: str | None = None, y: str = RETURN) -> RunCurv
         what=words.value_axis if y == RETURN else y.replace("_", " "),
         words=words,
     )
+
+
+def has_updates(folder: Path) -> bool:
+    """Return whether metrics.csv has a row."""
+    path = folder / "metrics.csv"
+    return is_there(path) and any(True for _ in number_rows(path, ("env_steps",)))
 
 
 def column_names(folder: Path) -> list[str]:
