@@ -223,9 +223,12 @@ def _aes() -> Iterator[Case]:
     ):
         name = f"strategy-{strategy.removeprefix(f'{PARTS}:')}"
         yield _case("aes", name, POLE, f"--strategy {strategy} --strategy-budget 40", longer=360)
-    for rule in ("absolute", "linear", "sigmoid", "full-move"):
-        flags = f"--mean-rule {rule} --fitness-range 40 --fitness-baseline -10"
-        yield _case("aes", f"mean-{rule}", POLE, flags)
+    for rule, number in (
+        ("absolute", "--fitness-baseline -10"),
+        *(("linear", "--fitness-range 40"), ("sigmoid", "--fitness-range 40")),
+        ("full-move", ""),
+    ):
+        yield _case("aes", f"mean-{rule}", POLE, f"--mean-rule {rule} {number}")
     for rule in ("welford-fixed", "one-fifth", "rank"):
         yield _case("aes", f"variance-{rule}", POLE, f"--variance-rule {rule}")
     yield from _one_flag_each(

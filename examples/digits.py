@@ -1,5 +1,6 @@
 """Accuracy on handwritten digits, which has no gradient, as an objective.
 
+    pip install scikit-learn
     drumline train es --objective digits:accuracy --dimensions 650 \\
         --population-size 100 --std 0.5 --total-steps 40000
 

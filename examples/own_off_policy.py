@@ -23,7 +23,7 @@ from drumline.policies.heads import LOG_STD_BOUNDS
 from drumline.policies.spec import PolicySpec
 from drumline.policies.vector import FlatParameters
 from drumline.recipes.learned_actor import gaussian_head, learned_actor
-from drumline.recipes.refused_values import refuse_nonpositive, refuse_outside_unit
+from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_outside_unit
 from drumline.schedules.single_stream import SingleStreamPlan
 from drumline.training.layout import Layout, StreamLayout
 from drumline.training.stream_run import StreamRecipe
@@ -55,6 +55,8 @@ class SAC:
 
     def __post_init__(self) -> None:
         refuse_nonpositive(self, "total_steps", "steps_per_update", "batch_size", "learning_rate")
+        refuse_nonpositive(self, "frame_skip", "evaluate_episodes", "replay_size")
+        refuse_negative(self, "random_steps", "evaluate_every")
         refuse_outside_unit(self, "discount", "polyak")
 
     def build(self, layout: Layout) -> StreamRecipe:

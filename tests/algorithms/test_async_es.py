@@ -22,7 +22,7 @@ from drumline.algorithms.distribution_rules import (
     WelfordVariance,
 )
 from drumline.algorithms.individuals import live
-from drumline.functional.mean_updates import full_move, relative_baseline
+from drumline.functional.mean_updates import fixed_linear, full_move, relative_baseline
 from drumline.functional.trust_region import diagonal_kl
 from drumline.functional.variance_updates import release_sample_count
 from drumline.recipes.update_rules import (
@@ -51,6 +51,9 @@ ES_PAIRS = [
     ("full-move", "welford-fixed"),
     ("full-move", "one-fifth"),
     ("full-move", "rank"),
+    ("confirmed-move", "welford-fixed"),
+    ("confirmed-move", "one-fifth"),
+    ("confirmed-move", "rank"),
     ("rank", "one-fifth"),
 ]
 
@@ -145,6 +148,27 @@ def test_returns_in_other_units_move_the_mean_alike_where_the_range_is_a_spread(
     assert rows[0] == rows[1]
     fixed = of_pair((mean_rule, "one-fifth"))
     assert rows[0] != [row["step_size"] for row in search(fixed, sphere, 40)]
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, -7e-9, 1e200])
+def test_equal_returns_have_no_spread_however_they_are_rounded(value: float):
+    rule = SpreadMove(fixed_linear, multiple=2.0, fallback=4.0)
+    strategy = AsyncES(np.zeros(1), rule, WelfordVariance(release_sample_count), seed=0)
+    mean = value - 1.0
+    for _ in range(25):
+        row = strategy.tell([told(1.0, fitness=value, mean=mean)])
+        assert row["step_size"] == (value - mean) / 4.0
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e160])
+def test_a_spread_may_have_squares_outside_float64(unit: float):
+    steps = []
+    for scale in (1.0, unit):
+        rule = SpreadMove(fixed_linear, multiple=2.0, fallback=scale)
+        strategy = AsyncES(np.zeros(1), rule, WelfordVariance(release_sample_count), seed=0)
+        arrivals = [told(1.0, fitness=scale * each, mean=0.5 * scale) for each in (1.0, 2.0, 0.75)]
+        steps.append([strategy.tell([arrival])["step_size"] for arrival in arrivals])
+    assert steps[1] == pytest.approx(steps[0])
 
 
 @pytest.mark.parametrize("mean_rule", RANGED_RULES)

@@ -39,7 +39,10 @@ def test_caps_are_parsed():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "mean", "mean:0.5", "mean:nan", "none:1", "twice", "adaptive:9", "adaptive:9,2,2"],
+    [
+        *("", "mean", "mean:0.5", "mean:nan", "mean:inf", "none:1", "twice"),
+        *("adaptive:9", "adaptive:9,2,2", "adaptive:10,0.5,inf", "adaptive:10,0.5,nan"),
+    ],
 )
 def test_what_is_no_cap_is_answered_with_what_is(text: str):
     with pytest.raises(ValueError, match="none of none, mean:F"):

@@ -278,6 +278,16 @@ def test_a_full_covariance_that_is_too_large_is_refused(monkeypatch: pytest.Monk
         External(np.zeros(4), make, seed=0)
 
 
+@pytest.mark.parametrize("full", [True, False])
+def test_cma_refuses_a_single_parameter_before_its_first_vector(full: bool):
+    pytest.importorskip("cma")
+    make = cma_factory(std=0.1, full_covariance=full)
+    name = "cma" if full else "sep-cma"
+    with pytest.raises(ValueError, match=f"^--strategy {name} searches 2 .*, got 1: --strategy"):
+        External(np.zeros(1), make, seed=0)
+    search(External(np.zeros(2), make, seed=0), sphere, 30)
+
+
 def test_cma_bears_more_parameters_than_its_two_point_rule_would():
     """From 300 parameters on pycma would want samples of its own back in their places."""
     pytest.importorskip("cma")

@@ -42,7 +42,7 @@ RUNS = {
     "long episodes": [
         *("aes", "HalfCheetah-v5", "--total-steps", "12000", "--concurrency", "4"),
         *("--warmup-steps", "1000", "--replay-size", "4000", "--hidden", "8"),
-        *("--batch-size", "16", "--critic-batches", "5", "--fitness-range", "1000"),
+        *("--batch-size", "16", "--critic-batches", "5"),
     ],
     **{
         method: [

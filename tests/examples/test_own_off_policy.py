@@ -5,6 +5,7 @@ import math
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import own_off_policy
@@ -51,6 +52,20 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def expected(whole: Run) -> dict[str, bytes]:
     return lasting_bytes(whole.folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        *((name, 0, "must be above 0") for name in ("frame_skip", "evaluate_episodes")),
+        *((name, 0, "must be above 0") for name in ("replay_size", "batch_size")),
+        *((name, -1, "must be 0 or more") for name in ("random_steps", "evaluate_every")),
+    ],
+)
+def test_what_cannot_work_is_refused_by_its_flag(field: str, value: int, words: str):
+    changed: dict[str, Any] = {field: value}
+    with pytest.raises(ValueError, match=f"^--{field.replace('_', '-')} {words}, got {value}$"):
+        replace(SMALL, **changed)
 
 
 def learner(seed: int = 0) -> Learner:

@@ -82,5 +82,18 @@ def test_z_scores_have_mean_zero_and_std_one():
     assert scores.std() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("unit", [1e-310, 1e-200, 1e-170, 1e160, 1e300])
+def test_z_scores_are_those_of_the_unit_where_squares_leave_float64(unit: float):
+    fitness = np.array([1.0, 2.0, 4.0, -9.0])
+    assert z_scores(unit * fitness) == pytest.approx(z_scores(fitness), rel=1e-4)
+    assert z_scores(np.array([1.7e308, -1.7e308])).tolist() == [1.0, -1.0]
+
+
+@given(FITNESS.filter(lambda fitness: len(set(fitness)) > 1), st.floats(1e-100, 1e100))
+def test_ordinary_z_scores_are_not_rescaled(fitness: np.ndarray, unit: float):
+    centered = unit * fitness - (unit * fitness).mean()
+    assert z_scores(unit * fitness).tobytes() == (centered / centered.std()).tobytes()
+
+
 def test_unshaped_is_the_return_itself():
     assert unshaped(np.array([1.5, -2.0])).tolist() == [1.5, -2.0]

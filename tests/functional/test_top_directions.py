@@ -29,6 +29,13 @@ def test_adding_to_all_returns_and_scaling_them_changes_nothing():
     assert top_direction_weights(3 * plus + 7, 3 * minus + 7, 4) == pytest.approx(weights)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-170, 1e160, 1e300])
+def test_weights_are_those_of_the_unit_where_squares_leave_float64(unit: float):
+    plus, minus = np.array([1.0, 5.0, 2.0, 0.0]), np.array([0.0, 1.0, 7.0, -1.0])
+    weights = top_direction_weights(plus, minus, 2)
+    assert top_direction_weights(unit * plus, unit * minus, 2) == pytest.approx(weights)
+
+
 @pytest.mark.parametrize("top", [0, 4])
 def test_a_number_of_directions_that_does_not_exist_is_refused(top: int):
     with pytest.raises(ValueError, match="1 to 3"):

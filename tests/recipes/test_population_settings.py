@@ -99,6 +99,60 @@ def test_rules_that_another_strategy_would_not_follow_are_refused(
         method(env="CartPole-v1", strategy="snes", **change)
 
 
+UNREAD = [
+    ({"mean_rule": "full-move"}, {"fitness_range": 7.0}, "--mean-rule relative, linear, sigmoid"),
+    ({}, {"fitness_baseline": -9.0}, "--mean-rule absolute"),
+    ({}, {"negative_ratio": 0.5}, "--mean-rule linear"),
+    ({}, {"welford_samples": 3.0}, "--variance-rule welford-fixed"),
+    (
+        {"variance_rule": "one-fifth"},
+        {"strict_welford": True},
+        "--variance-rule welford-adaptive",
+    ),
+]
+"""Rules, a number that they do not read, and those that do."""
+
+
+@pytest.mark.parametrize(("rules", "number", "readers"), UNREAD)
+@pytest.mark.parametrize("env", ["CartPole-v1", "Walker2d-v5"])
+def test_numbers_that_the_rules_do_not_read_are_refused(
+    rules: dict[str, str], number: dict[str, Any], readers: str, env: str
+):
+    ((name, value),) = number.items()
+    flag = f"--{name.replace('_', '-')} {value}"
+    field, _, first = readers.removeprefix("--").partition(" ")
+    reading = {field.replace("-", "_"): first.split(",")[0]}
+    AES(env=env, **{**rules, **reading}, **number)
+    with pytest.raises(ValueError, match=f"^{flag} goes with {readers}: '.*' does not read it$"):
+        AES(env=env, **rules, **number)
+    with pytest.raises(ValueError, match=f"^{flag} goes with --strategy async-es: 'snes' has"):
+        AES(env=env, strategy="snes", **number)
+
+
+@pytest.mark.parametrize("method", ["aes", "one-plus-one", "acem-rl"])
+def test_numbers_of_presets_go_with_any_rules(method: str):
+    found = find_method(method)
+    for env, variant in (("Hopper-v5", ""), ("Hopper-v5", "paper"), ("CartPole-v1", "")):
+        config = found.made(env, variant)
+        assert (config.fitness_range, config.fitness_baseline) != (500.0, 0.0)
+        for rules in (("full-move", "one-fifth"), ("rank", "rank"), ("absolute", "rank")):
+            names = dict(zip(("mean_rule", "variance_rule"), rules, strict=True))
+            replace(config, range_spread=0.0, **names)
+    plain = {"mean_rule": "relative", "variance_rule": "welford-adaptive", "strategy": "snes"}
+    replace(find_method("aes").made("Hopper-v5", "paper"), **plain)
+
+
+@pytest.mark.parametrize(("rules", "number"), [row[:2] for row in UNREAD])
+def test_folders_of_older_runs_may_have_numbers_that_their_rules_do_not_read(
+    rules: dict[str, str], number: dict[str, Any]
+):
+    for config in (AES(env="Hopper-v5", **rules), AES(env="Hopper-v5", strategy="snes")):
+        document = {"method": "aes", "config": {**asdict(config), **number}}
+        assert config_from(document) == config
+    new = find_method("aes").made("Hopper-v5")
+    assert config_from({"method": "aes", "config": asdict(new)}) == new
+
+
 def test_refined_individuals_that_begin_at_no_sample_are_not_recentred():
     AES(env="CartPole-v1", refined_from="newest")
     with pytest.raises(ValueError, match="--recentred contradicts --refined-from newest"):

@@ -10,6 +10,7 @@ import pytest
 
 from drumline.buffers.replay import ReplayShape
 from drumline.recipes.aes import AES
+from drumline.recipes.es import ES
 from drumline.recipes.refused_values import (
     refuse_negative,
     refuse_nonpositive,
@@ -64,6 +65,54 @@ def test_rules_take_finite_numbers(flag: str):
     field: dict[str, Any] = {flag.removeprefix("--").replace("-", "_"): math.nan}
     with pytest.raises(ValueError, match=f"^{flag} must be a finite number, got nan$"):
         AES(env="Pendulum-v1", **field)
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "words"),
+    [
+        ("std_decay", (0.0, -0.5, 1.5), "above 0 and at most 1"),
+        ("learning_rate_decay", (0.0, 1.5), "above 0 and at most 1"),
+        *(
+            (field, (-1.0,), "0 or more")
+            for field in ("std_floor", "weight_decay", "action_noise_std")
+        ),
+        ("momentum", (-0.5, 1.5), UNIT),
+        ("momentum", (1.0,), "below 1"),
+    ],
+)
+def test_es_searches_with_numbers_that_can_work(field: str, values: tuple[float, ...], words: str):
+    flag = f"--{field.replace('_', '-')}"
+    refused = [(value, words) for value in values]
+    refused += [(value, "a finite number") for value in (math.nan, math.inf, -math.inf)]
+    for value, least in refused:
+        change: dict[str, Any] = {field: value}
+        with pytest.raises(ValueError, match=re.escape(f"{flag} must be {least}, got {value}")):
+            ES(env="Pendulum-v1", **change)
+
+
+def test_es_takes_the_ends_of_what_its_numbers_may_be():
+    ES(env="Pendulum-v1", std_decay=1.0, std_floor=0.0, weight_decay=0.0, hidden=())
+    ES(env="Pendulum-v1", momentum=0.0, action_noise_std=0.0, generation_env_steps=0)
+
+
+@pytest.mark.parametrize("hidden", [(0,), (-3,), (64, 0)])
+def test_es_has_layers_of_1_or_more(hidden: tuple[int, ...]):
+    said = re.escape(f"--hidden needs layers of 1 or more, got {hidden}")
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        ES(env="Pendulum-v1", hidden=hidden)
+
+
+def test_a_generation_has_no_negative_number_of_env_steps():
+    with pytest.raises(ValueError, match=r"^--generation-env-steps must be 0 or more, got -1$"):
+        ES(env="Pendulum-v1", generation_env_steps=-1)
+
+
+@pytest.mark.parametrize("hidden", [("64",), "64", 64])
+def test_layers_that_are_no_numbers_are_refused_in_one_sentence(hidden: Any):
+    said = f"--hidden must be whole numbers, as in (64, 64), got {hidden!r}"
+    for method in (ES, AES):
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+            method(env="Pendulum-v1", hidden=hidden)
 
 
 @pytest.mark.parametrize("flag", ["--hang-seconds", "--checkpoint-minutes"])

@@ -52,12 +52,13 @@ SMALL = AES(
     evaluate_every=7,
     evaluate_episodes=2,
 )
+WITHOUT_RANGE = replace(SMALL, fitness_range=AES.fitness_range)
 DISCRETE = replace(SMALL, env="CartPole-v1", total_steps=400, mean_evaluations=0)
 SYNC = replace(SMALL, schedule="sync")
 SLOW_CRITIC = replace(SMALL, mean_evaluations=0, critic_step_cost=2_000_000, critic_lag=40)
 CHAIN = replace(SMALL, refined_from="newest")
 CONFIRMED = replace(
-    SMALL, mean_rule="confirmed-move", variance_rule="one-fifth", mean_evaluations=1, seed=3
+    WITHOUT_RANGE, mean_rule="confirmed-move", variance_rule="one-fifth", mean_evaluations=1, seed=3
 )
 CONFIGS = {
     "continuous": SMALL,
@@ -246,7 +247,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 
 
 def test_a_resume_computes_a_strategy_again_with_the_threads_of_the_run(tmp_path: Path):
-    config = replace(SMALL, strategy="thread_counts:ThreadedSearch", p_desired=0.0)
+    config = replace(WITHOUT_RANGE, strategy="thread_counts:ThreadedSearch", p_desired=0.0)
     with threadpool_limits(2, "blas"):
         whole = run_on(tmp_path / "whole", config, INLINE)
         folder = run_on(tmp_path / "run", config, INLINE, last_update=20)
@@ -257,7 +258,7 @@ def test_a_resume_takes_a_strategys_own_state_and_changes_no_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(external, "SNAPSHOT_TELLS", 4)
-    config = replace(SMALL, strategy="remembering_search:Remembers")
+    config = replace(WITHOUT_RANGE, strategy="remembering_search:Remembers")
     whole = run_on(tmp_path / "whole", config, INLINE)
     folder = run_on(tmp_path / "run", config, INLINE, last_update=20)
     state = read_checkpoint(folder).state
@@ -356,7 +357,7 @@ def test_what_cannot_work_is_refused_with_its_value(change: dict[str, Any], mess
 
 def test_an_unknown_strategy_names_those_there_are():
     with pytest.raises(ValueError, match="--strategy must be one of async-es, snes"):
-        replace(SMALL, strategy="genetic").build(INLINE)
+        replace(WITHOUT_RANGE, strategy="genetic").build(INLINE)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +365,7 @@ def test_an_unknown_strategy_names_those_there_are():
     cases(["snes", "openai-es", "sep-cma", "nevergrad:OnePlusOne"], quick=["snes", "sep-cma"]),
 )
 def test_other_strategies_run_in_the_same_loop(tmp_path: Path, strategy: str):
-    config = replace(SMALL, strategy=strategy, total_steps=120, evaluate_every=0)
+    config = replace(WITHOUT_RANGE, strategy=strategy, total_steps=120, evaluate_every=0)
     folder = run_on(tmp_path / "run", config, INLINE)
     assert kinds(folder) == {"0.0", "1.0", "2.0"}
     told = [row for row in metrics_of(folder) if row["kind"] != "2.0"]
@@ -464,7 +465,7 @@ def test_env_steps_are_counted_once_in_training_or_in_evaluation(tmp_path: Path)
 @pytest.mark.parametrize("kind", [OnePlusOne, ACEMRL])
 def test_the_releases_other_variants_are_methods(tmp_path: Path, kind: type[AES]):
     fields = {
-        field.name: getattr(SMALL, field.name)
+        field.name: getattr(WITHOUT_RANGE, field.name)
         for field in dataclasses.fields(AES)
         if field.name not in ("mean_rule", "variance_rule")
     }

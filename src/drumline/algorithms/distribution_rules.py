@@ -12,6 +12,7 @@ from jaxtyping import Float32
 
 from drumline.algorithms.archive import Archive
 from drumline.functional.mean_updates import StepSize, cem_weights, moved_mean, weighted_mean
+from drumline.functional.ranking import spread_scale
 from drumline.functional.variance_updates import (
     SMALLEST_STEP,
     VARIANCE_FLOOR,
@@ -133,8 +134,9 @@ class SpreadMove:
         """Return the mean moved by p; the arrival's own return is part of the spread."""
         self._returns[self._count % self._returns.size] = arrival.fitness
         self._count += 1
-        spread = float(np.std(self._returns[: self._count]))
-        fitness_range = self._multiple * spread if spread > 0.0 else self._fallback
+        seen = self._returns[: self._count]
+        equal = np.all(seen == seen[0])  # their std is often 1e-17
+        fitness_range = self._fallback if equal else self._multiple * _spread(seen)
         step = self._step_size(arrival.fitness, arrival.mean_fitness, fitness_range=fitness_range)
         return _moved(arrival, float(step))
 
@@ -146,6 +148,11 @@ class SpreadMove:
         """Load a window."""
         self._returns = state.tensor("returns_window", like=self._returns)
         self._count = int(state.counter("returns_count"))
+
+
+def _spread(values: np.ndarray) -> float:
+    scale = spread_scale(values)
+    return scale * float(np.std(values / scale))
 
 
 def _moved(arrival: Arrival, step_size: float) -> MeanStep:

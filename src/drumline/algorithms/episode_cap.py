@@ -1,5 +1,6 @@
 """Episode caps: limits in env steps, so that a few long episodes do not keep workers waiting."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -69,12 +70,12 @@ def parse_episode_cap(text: str) -> EpisodeCap:
             return NoCap()
         if kind == "mean":
             factor = float(rest)
-            if factor >= 1.0:
+            if 1.0 <= factor < math.inf:
                 return MeanMultipleCap(factor)
         if kind == "adaptive":
             first, fraction, ratio = rest.split(",")
             cap = AdaptiveCap(int(first), float(fraction), float(ratio))
-            if cap.initial > 0 and 0.0 < cap.fraction <= 1.0 and cap.ratio > 1.0:
+            if cap.initial > 0 and 0.0 < cap.fraction <= 1.0 and 1.0 < cap.ratio < math.inf:
                 return cap
     except ValueError:
         pass

@@ -19,6 +19,12 @@ def cma_factory(*, std: float, full_covariance: bool) -> OptimizerFactory:
     cma = _package("cma", extra="cma")
 
     def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
+        if start.size < 2:
+            name = "cma" if full_covariance else "sep-cma"
+            raise ValueError(
+                f"--strategy {name} searches 2 parameters or more, got {start.size}: "
+                "--strategy snes takes one"
+            )
         needed = 8 * start.size**2
         if full_covariance and needed > LARGEST_FULL_COVARIANCE_BYTES:
             raise ValueError(

@@ -3,6 +3,9 @@
 import numpy as np
 from jaxtyping import Float
 
+_SMALLEST_STD = 1e-150
+"""Std whose square is still far from the end of float64."""
+
 
 def centered_ranks(
     fitness: Float[np.ndarray, " N"], *, tie_tolerance: float = 0.0
@@ -34,8 +37,20 @@ def z_scores(fitness: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """(F − mean) / std; zeros when all returns are equal."""
     if np.all(fitness == fitness[0]):
         return np.zeros(fitness.size)
-    centered = fitness - fitness.mean()
+    scaled = fitness / spread_scale(fitness)
+    centered = scaled - scaled.mean()
     return centered / centered.std()
+
+
+def spread_scale(values: Float[np.ndarray, " N"]) -> float:
+    """Divisor that keeps squares within float64: 1 for all but tiny and huge values.
+
+    >>> spread_scale(np.array([1.0, 2.0])), spread_scale(np.array([0.0, -3e-170]))
+    (1.0, 3e-170)
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        std = values.std()
+    return 1.0 if _SMALLEST_STD < std < np.inf else float(np.abs(values).max())
 
 
 def unshaped(fitness: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:

@@ -3,6 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
+from drumline.functional.ranking import spread_scale
+
 
 def top_direction_weights(
     plus: Float[np.ndarray, " N"], minus: Float[np.ndarray, " N"], top: int
@@ -18,5 +20,6 @@ def top_direction_weights(
     weights = np.zeros(plus.size)
     if np.all(used == used[0]):
         return weights
-    weights[best] = (plus[best] - minus[best]) / (top * used.std())
+    used = used / spread_scale(used)
+    weights[best] = (used[:top] - used[top:]) / (top * used.std())
     return weights

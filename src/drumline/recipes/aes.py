@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from drumline.recipes.refused_values import (
     refuse_unusable_training,
 )
 from drumline.recipes.strategies import ASYNC_ES, StrategyNumbers, make_strategy
-from drumline.recipes.update_rules import RANGED_RULES, RuleNumbers, make_update_rules
+from drumline.recipes.update_rules import RANGED_RULES, READ_BY, RuleNumbers, make_update_rules
 from drumline.recipes.virtual_clock import (
     no_promise_by_clock,
     refuse_unusable_clock,
@@ -102,8 +102,8 @@ class AES:
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the forward and backward passes of gradient steps."""
     device: str = "cpu"
-    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. A run on a GPU
-    carries no promise."""
+    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. On GPU models
+    other than those of docs/determinism.md a run carries no promise."""
     target_noise: float = 0.2
     """Std of the noise on target actions."""
     target_noise_clip: float = 0.5
@@ -358,17 +358,40 @@ class AES:
                     "--variance-from es contradicts --variance-rule rank, whose variance is that "
                     "of the best individuals of both kinds"
                 )
+            for name in self.unread(vars(self)):
+                rule, readers = READ_BY[name]
+                raise ValueError(
+                    f"--{name.replace('_', '-')} {getattr(self, name)} goes with "
+                    f"--{rule.replace('_', '-')} {', '.join(readers)}: {getattr(self, rule)!r} "
+                    "does not read it"
+                )
             return
-        preset = self.PRESETS.get(self.env, {})
         for name in (
             *("mean_rule", "variance_rule", "kl_bound"),
             *("range_spread", "variance_from", "staleness_discount", "recentred"),
+            *READ_BY,
         ):
-            if (value := getattr(self, name)) not in (getattr(AES, name), preset.get(name)):
+            if self._is_own(vars(self), name):
                 raise ValueError(
-                    f"--{name.replace('_', '-')} {value} goes with --strategy {ASYNC_ES}: "
-                    f"{self.strategy!r} has rules of its own"
+                    f"--{name.replace('_', '-')} {getattr(self, name)} goes with --strategy "
+                    f"{ASYNC_ES}: {self.strategy!r} has rules of its own"
                 )
+
+    @classmethod
+    def unread(cls, fields: Mapping[str, Any]) -> list[str]:
+        """Return the names of numbers that no default or preset has and no chosen rule reads."""
+        return [
+            name
+            for name, (rule, readers) in READ_BY.items()
+            if cls._is_own(fields, name)
+            and (fields["strategy"] != ASYNC_ES or fields[rule] not in readers)
+        ]
+
+    @classmethod
+    def _is_own(cls, fields: Mapping[str, Any], name: str) -> bool:
+        """Return whether a field's value is neither the default nor that of a preset."""
+        presets = [of.get(fields["env"], {}) for of in (cls.PRESETS, *cls.VARIANTS.values())]
+        return fields[name] not in (getattr(AES, name), *(preset.get(name) for preset in presets))
 
     @property
     def rule_numbers(self) -> RuleNumbers:

@@ -10,9 +10,11 @@ from drumline import seeding
 from drumline.algorithms.ga import GA
 from drumline.envs.environment import EnvironmentProblem
 from drumline.functional.genetics import Breeding, Mutation, layer_tensors
+from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.populations.erl import ERLPlan, ERLPopulation
-from drumline.recipes.learned_actor import learned_actor
+from drumline.recipes.families import Space
+from drumline.recipes.learned_actor import learned_actor, learned_head
 from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refining import replay_shape, scaled_steps
@@ -94,8 +96,8 @@ class ERL:
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the forward and backward passes of gradient steps."""
     device: str = "cpu"
-    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. A run on a GPU
-    carries no promise."""
+    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. On GPU models
+    other than those of docs/determinism.md a run carries no promise."""
     population_size: int = 10
     """Members, without the RL actor."""
     episodes_per_member: int = 1
@@ -160,13 +162,8 @@ class ERL:
     def build(self, layout: Layout) -> SteadyRecipe:
         """Put the parts together."""
         refuse_device_on_ray(self, layout)
-        actor = learned_actor(self)
+        actor = learned_actor(self, head_of=continuous_head)
         head, size = actor.policy.head, actor.policy.observation_size
-        if head.kind == "discrete":
-            raise EnvironmentProblem(
-                f"{self.env} has {head.choices} discrete actions, and erl's noise is for "
-                f"continuous ones: try drumline train aes {self.env}, or cem-rl"
-            )
         episodes = self.population_size * self.episodes_per_member + 1
         shape = replay_shape(self, actor, episodes, most_transitions=self.total_steps)
         settings = {
@@ -216,6 +213,16 @@ class ERL:
             longest_episode=actor.longest,
             costs=None,
         )
+
+
+def continuous_head(space: Space, env_id: str) -> Head:
+    """Return the head of tanh scaled to the bounds; EnvironmentProblem for discrete actions."""
+    if hasattr(space, "n"):
+        raise EnvironmentProblem(
+            f"{env_id} has {int(space.n)} discrete actions, and erl's noise is for continuous "
+            f"ones: try drumline train aes {env_id}, or cem-rl"
+        )
+    return learned_head(space, env_id)
 
 
 def genetic_algorithm(config: ERL, sizes: tuple[int, ...]) -> GA:

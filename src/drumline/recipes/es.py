@@ -30,7 +30,9 @@ from drumline.recipes.low_rank_noise import check_noise, low_rank_of
 from drumline.recipes.method import GoesWith, Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import (
+    refuse_layers_below_one,
     refuse_negative,
+    refuse_no_decay,
     refuse_nonpositive,
     refuse_outside_unit,
     refuse_unfinite,
@@ -211,9 +213,14 @@ class ES:
         refuse_negative(
             self,
             *("max_episode_steps", "evaluate_max_steps", "evaluate_every", "learning_rate_floor"),
-            "subspace",
+            *("subspace", "generation_env_steps", "std_floor", "weight_decay", "action_noise_std"),
         )
+        refuse_no_decay(self, "std_decay", "learning_rate_decay")
+        refuse_layers_below_one(self, "hidden")
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction", "tie_tolerance")
+        refuse_outside_unit(self, "momentum")
+        if self.momentum == 1.0:
+            raise ValueError(f"--momentum must be below 1, got {self.momentum}: nothing would move")
         _refuse_uneven_blocks(self.subset_fraction)
         refuse_nonpositive(self, "noise_table_size")
         refuse_unfinite(self, "reward_shift")
@@ -228,9 +235,6 @@ class ES:
             )
         self._refuse_initialization()
         check_noise(self)
-        if not 0.0 < self.learning_rate_decay <= 1.0:
-            decay = self.learning_rate_decay
-            raise ValueError(f"--learning-rate-decay must be above 0 and at most 1, got {decay}")
         if self.reward_shift and self.shaping == "sign-rank":
             raise ValueError(
                 f"--reward-shift {self.reward_shift} is of returns, and --shaping sign-rank ranks "

@@ -196,4 +196,6 @@ def config_from(document: Fields) -> Config:
         except ValueError as error:
             raise ValueError(f"config.json is damaged: {error}") from None
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    if issubclass(method.config, AES):  # older versions took any number that no rule reads
+        values |= {name: getattr(AES, name) for name in method.config.unread(values)}
     return method.configured(values)

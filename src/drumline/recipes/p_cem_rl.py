@@ -87,8 +87,8 @@ class PCEMRL:
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the forward and backward passes of gradient steps."""
     device: str = "cpu"
-    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. A run on a GPU
-    carries no promise."""
+    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. On GPU models
+    other than those of docs/determinism.md a run carries no promise."""
     target_noise: float = 0.2
     """Std of the noise on target actions."""
     target_noise_clip: float = 0.5

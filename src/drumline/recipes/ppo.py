@@ -96,7 +96,8 @@ class PPO:
     """Precision of the network's forward and backward passes."""
     device: str = "cpu"
     """Device of the learner, and of networks for images when acting: cpu, cuda or cuda:N.
-    Environments and an acting mlp stay on the cores. A run on a GPU carries no promise."""
+    Environments and an acting mlp stay on the cores. On GPU models other than those of
+    docs/determinism.md a run carries no promise."""
     learners: int = 1
     """Shards of the environments whose gradients are computed apart and added in order."""
     learner_threads: int = 1

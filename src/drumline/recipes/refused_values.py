@@ -83,6 +83,11 @@ def refuse_outside_unit(config: object, *names: str) -> None:
     _refuse(config, names, lambda value: 0 <= value <= 1, "in [0, 1]")
 
 
+def refuse_no_decay(config: object, *names: str) -> None:
+    """Raise for the first named field that is not in (0, 1]."""
+    _refuse(config, names, lambda value: 0 < value <= 1, "above 0 and at most 1")
+
+
 def refuse_unfinite(config: object, *names: str) -> None:
     """Raise for the first named field that is no finite number."""
     _refuse(config, names, lambda value: True, "a finite number")
@@ -121,9 +126,9 @@ def refuse_small_replay(config: "Replayed | TD3") -> None:
 
 
 def layers_of(config: object, name: str) -> tuple[Any, ...]:
-    """Return the sizes of layers; ValueError for a single number, which is no tuple of them."""
+    """Return the sizes of layers; ValueError for what is no tuple of numbers."""
     given: Any = getattr(config, name)
-    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+    if not hasattr(given, "__iter__") or not all(map(_is_number, given)):
         flag = name.replace("_", "-")
         raise ValueError(f"--{flag} must be whole numbers, as in (64, 64), got {given!r}")
     return tuple(given)
@@ -133,6 +138,13 @@ def refuse_empty_layers(config: object, name: str) -> None:
     """Raise for a field of layer sizes that has none, or one below 1."""
     flag, layers = name.replace("_", "-"), layers_of(config, name)
     if not layers or min(layers) < 1:
+        raise ValueError(f"--{flag} needs layers of 1 or more, got {layers}")
+
+
+def refuse_layers_below_one(config: object, name: str) -> None:
+    """Raise for a field of layer sizes with one below 1; the empty one is of a linear network."""
+    flag, layers = name.replace("_", "-"), layers_of(config, name)
+    if any(size < 1 for size in layers):
         raise ValueError(f"--{flag} needs layers of 1 or more, got {layers}")
 
 
@@ -214,8 +226,7 @@ def refuse_unusable_rollouts(config: ActorCritic) -> None:
         refuse_negative(config, "renew_intervals")
     refuse_negative(config, "truncations_per_interval", "evaluate_every", "max_episode_steps")
     refuse_outside_unit(config, "discount", "gae_lambda")
-    if any(size < 1 for size in layers_of(config, "hidden")):
-        raise ValueError(f"--hidden needs layers of 1 or more, got {config.hidden}")
+    refuse_layers_below_one(config, "hidden")
     if config.scale_rewards and config.clip_rewards:
         raise ValueError(
             "--scale-rewards and --clip-rewards both change what is learned from: leave one "

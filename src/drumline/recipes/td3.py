@@ -88,8 +88,8 @@ class TD3:
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the forward and backward passes."""
     device: str = "cpu"
-    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. A run on a GPU
-    carries no promise."""
+    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. On GPU models
+    other than those of docs/determinism.md a run carries no promise."""
     learner_threads: int = 1
     """Threads of the learner's tensor operations."""
     evaluate_every: int = 10

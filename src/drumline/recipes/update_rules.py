@@ -72,6 +72,15 @@ PRESETS = {"one-plus-one": ("full-move", "one-fifth"), "acem-rl": ("rank", "rank
 RANGED_RULES = ("relative", "linear", "sigmoid")
 """Mean rules with a range r."""
 
+READ_BY = {
+    "fitness_range": ("mean_rule", RANGED_RULES),
+    "fitness_baseline": ("mean_rule", ("absolute",)),
+    "negative_ratio": ("mean_rule", ("linear",)),
+    "welford_samples": ("variance_rule", ("welford-fixed",)),
+    "strict_welford": ("variance_rule", ("welford-adaptive",)),
+}
+"""Number of a config → the field of the rules that may read it, and those that do."""
+
 
 def _ranged(step_size: Callable[..., float], numbers: RuleNumbers) -> MeanRule:
     r = numbers.fitness_range
