@@ -3,7 +3,9 @@
 import itertools
 import math
 import os
+import signal
 import sys
+from contextlib import suppress
 
 import numpy as np
 
@@ -39,6 +41,14 @@ _calls = itertools.count()
 
 def remembers(parameters: np.ndarray, seed: int) -> float:
     """Another value at every call."""
+    return float(next(_calls))
+
+
+def interrupted_once(parameters: np.ndarray, seed: int) -> float:
+    """Another value at every call; its first call, of all processes, is where Ctrl-C comes."""
+    with suppress(FileExistsError):
+        os.close(os.open(os.environ["INTERRUPTED"], os.O_CREAT | os.O_EXCL))
+        os.kill(os.getpid(), signal.SIGINT)
     return float(next(_calls))
 
 

@@ -71,6 +71,27 @@ def test_a_run_that_is_written_now_is_running_and_can_still_be_begun(terminal: T
     assert rows(terminal, "runs")["a"]["state"] == "finished"
 
 
+def test_a_run_with_the_name_of_the_newest_or_of_a_flag_is_listed_as_itself(terminal: Terminal):
+    for out, seed in (("last", 5), ("-x", 6), ("runs/newest", 7)):
+        ended = terminal("train", "es", "CartPole-v1", f"--out={out}", f"--seed={seed}", *TINY)
+        assert ended.code == 0, ended.err
+    found = rows(terminal, ".")
+    assert {name: row["seed"] for name, row in found.items()} == {"last": 5, "-x": 6}
+    for name in ("last", "-x"):
+        assert rows(terminal, found[name]["run"]) == {name: found[name]}
+    (newest,) = rows(terminal, "runs").values()
+    assert newest["seed"] == 7
+
+
+def test_a_run_is_named_from_inside_its_folder(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
+    drumline.train(SMALL, workers="inline", out="runs/a")
+    monkeypatch.chdir("runs/a")
+    assert terminal("list", ".").out.splitlines()[1].startswith("a ")
+    Path("below").mkdir()
+    monkeypatch.chdir("below")
+    assert terminal("list", "..").out.splitlines()[1].startswith("a ")
+
+
 def test_a_run_that_may_not_be_read_is_named(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
     for name in ("a", "b"):
         terminal.train("es", "CartPole-v1", f"--out=runs/{name}")

@@ -41,6 +41,23 @@ def test_a_run_is_named_by_its_objective_and_its_value_is_shown(terminal: Termin
     assert "enjoy" not in commands
 
 
+def test_a_run_with_a_long_evaluation_is_whole(terminal: Terminal):
+    trained(terminal, "--evaluate-episodes=8000", "--evaluate-every=0")
+    ended = terminal("list")
+    assert ended.code == 0, ended.err
+    assert "finished" in ended.out
+
+
+def test_more_episodes_than_a_line_takes_are_refused_before_a_folder_is_made(terminal: Terminal):
+    ended = terminal("train", "es", *SMALL, "--evaluate-episodes=349526")
+    assert ended.code == 2
+    assert ended.err == (
+        "drumline: --evaluate-episodes must be at most 349525, which fit a line of "
+        "evaluations.csv, got 349526\n"
+    )
+    assert not Path("runs").exists()
+
+
 def test_the_preset_of_objectives_is_taken(terminal: Terminal):
     ended = terminal("train", "es", *SMALL, "--print-config")
     config = json.loads(ended.out)

@@ -277,6 +277,26 @@ def test_a_resume_that_is_refused_changes_no_config(terminal: Terminal):
     assert Path("run/config.json").read_bytes() == before
 
 
+def test_a_refused_resume_keeps_the_folder_of_a_run_without_a_checkpoint(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    terminal.train("es", "CartPole-v1", "--out=straight")
+    Path("run").mkdir()
+    Path("run/config.json").write_bytes(Path("straight/config.json").read_bytes())
+
+    def refused(*_: object) -> None:
+        raise ValueError("not today")
+
+    words = ("resume", "run", "--pool=inline", "--no-tensorboard", "--quiet")
+    with monkeypatch.context() as patch:
+        patch.setattr("drumline.training.generational_run.GenerationalRun.run", refused)
+        ended = terminal(*words)
+        assert (ended.code, ended.err) == (2, "drumline: not today\n")
+    assert terminal(*words).code == 0
+    chains = [Path(run, "fingerprints.csv").read_bytes() for run in ("run", "straight")]
+    assert chains[0] == chains[1]
+
+
 def test_an_engine_that_is_installed_later_changes_no_run(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ):

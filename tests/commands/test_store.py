@@ -3,20 +3,27 @@
 import hashlib
 import json
 import os
+import re
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
+from runs.runs_examples import new_folder
+from s3_server import wait_for
 from typed_commands import TINY, Terminal, said_command
 
-from drumline.commands.run import load, train
+from drumline.commands.run import load, resume, train
 from drumline.recipes.es import ES
-from drumline.runs.checkpoint import read_checkpoint
+from drumline.runs.checkpoint import checkpoint_numbers, read_checkpoint
 from drumline.runs.fingerprints import read_chain
 from drumline.runs.folder import RunFolder
 from drumline.runs.strict_json import parsed
-from drumline.stores.claim import names_of_states, stored_state
+from drumline.stores.claim import Claim, claimed, names_of_states, stored_state
 from drumline.stores.object_store import ObjectStore
 from drumline.stores.stored_state import StoredState
+from drumline.training.layout import SearchLayout
+from drumline.training.stopped import Stopped
 
 QUICK = ("--pool=inline", "--no-tensorboard", "--quiet")
 
@@ -132,6 +139,37 @@ def test_a_refused_run_leaves_its_prefix_to_the_next(
     terminal.train("es", "CartPole-v1", "--out=a", f"--store={url}")
 
 
+def test_a_run_that_is_stopped_before_its_first_state_leaves_its_prefix_to_the_next(
+    terminal: Terminal, url: str, monkeypatch: pytest.MonkeyPatch
+):
+    def stopped(*_: object) -> None:
+        raise Stopped(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("drumline.training.generational_run.GenerationalRun.run", stopped)
+        ended = terminal("train", "es", "CartPole-v1", *TINY, "--out=a", f"--store={url}", *QUICK)
+        assert ended.code == 130
+    assert ObjectStore(url).names("") == []
+    terminal.train("es", "CartPole-v1", "--out=b", f"--store={url}")
+    # The stopped run goes on alone, or with a store of its own.
+    assert terminal("resume", "a", f"--store={url}2", *QUICK).code == 0
+    assert chained("a") == chained("b")
+
+
+def test_a_prefix_that_a_killed_run_has_without_a_state_can_be_freed(
+    terminal: Terminal, url: str, tmp_path: Path
+):
+    claimed(ObjectStore(url), new_folder(tmp_path / "killed"))
+    words = ("train", "es", "CartPole-v1", "--out=run", f"--store={url}", *TINY, *QUICK)
+    refused = terminal(*words)
+    assert refused.code == 2
+    assert re.search(r"is kept for another run \(es on ALE/Pong-v5, seed 3, on .*\)", refused.err)
+    found = re.search(r"remove file://(\S+) if that run has ended", refused.err)
+    assert found is not None
+    Path(found[1]).unlink()
+    assert terminal(*words).code == 0
+
+
 def test_a_local_run_says_where_its_copy_is_and_catches_up_with_it(terminal: Terminal, url: str):
     terminal.train("es", "CartPole-v1", "--out=run", f"--store={url}")
     behind = terminal("resume", "run", "--total-steps=120", "--pool=inline", "--no-tensorboard")
@@ -153,6 +191,25 @@ def test_an_older_checkpoint_of_a_store_is_gone_on_from(terminal: Terminal, url:
     ended = terminal("resume", url, "--checkpoint=0", "--out=again", *QUICK)
     assert ended.code == 0, ended.err
     assert chained("again") == chained("run")
+
+
+def test_a_rewind_is_in_the_store_before_the_next_checkpoint(terminal: Terminal, url: str):
+    terminal.train("es", "CartPole-v1", "--out=run", f"--store={url}", "--checkpoint-minutes=1e-9")
+    folder, store = RunFolder.open("run"), ObjectStore(url)
+    *_, older, newest = checkpoint_numbers(folder)
+    killed: list[Claim] = []
+
+    class KilledAtItsFirstUpdate:
+        def on_update(self, row: dict[str, float]) -> bool:
+            wait_for(lambda: stored_state(store, names_of_states(store)[0]).update == older)
+            shutil.copytree("run", "killed")
+            killed.append(claimed(store, RunFolder.open("killed")))
+            return False
+
+    assert stored_state(store, names_of_states(store)[0]).update == newest
+    layout = SearchLayout(pool="inline", tensorboard=False)
+    resume(folder, layout, checkpoint=older, store=url, callbacks=KilledAtItsFirstUpdate())
+    assert killed[0].newest == older
 
 
 def test_out_of_a_local_run_is_refused(terminal: Terminal):

@@ -2,9 +2,11 @@
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from whole_runs import run_on
 
 from drumline import seeding
@@ -145,3 +147,22 @@ def test_with_one_logical_worker_what_is_told_and_learned_is_what_a_serial_loop_
     critics = {f"critics/{name}": array for name, array in serial.critics.tensors.items()}
     for name, array in {**serial.strategy.published(), **critics}.items():
         assert np.array_equal(state.tensors[name], array), name
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["--env-step-cost", "--gradient-overhead-cost", "--actor-step-cost", "--critic-step-cost"],
+)
+def test_a_cost_whose_virtual_times_64_bits_cannot_hold_is_refused(flag: str):
+    field = flag.removeprefix("--").replace("-", "_")
+    most = 2**62 // SMALL.total_steps
+    replace(SMALL, **{field: most})
+    words = f"{flag} must be at most {most} with --total-steps 10000, .* got {most + 1}"
+    with pytest.raises(ValueError, match=words):
+        replace(SMALL, **{field: most + 1})
+
+
+def test_a_cost_of_arithmetic_whose_virtual_times_64_bits_cannot_hold_is_refused():
+    config = replace(SMALL, actor_step_cost=0, multiply_add_cost=10**15)
+    with pytest.raises(ValueError, match=r"a gradient step's cost, by --multiply-add-cost 10+, mu"):
+        config.build(INLINE)

@@ -28,9 +28,15 @@ from drumline.runs.fingerprints import (
     row_line,
 )
 from drumline.runs.folder import RunError
-from drumline.runs.metrics import last_evaluation
+from drumline.runs.metrics import (
+    EVALUATIONS_HEADER,
+    MOST_EPISODES,
+    evaluation_line,
+    last_evaluation,
+)
 from drumline.runs.tables import read_table
 from drumline.tasks import Event, Told
+from drumline.types import EvaluationRow
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -188,6 +194,17 @@ def test_a_line_without_an_end_is_damage_and_is_not_read_to_it(tmp_path: Path):
         file.truncate(1 << 32)  # a hole: no disk, but four gigabytes to read
     with pytest.raises(RunError, match=f"line 3 is longer than {LONGEST_LINE} bytes"):
         list(whole_lines(path))
+
+
+@pytest.mark.parametrize("episodes", [8_000, MOST_EPISODES])
+def test_an_evaluation_of_the_most_episodes_with_the_longest_numbers_is_read(
+    tmp_path: Path, episodes: int
+):
+    lowest = -sys.float_info.min * 1.2345678901234567
+    row = EvaluationRow(1, 2, (lowest,) * episodes, (2**62,) * episodes)
+    path = tmp_path / "evaluations.csv"
+    path.write_text(f"{EVALUATIONS_HEADER}\n{evaluation_line(row)}\n")
+    assert last_evaluation(path) == row
 
 
 def test_rows_may_be_appended_while_they_are_read(tmp_path: Path):

@@ -197,7 +197,7 @@ def test_json_that_is_no_text_or_too_large_is_damaged(terminal: Terminal):
         ("metrics.csv", "1,1,1", "cells instead of"),
         ("evaluations.csv", "x", "line 2"),
         ("evaluations.csv", "9" * 5000, "line 2"),
-        ("evaluations.csv", "1" * 140_000, "field larger"),
+        ("evaluations.csv", "1" * 140_000, "line 2"),
         ("fingerprints.csv", "9" * 5000, "line 2"),
     ],
 )

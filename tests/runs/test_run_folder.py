@@ -6,6 +6,7 @@ import pytest
 from runs.runs_examples import new_folder
 
 from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.next_commands import as_typed, by_path
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +88,18 @@ def test_runs_are_found_by_path_by_name_and_as_last():
     for name in (str(second.path), second.path.name, "last"):
         assert RunFolder.open(name).path == second.path
     assert RunFolder.open(first.path.name).document["seed"] == 1
+
+
+@pytest.mark.parametrize("name", ["last", "-x", "--help"])
+def test_a_folder_with_the_name_of_the_newest_run_or_of_a_flag_is_shown_as_a_path(name: str):
+    folder = new_folder(Path(name))
+    newest = dated()
+    assert newest.path != folder.path
+    assert by_path(folder, "plot") == as_typed(folder, "plot") == f"drumline plot ./{name}"
+    assert RunFolder.open(folder.shown).path == folder.path
+    assert RunFolder.at(Path(name)).path == folder.path
+    with pytest.raises(RunError, match=f"go on with that run: drumline resume ./{name}$"):
+        new_folder(Path(name))
 
 
 def test_a_run_that_is_named_twice_is_one_run():

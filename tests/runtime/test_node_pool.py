@@ -263,6 +263,70 @@ def test_a_cluster_without_nodes_is_given_up_after_a_while(make_pool: MakePool):
         wait_for_nodes()
 
 
+@pytest.fixture
+def first_is_refused(monkeypatch: pytest.MonkeyPatch) -> SharedArrays:
+    """Shared arrays for which the first host that is made has no memory."""
+    shared = SharedArrays.create(PublishedLayout({"rows": ((4,), "<i8")}))
+    create, calls = SharedArrays.create, []
+
+    def full_once(layout: PublishedLayout) -> SharedArrays:
+        calls.append(layout)
+        if len(calls) == 1:
+            raise MemoryError("shared arrays need 1.0 GiB")
+        return create(layout)
+
+    monkeypatch.setattr(node_host.SharedArrays, "create", full_once)
+    return shared
+
+
+def beside_a_refused_node(
+    make_pool: MakePool, nodes: ThreadNodes, shared: SharedArrays, **options: Any
+) -> Any:
+    """A pool of two nodes that has lost the one that was not refused."""
+    worker = doubles.ReadsShared("rows")
+    pool = make_pool(worker, nodes=nodes, shared=shared, log=lambda line: None, **options)
+    pool.submit([0, 1, 2])
+    assert len(doubles.collect(pool, 3)) == 3
+    nodes.lose(nodes.nodes[1])
+    pool.completed(0.0)
+    return pool
+
+
+def test_after_the_loss_of_all_nodes_but_a_refused_one_a_new_node_is_waited_for(
+    make_pool: MakePool, first_is_refused: SharedArrays
+):
+    nodes = ThreadNodes(1, 1)
+    pool = beside_a_refused_node(make_pool, nodes, first_is_refused)
+    pool.submit([0, 1, 2])
+    assert pool.completed(0.0) == []
+    nodes.nodes.append(Node("other", "10.0.0.9", 1))
+    pool._roster.look_soon()
+    assert len(doubles.collect(pool, 3)) == 3
+    pool.close()
+    first_is_refused.close()
+
+
+def test_a_node_that_was_refused_is_named_where_no_other_came(
+    make_pool: MakePool, first_is_refused: SharedArrays
+):
+    options = {"creation_seconds": 0.1}
+    pool = beside_a_refused_node(make_pool, ThreadNodes(1, 1), first_is_refused, **options)
+    pool.submit([0])
+
+    def wait_for_nodes() -> None:
+        while True:
+            pool._roster.look_soon()
+            pool.completed(0.1)
+
+    refusal = r"nodes that cannot take part: node 10\.0\.0\.0: shared arrays need 1\.0 GiB"
+    with pytest.raises(
+        WorkersLost, match=rf"no node with cores for 0\.1 s: start one.*; {refusal}"
+    ):
+        wait_for_nodes()
+    pool.close()
+    first_is_refused.close()
+
+
 def test_large_shared_arrays_arrive_in_pieces(make_pool: MakePool, monkeypatch):
     monkeypatch.setattr(host_supply, "_CHUNK_BYTES", 1 << 10)
     shared = SharedArrays.create(PublishedLayout({"rows": ((5000,), "<i8")}))
@@ -288,17 +352,10 @@ def test_a_host_keeps_few_results_though_its_shared_arrays_are_written_once(make
     shared.close()
 
 
-def test_another_node_takes_the_place_of_one_that_is_refused(make_pool: MakePool, monkeypatch):
-    shared = SharedArrays.create(PublishedLayout({"rows": ((4,), "<i8")}))
-    create, calls = SharedArrays.create, []
-
-    def full_once(layout: PublishedLayout) -> SharedArrays:
-        calls.append(layout)
-        if len(calls) == 1:
-            raise MemoryError("shared arrays need 1.0 GiB")
-        return create(layout)
-
-    monkeypatch.setattr(node_host.SharedArrays, "create", full_once)
+def test_another_node_takes_the_place_of_one_that_is_refused(
+    make_pool: MakePool, first_is_refused: SharedArrays
+):
+    shared = first_is_refused
     nodes, lines = ThreadNodes(1, 1), []
     worker = doubles.ReadsShared("rows")
     pool = make_pool(worker, nodes=nodes, size=1, shared=shared, log=lines.append)

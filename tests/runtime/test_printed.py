@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from descriptors import open_descriptors
+from descriptors import many_descriptors, open_descriptors
 
 from drumline.runtime.child_process import ChildProcess
 from drumline.runtime.printed import PRINTED
@@ -83,6 +83,12 @@ def test_descriptors_are_given_back(kept: list[bytes]):
         with PRINTED.captured(kept.append):
             print("line")
     assert open_descriptors() <= before
+
+
+def test_prints_are_kept_in_a_process_with_many_open_descriptors(kept: list[bytes]):
+    with many_descriptors(), PRINTED.captured(kept.append):
+        print("line")
+    assert kept == [b"line\n"]
 
 
 def test_c_code_that_keeps_the_interpreter_locked_does_not_wait_for_the_thread(tmp_path: Path):

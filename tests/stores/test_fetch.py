@@ -8,6 +8,7 @@ import pytest
 from runs.runs_examples import new_folder
 from stores.stored_runs import WatchedStore, bytes_of, stored_run
 
+from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.stores.claim import names_of_states, stored_state
 from drumline.stores.fetch import fetched
@@ -60,6 +61,27 @@ def test_a_state_with_a_damaged_piece_is_passed_over_for_the_one_before(
     fetched(store, elsewhere, say=said.append)
     assert update_of(elsewhere) == ["1"]
     assert any("update 2 of" in text and "is not whole" in text for text in said)
+
+
+def test_states_that_come_during_a_slow_fetch_take_the_place_of_those_that_go(
+    store: WatchedStore, tmp_path: Path, elsewhere: Path
+):
+    folder = RunFolder.open(tmp_path / "run")
+    said: list[str] = []
+    with stored_run(folder, store, resumed_from=read_checkpoint(folder)) as run:
+
+        def goes_on(text: str) -> None:
+            said.append(text)
+            if len(said) == 1:  # the newest state is listed, and none of its pieces fetched
+                for update in range(3, 7):
+                    run.update(update)
+                    run.uploaded(update)
+
+        fetched(store, elsewhere, say=goes_on)
+    assert "fetching update 2 of" in said[0]
+    assert "update 2 of" in said[1]
+    assert "fetching update 6 of" in said[2]
+    assert "6" in update_of(elsewhere)
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[" * 10_000, b"\xff", None])

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 from runs.runs_examples import new_folder
@@ -193,7 +193,9 @@ def test_uploads_that_were_ended_in_between_leave_nothing_behind_for_ever(
     folder: RunFolder, store: WatchedStore
 ):
     store = store
-    store.put(f"files/checkpoints/7/state.safetensors/{0:012d}-{'a' * 64}", b"from a killed driver")
+    piece = f"files/checkpoints/7/state.safetensors/{0:012d}-{'a' * 64}"
+    for left in (piece, f"{piece}.12.partial", "manifests/000001-00000007.json.12.partial"):
+        store.put(left, b"from a killed driver")
     with stored_run(folder, store) as run:
         run.update(0)
         run.close()
@@ -201,7 +203,7 @@ def test_uploads_that_were_ended_in_between_leave_nothing_behind_for_ever(
         RunFolder.open(folder.path), store, resumed_from=read_checkpoint(folder)
     ) as run:
         run.close()
-    assert not [name for name in store.names("files") if "checkpoints/7" in name]
+    assert not [name for name in store.names("") if "checkpoints/7" in name or "partial" in name]
 
 
 def test_a_second_run_is_refused_a_prefix_that_is_taken(
@@ -209,12 +211,65 @@ def test_a_second_run_is_refused_a_prefix_that_is_taken(
 ):
     other = new_folder(tmp_path / "other")
     with stored_run(folder, store) as run:
+        with pytest.raises(RunError, match=r"is kept for another run .*, which has no state there"):
+            claimed(store, other)
+        run.update(0)
+        run.uploaded(0)
         with pytest.raises(
             RunError, match=r"has another run already \(es on ALE/Pong-v5, seed 3\)"
         ):
             claimed(store, other)
+
+
+def test_a_prefix_without_a_state_is_given_back_with_its_pieces(
+    folder: RunFolder, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("drumline.stores.mirror._LAST_SECONDS", 60.0)
+    reached, goes_on = Event(), Event()
+
+    def waits(name: str) -> bool:
+        if "counters.json" in name:
+            reached.set()
+            goes_on.wait(60)
+        return False
+
+    store.fails = waits
+    with stored_run(folder, store) as run:
+        run.update(0)
+        wait_for(reached.is_set)
+        timer = Timer(0.05, goes_on.set)
+        timer.start()
+        run.mirror.give_back()
+        timer.join()
+        assert store.names("") == []
+
+
+def test_a_prefix_is_kept_where_a_state_is_or_may_still_arrive(
+    folder: RunFolder, store: WatchedStore, tmp_path: Path
+):
+    with stored_run(folder, store) as run:
         run.update(0)
         run.uploaded(0)
+        run.mirror.give_back()
+        assert "drumline.json" in store.names("")
+    late = WatchedStore(f"file://{tmp_path}/late")
+    late.fails = lambda name: name.startswith("manifests/")
+    with stored_run(new_folder(tmp_path / "other"), late) as run:
+        run.update(0)
+        wait_for(lambda: bool(run.mirror.news()))
+        run.mirror.give_back()
+        assert "drumline.json" in late.names("")
+
+
+def test_a_claim_that_another_driver_has_taken_is_not_given_back(
+    folder: RunFolder, store: WatchedStore
+):
+    first, second = claimed(store, folder), claimed(store, folder)
+    first.give_back([])
+    assert second.taken_by() == ""
+    assert store.names("") == ["drumline.json"]
+    second.give_back([])
+    assert store.names("") == []
 
 
 def test_a_driver_whose_run_goes_on_elsewhere_uploads_no_more(

@@ -1,5 +1,6 @@
 """Objects on a real S3 server and in a directory, and a sentence for every fault."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,54 @@ def test_an_object_that_is_gone_keeps_no_other_from_being_removed(store: ObjectS
     assert store.names("files") == []
 
 
+@pytest.mark.parametrize("place", ["s3://runs", "file://", "memory://runs"])
+@pytest.mark.parametrize("last", ["run[1]", "run?", "run*"])
+def test_signs_of_patterns_in_a_prefix_are_letters_as_any_other(
+    relay: Relay, tmp_path: Path, place: str, last: str
+):
+    # Each of the three prefixes, as a pattern, fits that of the other run.
+    path = tmp_path if place == "file://" else f"/{tmp_path.name}-{last.encode().hex()}"
+    store, other = (ObjectStore(f"{place}{path}/{word}") for word in (last, "run1"))
+    for each in (store, other):
+        for name in "abc":
+            each.put(f"files/{name}", name.encode())
+    assert store.names("files") == ["files/a", "files/b", "files/c"]
+    store.remove(["files/a", "files/c"])
+    store.remove(["files/a"])
+    assert store.names("files") == ["files/b"]
+    assert other.names("files") == ["files/a", "files/b", "files/c"]
+
+
+def test_signs_of_patterns_in_a_name_remove_no_other_object(store: ObjectStore):
+    for name in "ab*":
+        store.put(f"files/{name}", name.encode())
+    store.remove(["files/*"])
+    assert store.names("files") == ["files/a", "files/b"]
+
+
+def test_an_object_that_is_gone_keeps_no_other_in_memory(tmp_path: Path):
+    store = ObjectStore(f"memory://{tmp_path.name}")
+    for name in "abc":
+        store.put(f"files/{name}", b"x")
+    store.remove(["files/b"])
+    store.remove(["files/a", "files/b", "files/c"])
+    assert store.names("files") == []
+
+
+def test_a_write_that_fails_leaves_no_file(tmp_path: Path):
+    store = ObjectStore(f"file://{tmp_path}/objects")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # fails as on a full disk
+    try:
+        with pytest.raises(StoreError, match="File too large"):
+            store.put("files/a", bytes(200_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert store.names("") == []
+    store.put("files/a", bytes(200_000))
+    assert store.names("") == ["files/a"]
+
+
 def test_no_more_bytes_than_the_limit_are_taken(store: ObjectStore):
     store.put("files/large", b"12345")
     with pytest.raises(TooLarge, match="more than 4 bytes"):
@@ -71,6 +120,8 @@ def test_each_wrong_url_has_a_sentence():
         ObjectStore("gs://bucket/run")
     with pytest.raises(StoreError, match="password"):
         ObjectStore("sftp://me:secret@host/run")
+    with pytest.raises(StoreError, match=r"^--store memory://run\[1\] is no URL \('1' does not"):
+        ObjectStore("memory://run[1]")
 
 
 def test_a_missing_bucket_is_named(relay: Relay):

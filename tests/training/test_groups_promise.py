@@ -15,6 +15,7 @@ import doubles
 import numpy as np
 import pytest
 from campaigns import FAULTS, SLOW, cases
+from descriptors import many_descriptors
 from doubles import HangAt, KillAt, KillAtNth, KillEver, RaiseAt, SleepAt
 from own_methods import Alone, Deaf, Rotation
 from whole_runs import run_on
@@ -157,6 +158,13 @@ def test_any_number_of_groups_gives_the_same_bytes(
     assert len({(row[0], row[1]) for row in rows}) == len(rows)
     updates = CONFIGS[name].intervals
     assert [row[4] for row in rows if row[0] == "learner"] == [str(updates)] * nodes
+
+
+@FAULTS
+def test_groups_meet_in_a_process_with_many_open_descriptors(tmp_path: Path, expected: Expected):
+    with many_descriptors():
+        folder = grouped(tmp_path / "run", "a2c")
+    assert lasting(folder.path) == expected["a2c"]
 
 
 POINTS = ("group-joined", "before-swap", "part-sent", "swapped")

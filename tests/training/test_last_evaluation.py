@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 from campaigns import FAULTS, cases
-from whole_runs import run_on
+from whole_runs import lasting_bytes, run_on
 
+from drumline.commands.foreign_code import TRUSTED
+from drumline.commands.run import resume
 from drumline.errors import WorkerError
 from drumline.recipes.aes import AES
 from drumline.recipes.es import ES
@@ -15,6 +17,7 @@ from drumline.recipes.methods import method_of
 from drumline.recipes.td3 import TD3
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunFolder
+from drumline.runs.metrics import read_evaluations
 from drumline.training.evaluations import evaluation_tasks
 from drumline.training.ledger import Ledger
 
@@ -77,3 +80,16 @@ def test_a_last_policy_that_cannot_be_written_leaves_the_checkpoint_alone(
     with pytest.raises(RuntimeError, match="it cannot be written"):
         train(tmp_path / "cut", config, pool="inline")
     assert last_checkpoint(tmp_path / "cut") == last_checkpoint(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("method", CONFIGS)
+def test_a_run_that_ends_before_its_first_update_evaluates_the_policy_that_it_began_with(
+    method: str, tmp_path: Path
+):
+    config, layout = CONFIGS[method], method_of(CONFIGS[method]).layout(pool="inline")
+    whole = run_on(tmp_path / "whole", config, layout)
+    ended = run_on(tmp_path / "ended", config, layout, last_update=0)
+    assert [row.update for row in read_evaluations(ended.evaluations_csv)] == [0]
+    assert ended.policy_tensors("best").read_bytes() == ended.policy_tensors("last").read_bytes()
+    resume(ended, layout, trust=TRUSTED)
+    assert lasting_bytes(ended) == lasting_bytes(whole)

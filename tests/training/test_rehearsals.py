@@ -16,6 +16,7 @@ from drumline.recipes.methods import method_of
 from drumline.recipes.ppo import PPO
 from drumline.recipes.td3 import TD3
 from drumline.runs.checkpoint import checkpoint_numbers
+from drumline.training.stopped import Stopped
 
 HIDDEN = "impure_environment:HiddenState"
 OFF_POLICY: dict[str, Any] = {"replay_size": 60, "batch_size": 4, "hidden": (4,)}
@@ -27,7 +28,20 @@ CONFIGS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+COUNTED = AES(
+    objective="objectives:remembers",
+    dimensions=5,
+    total_steps=40,
+    evaluate_episodes=1,
+    p_desired=0.0,
+)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [*CONFIGS, COUNTED],
+    ids=lambda config: f"{type(config).__name__}-{config.env or config.objective}",
+)
 def test_who_goes_on_with_a_refused_environment_is_refused_again(config: Any, tmp_path: Path):
     kind = method_of(config).layout
     layout = kind(pool="inline", checkpoint_minutes=1e-9)  # one is due at any time
@@ -37,6 +51,17 @@ def test_who_goes_on_with_a_refused_environment_is_refused_again(config: Any, tm
     for _ in range(2):
         with pytest.raises(ImpureEnvironment):
             load(tmp_path / "run", trust_code=True).resume(workers="inline")
+
+
+def test_a_stop_in_the_first_rehearsal_of_an_objective_lets_none_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("INTERRUPTED", str(tmp_path / "flag"))
+    config = replace(COUNTED, objective="objectives:interrupted_once")
+    with pytest.raises(Stopped):
+        train(config, workers="inline", out=tmp_path / "run")
+    with pytest.raises(ImpureEnvironment, match="objectives:interrupted_once, called again"):
+        load(tmp_path / "run", trust_code=True).resume(workers="inline")
 
 
 SEARCH: dict[str, Any] = {"dimensions": 5, "total_steps": 40, "evaluate_episodes": 1}

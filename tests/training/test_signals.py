@@ -20,6 +20,7 @@ from drumline.training import stop_signals
 from drumline.training.layout import Layout
 from drumline.training.ledger import Ledger
 from drumline.training.stopped import Stopped
+from drumline.workers.transition_stream import TransitionStream
 
 CONFIGS: dict[str, Any] = {
     "es": ES(
@@ -166,3 +167,28 @@ def test_what_a_stopped_run_has_learned_can_be_looked_at(tmp_path: Path, name: s
     whole = resume(run.folder, inline(config))
     assert json.loads((out / "policy-last.json").read_text())["evaluation_mean"] is not None
     assert lasting_bytes(whole.folder) == expected[name]
+
+
+def test_a_stop_in_the_middle_of_a_block_leaves_the_policy_of_the_last_whole_one(
+    tmp_path: Path, expected: Any
+):
+    config, out = CONFIGS["td3"], tmp_path / "run"
+    whole = train(config, layout=inline(config), out=tmp_path / "whole", last_update=UPDATE)
+    left = [UPDATE * config.steps_per_update + 10]
+    original = TransitionStream.step
+
+    def interrupted(self: TransitionStream, random: bool) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, random)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransitionStream, "step", interrupted)
+        with pytest.raises(Stopped):
+            train(config, layout=inline(config), out=out)
+    run = load(out)
+    assert json.loads((out / "policy-last.json").read_text())["update"] == UPDATE
+    assert run.parameters().tobytes() == whole.parameters().tobytes()
+    resumed = resume(run.folder, inline(config))
+    assert lasting_bytes(resumed.folder) == expected["td3"]

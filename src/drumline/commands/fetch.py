@@ -34,6 +34,7 @@ def command(line: CommandLine) -> int:
     path = fetched(store, flags.out, update=flags.checkpoint, say=display.message)
     display.close()
     if not flags.quiet:
-        print(path)
-        print(f"next: {by_path(RunFolder.open(path), 'report')}")
+        folder = RunFolder.at(path)
+        print(folder.shown)
+        print(f"next: {by_path(folder, 'report')}")
     return 0

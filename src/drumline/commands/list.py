@@ -1,5 +1,6 @@
 """`drumline list`: a table of runs."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,15 +53,15 @@ def command(line: CommandLine) -> int:
 
 def _rows(place: Path) -> "Iterator[dict[str, Any]]":
     """Yield the rows of the runs in a folder, the oldest first; a damaged run is one of them."""
-    from drumline.runs.folder import RunError, RunFolder
+    from drumline.runs.folder import RunError, RunFolder, as_run
 
     known: list[tuple[str, dict[str, Any]]] = []
     for path in [place] if _may_be_run(place) else _runs_in(place):
         row: dict[str, Any] = dict.fromkeys((*_COLUMNS, "total_steps"))
-        row |= {"run": str(path), "tags": [], "state": "damaged"}
+        row |= {"run": as_run(path), "tags": [], "state": "damaged"}
         created = ""
         try:
-            folder = RunFolder.open(path)
+            folder = RunFolder.at(path)
             created = str(folder.document.get("created", ""))
             row |= row_of(folder)
         except (RunError, ValueError, OSError) as error:
@@ -148,7 +149,7 @@ def _cell(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if name == "run":
-        return Path(value).name
+        return Path(os.path.abspath(value)).name
     if name == "score":
         return f"{value:.6g}"
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -71,7 +71,7 @@ def command(line: CommandLine) -> int:
 
         trust.run(folder)  # before anything is fetched
         url, store = line.name(), store or line.name()
-        folder = RunFolder.open(
+        folder = RunFolder.at(
             fetched(ObjectStore(url), flags.out, update=flags.checkpoint, say=display.message)
         )
     elif flags.out is not None:

@@ -4,7 +4,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -45,6 +46,7 @@ from drumline.recipes.refused_values import refuse_other_kinds
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.horizons import after_resume, horizons_of
+from drumline.runs.metrics import MOST_EPISODES
 from drumline.runs.next_commands import as_typed
 from drumline.runs.own_files import is_there
 from drumline.runs.policy_files import read_policy
@@ -309,6 +311,11 @@ def _trained(
     refuse_code_of_main(config, layout)
     config = with_plain_numbers(config)
     refuse_other_kinds(config)
+    if config.evaluate_episodes > MOST_EPISODES:
+        raise ValueError(
+            f"--evaluate-episodes must be at most {MOST_EPISODES}, which fit a line of "
+            f"evaluations.csv, got {config.evaluate_episodes}"
+        )
     config = method.resolved(config)
     recipe = method.built(config, layout)
     folder = RunFolder.create(
@@ -335,7 +342,7 @@ def _trained(
         last_update=opening.last_update,
         callbacks=opening.callbacks,
     )
-    return _carry_out(recipe, request, trust)
+    return _carry_out(recipe, request, trust, made_here=True)
 
 
 def facts_of(recipe: Any) -> dict[str, str]:
@@ -476,10 +483,17 @@ def _refuse_less_than_done(total_steps: int, saved: Checkpoint) -> None:
         )
 
 
-def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
-    folder = request.folder
+def _carry_out(
+    recipe: Recipe, request: RunRequest, trust: CodeTrust, *, made_here: bool = False
+) -> Run:
+    """Run to the end; the folder of a refused run is removed if it was `made_here`."""
+    folder, layout = request.folder, request.layout
     try:
-        with joined(request.layout) as nodes, Guard(request.layout.hang_seconds) as guard:
+        with (
+            _given_back(request.mirror),
+            joined(layout) as nodes,
+            Guard(layout.hang_seconds) as guard,
+        ):
             recipe.opened(replace(request, whereabouts=guard, nodes=nodes)).run()
     except Stopped as stop:
         stop.run = folder
@@ -490,11 +504,21 @@ def _carry_out(recipe: Recipe, request: RunRequest, trust: CodeTrust) -> Run:
         stop.run = folder
         raise stop from error
     except ValueError:
-        folder.discard_unbegun()
-        if request.mirror is not None and request.resumed_from is None:
-            request.mirror.give_back()
+        if made_here:
+            folder.discard_unbegun()
         raise
     return Run(folder, trust)
+
+
+@contextmanager
+def _given_back(mirror: Mirror | None) -> Generator[None]:
+    """Give a store's prefix back if a run ends by an error or a signal and is not in it."""
+    try:
+        yield
+    except BaseException:
+        if mirror is not None:
+            mirror.give_back()
+        raise
 
 
 def _default_display(progress: bool) -> Display:

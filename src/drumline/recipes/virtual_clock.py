@@ -23,6 +23,11 @@ class ClockFields(Protocol):
         ...
 
     @property
+    def total_steps(self) -> int:
+        """Env steps of the run."""
+        ...
+
+    @property
     def env_step_cost(self) -> int:
         """Virtual nanoseconds of an env step."""
         ...
@@ -55,12 +60,18 @@ class ClockFields(Protocol):
 
 C = TypeVar("C", bound=ClockFields)
 
+_LATEST = 2**62
+"""Nanoseconds that a run's steps of one kind may take, so that 64 bits hold every virtual time."""
+
 
 def refuse_unusable_clock(config: ClockFields) -> None:
     """Raise for the first field of the clock that could never work."""
     refuse_nonpositive(config, "concurrency", "least_env_steps")
     refuse_nonpositive(config, "env_step_cost", "multiply_add_cost")
     refuse_negative(config, "gradient_overhead_cost", "actor_step_cost", "critic_step_cost")
+    costs = ("env_step_cost", "gradient_overhead_cost", "actor_step_cost", "critic_step_cost")
+    for name in costs:
+        _refuse_long(config, f"--{name.replace('_', '-')}", getattr(config, name))
     if config.replay_events and config.clock != "wall":
         raise ValueError("--replay-events goes with --clock wall: a virtual clock needs no log")
 
@@ -88,8 +99,21 @@ def virtual_costs(
     """Return the virtual nanoseconds of steps, by the layer sizes of actor and critics."""
     rate = GradientRate(config.gradient_overhead_cost, config.multiply_add_cost)
     work = gradient_work(actor_sizes, critic_sizes, 2, config.batch_size)
-    return VirtualCosts(
+    costs = VirtualCosts(
         config.env_step_cost,
         config.actor_step_cost or rate.step(work.actor),
         config.critic_step_cost or rate.step(work.critic),
     )
+    for cost in (costs.actor_step, costs.critic_step):
+        by_rate = f"a gradient step's cost, by --multiply-add-cost {rate.picoseconds},"
+        _refuse_long(config, by_rate, cost)
+    return costs
+
+
+def _refuse_long(config: ClockFields, named: str, cost: int) -> None:
+    most = int(_LATEST // config.total_steps)
+    if cost > most:
+        raise ValueError(
+            f"{named} must be at most {most} with --total-steps {config.total_steps}, so that "
+            f"64 bits hold the virtual time, got {cost}"
+        )

@@ -24,6 +24,9 @@ FORMAT = 1
 RUNS = Path("runs")
 """Directory of runs and of their names, below the current directory."""
 
+LAST = "last"
+"""Name of the run created most recently."""
+
 APPEND_ONLY = (
     "metrics.csv",
     "episodes.csv",
@@ -65,7 +68,7 @@ class RunFolder:
     def __init__(self, path: Path, document: dict[str, Any]):
         self.path = path.absolute()  # a script or an environment may change the directory
         self.document = document
-        self.shown = str(path)
+        self.shown = as_run(path)
         """Name of the run in messages and commands: its path as the user gave it."""
         self._amendments: dict[str, Any] = {}
 
@@ -93,7 +96,11 @@ class RunFolder:
     @staticmethod
     def open(name: str | Path) -> "RunFolder":
         """Open a path, a name under runs/, or `last` (the run created most recently)."""
-        path = _find(str(name))
+        return RunFolder.at(_find(str(name)))
+
+    @staticmethod
+    def at(path: Path) -> "RunFolder":
+        """Open a path, also where a command would take it for a name."""
         refuse_links(path)
         return RunFolder(path, _read_document(path))
 
@@ -207,6 +214,16 @@ class RunFolder:
         return self.path / f"policy-{name}.json"
 
 
+def as_run(path: Path) -> str:
+    """Return a path as RUN of a command, which reads neither as `last` nor as a flag.
+
+    >>> as_run(Path("run")), as_run(Path("last")), as_run(Path("-run"))
+    ('run', './last', './-run')
+    """
+    name = str(path)
+    return f"./{name}" if name == LAST or name.startswith("-") else name
+
+
 def _make_dated(method: str, env_id: str, seed: int) -> Path:
     stem = f"{method}-{env_id}-s{seed}-{datetime.now():%Y%m%d-%H%M%S}"
     stem = stem.replace("/", "-").replace(":", "-")
@@ -233,7 +250,7 @@ def _make_at(out: Path) -> Path:
     except OSError as error:
         raise _cannot_make(out, error) from error
     if occupied:
-        resume = shlex.join(["drumline", "resume", str(out)])
+        resume = shlex.join(["drumline", "resume", as_run(out)])
         is_run = is_there(out / "config.json")
         raise RunError(
             f"{out} exists and is not empty; give another --out"
@@ -253,7 +270,7 @@ def _find(name: str) -> Path:
         raise RunError(
             f"{name} is on an object store; make a local copy of that run first: {fetch}"
         )
-    if name == "last":
+    if name == LAST:
         newest = newest_run()
         if newest is None:
             raise RunError(

@@ -1,19 +1,21 @@
 """Numbers as CSV rows: floats by `repr`, so that reading a row gives the same bits."""
 
-import csv
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from drumline.runs.own_files import is_there, opened
+from drumline.runs.append_file import LONGEST_LINE
+from drumline.runs.own_files import is_there
 from drumline.runs.run_error import RunError
 from drumline.runs.tables import read_table
 from drumline.types import EpisodeRow, EvaluationRow, Metrics
 
 EPISODES_HEADER = "update,member,sign,episode_return,length"
 EVALUATIONS_HEADER = "update,env_steps,episodes,mean,standard_error,minimum,maximum,returns,lengths"
+
+MOST_EPISODES = LONGEST_LINE // 48
+"""Most episodes of an evaluation: a return and a length have at most 24 and 19 signs."""
 
 
 def metrics_columns(metrics: Metrics) -> tuple[str, ...]:
@@ -23,13 +25,7 @@ def metrics_columns(metrics: Metrics) -> tuple[str, ...]:
 
 def read_columns(path: Path) -> tuple[str, ...]:
     """Return the columns of an existing CSV file; none if it is empty or absent."""
-    if not is_there(path):
-        return ()
-    try:
-        with os.fdopen(opened(path, os.O_RDONLY), newline="", encoding="utf-8") as file:
-            return tuple(next(csv.reader(file), ()))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is damaged: {error}; give another RUN") from error
+    return read_table(path).columns if is_there(path) else ()
 
 
 def metrics_line(columns: Sequence[str], update: int, metrics: Metrics) -> str:

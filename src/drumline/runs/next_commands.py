@@ -2,7 +2,7 @@
 
 import shlex
 
-from drumline.runs.folder import RunFolder, newest_run
+from drumline.runs.folder import LAST, RunFolder, newest_run
 from drumline.runs.named_code import code_of_acting
 
 WITHOUT_CODE = ("plot", "compare", "report")
@@ -16,7 +16,7 @@ def as_typed(folder: RunFolder, command: str, *words: str) -> str:
     """Return a command to type now: the newest run under runs/ is called `last`."""
     newest = newest_run()
     is_last = newest is not None and newest.resolve() == folder.path.resolve()
-    return _joined(folder, command, "last" if is_last else folder.shown, words)
+    return _joined(folder, command, LAST if is_last else folder.shown, words)
 
 
 def by_path(folder: RunFolder, command: str, *words: str) -> str:

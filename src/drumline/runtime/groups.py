@@ -268,9 +268,11 @@ class Groups:
             return
         addresses: dict[int, Address] = {}
         unnamed: list[GroupLink] = []
+        calls = select.poll()  # `select` fails where more than 1,024 descriptors are open
+        calls.register(listener, select.POLLIN)
         late: float | None = time.perf_counter() + _LATE_SECONDS
         while len(addresses) < self._count - 1:
-            if select.select([listener], [], [], LOOK_SECONDS)[0]:
+            if calls.poll(LOOK_SECONDS * 1000.0):
                 link = answered(listener, self._token)
                 unnamed += [] if link is None else [link]
             for link in list(unnamed):

@@ -36,6 +36,8 @@ class HostRoster:
         self._claims_cores = claims_cores
         self._patience = patience
         self._log = log
+        self._tried: set[str] = set()
+        """Identities of the nodes that have had a host."""
         self._refused: dict[str, str] = {}
         self._untold: list[str] = []
         """Refusals that are logged if the run goes on without these nodes."""
@@ -78,7 +80,7 @@ class HostRoster:
     def fill(self, present: Mapping[str, Node]) -> list[DrivenHost]:
         """Start hosts on nodes without one, as far as workers are missing, and return them.
 
-        WorkersLost if every node is refused, or there has been no node for too long.
+        WorkersLost if every node that had a host is refused, or none has one for too long.
         """
         taken = {host.node.id for host in self.hosts} | self._refused.keys()
         free = [n for n in present.values() if n.id not in taken and n.leaves_in is None]
@@ -112,19 +114,22 @@ class HostRoster:
         link = self._nodes.start(node, spec, cores)
         self.hosts.append(DrivenHost(node, link, size, self._workers_made))
         self._workers_made += size
+        self._tried.add(node.id)
         return self.hosts[-1]
 
     def _give_up_if_alone(self) -> None:
         if self.hosts:
             self._alone_since = None
             return
-        if self._refused:
-            raise WorkersLost("no node can take part: " + "; ".join(self._refused.values()))
+        refusals = "; ".join(self._refused.values())
+        if self._tried and self._tried == self._refused.keys():
+            raise WorkersLost(f"no node can take part: {refusals}")
         now = time.perf_counter()
         if self._alone_since is None:
             self._alone_since = now
         elif now - self._alone_since > self._patience:
+            others = f"; nodes that cannot take part: {refusals}" if refusals else ""
             raise WorkersLost(
                 f"the cluster has had no node with cores for {self._patience:g} s: "
-                "start one, then go on with drumline resume"
+                f"start one, then go on with drumline resume{others}"
             )

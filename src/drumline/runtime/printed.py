@@ -129,10 +129,12 @@ class _Drain:
             os.close(fd)
 
     def _run(self) -> None:
+        poll = select.poll()  # `select` fails where more than 1,024 descriptors are open
+        for fd in (self._read_fd, self._stop_read):
+            poll.register(fd, select.POLLIN | select.POLLHUP)
         ended = False
         while not ended:
-            ready, _, _ = select.select([self._read_fd, self._stop_read], [], [])
-            ended = self._stop_read in ready
+            ended = self._stop_read in (fd for fd, _ in poll.poll())
             while True:
                 try:
                     data = os.read(self._read_fd, _CHUNK)

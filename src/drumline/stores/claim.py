@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from drumline.runs.folder import RunFolder
 from drumline.runs.run_error import RunError
 from drumline.runs.safe_text import visible
 from drumline.runs.strict_json import check_fields, parsed
-from drumline.stores.object_store import NoObject, ObjectStore, TooLarge
+from drumline.stores.object_store import PARTIAL, NoObject, ObjectStore, TooLarge
 from drumline.stores.stored_state import (
     FORMAT,
     MANIFEST_LIMIT,
@@ -39,7 +39,7 @@ class Claim:
     states: tuple[StoredState, ...] = ()
     """States that the store had when it was claimed, oldest first."""
     pieces: frozenset[str] = frozenset()
-    """Names of the pieces that it had."""
+    """Names of the pieces that it had, and of manifests that a kill has left half written."""
 
     @property
     def newest(self) -> int | None:
@@ -53,9 +53,11 @@ class Claim:
             return ""
         return visible(document["host"])
 
-    def give_back(self) -> None:
-        """Remove the claim of a run that was refused before it began."""
-        self.store.remove([CLAIM])
+    def give_back(self, pieces: Collection[str]) -> None:
+        """Remove the claim of a run without a state in the store, after the pieces there."""
+        if not self.taken_by():
+            self.store.remove(sorted(pieces))
+            self.store.remove([CLAIM])
 
 
 def claimed(store: ObjectStore, folder: RunFolder, *, rewinds: bool = False) -> Claim:
@@ -70,12 +72,10 @@ def claimed(store: ObjectStore, folder: RunFolder, *, rewinds: bool = False) -> 
     session = 1
     if there is not None:
         if there["run"] != run:
-            raise RunError(
-                f"{store.url} has another run already ({visible(there['title'])}): give another "
-                f"--store, or go on with that run: drumline resume {store.url}"
-            )
+            raise _taken_by_another(store, there)
         states = _states(store)
-        pieces = frozenset(store.names("files"))
+        halves = [name for name in store.names("manifests") if name.endswith(PARTIAL)]
+        pieces = frozenset((*store.names("files"), *halves))
         if not rewinds:
             _refuse_behind(store, folder, states)
         session = 1 + max(there["session"], *(state.session for state in states), 0)
@@ -97,6 +97,21 @@ def claimed(store: ObjectStore, folder: RunFolder, *, rewinds: bool = False) -> 
     if other := claim.taken_by():
         raise RunError(f"another driver (on {other}) has just begun to write to {store.url}")
     return claim
+
+
+def _taken_by_another(store: ObjectStore, there: Mapping[str, Any]) -> RunError:
+    title = visible(there["title"])
+    if names_of_states(store):
+        return RunError(
+            f"{store.url} has another run already ({title}): give another --store, or go on with "
+            f"that run: drumline resume {store.url}"
+        )
+    # Not taken from it: its driver may be about to upload its first state.
+    return RunError(
+        f"{store.url} is kept for another run ({title}, on {visible(there['host'])}), which has no "
+        f"state there yet: give another --store, or remove {store.url}/{CLAIM} if that run has "
+        "ended"
+    )
 
 
 def names_of_states(store: ObjectStore) -> list[str]:

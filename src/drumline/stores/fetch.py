@@ -20,7 +20,7 @@ from drumline.runs.run_error import RunError
 from drumline.runs.safe_text import visible
 from drumline.stores.claim import names_of_states, stored_state
 from drumline.stores.object_store import NoObject, ObjectStore, StoreError, TooLarge
-from drumline.stores.stored_state import Piece, StoredState
+from drumline.stores.stored_state import Piece, StoredState, place_of
 
 _AT_ONCE = 8
 _TRIES = 3
@@ -54,7 +54,7 @@ def fetched(
             _write(store, state, aside)
             return _in_place(aside, final)
         except Incomplete as error:
-            say(f"update {state.update} of {store.url} is not whole ({error}); trying an older one")
+            say(f"update {state.update} of {store.url} is not whole ({error}); trying another one")
         except OSError as error:
             raise RunError(
                 f"cannot write to {final} ({error.strerror}); give another folder with --out"
@@ -71,16 +71,26 @@ def fetched(
 def _candidates(
     store: ObjectStore, update: int | None, say: Callable[[str], None]
 ) -> Iterator[StoredState]:
-    for name in names_of_states(store):
-        try:
-            state = stored_state(store, name)
-        except NoObject:
-            continue  # removed meanwhile by the driver that writes there
-        except (ValueError, TooLarge) as error:
-            say(f"{store.url}/{name} is damaged ({visible(error)}); trying an older one")
-            continue
-        if update is None or state.update == update:
-            yield state
+    """Yield the states of a store, newest first, then those that have come meanwhile."""
+    newest = (-1, -1)
+    while names := [name for name in names_of_states(store) if _place(name) > newest]:
+        newest = _place(names[0])
+        for name in names:
+            try:
+                state = stored_state(store, name)
+            except NoObject:
+                continue  # removed meanwhile by the driver that writes there
+            except (ValueError, TooLarge) as error:
+                say(f"{store.url}/{name} is damaged ({visible(error)}); trying another one")
+                continue
+            if update is None or state.update == update:
+                yield state
+
+
+def _place(name: str) -> tuple[int, int]:
+    place = place_of(name)
+    assert place is not None, "names_of_states returns names with a place"
+    return place
 
 
 def _size_in_words(size: int) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from drumline.runs.folder import RunFolder
 from drumline.runs.next_commands import by_path
+from drumline.runs.run_error import RunError
 from drumline.stores.claim import Claim
 from drumline.stores.object_store import StoreError
 from drumline.stores.snapshot import Snapshot, SnapshotGone
@@ -20,6 +21,9 @@ PATIENCE_SECONDS = 60.0
 """Seconds without an uploaded piece after which the end of a run no longer waits for the store."""
 
 LONGEST_PAUSE_SECONDS = 30.0
+
+_LAST_SECONDS = 1.0
+"""Seconds that the end of a run without a state in the store waits for the thread."""
 
 
 class Taken(Exception):
@@ -92,11 +96,17 @@ class Mirror:
         return news
 
     def give_back(self) -> None:
-        """Give the store's prefix back, if nothing of the run was uploaded; never fails."""
-        self.close(time.monotonic())
-        if self.uploaded is None:
-            with suppress(StoreError):
-                self._claim.give_back()
+        """Upload no more, and give the prefix back if it has no state of the run; never fails."""
+        with self._changed:
+            self._given_up = True
+            self._replace_pending(None)
+        if self.uploaded is not None:
+            return
+        self._thread.join(_LAST_SECONDS)
+        # A manifest that was tried may still arrive, and would be among those of the next run.
+        if not (self._thread.is_alive() or self._fault or self._number):
+            with suppress(RunError):
+                self._claim.give_back(self._known | self._garbage)
 
     def close(self, deadline: float | None = None) -> str:
         """Upload the closed run and return a sentence about it for the user.

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -17,6 +18,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "file": {"auto_mkdir": True},
 }
 _SYNONYMS = {"s3a": "s3", "local": "file"}
+
+PARTIAL = ".partial"
+"""End of the names of files that a write to a directory has begun."""
+
+_PATTERN_SIGNS = frozenset("*?[")
 
 _Answer = TypeVar("_Answer")
 
@@ -52,7 +58,11 @@ class ObjectStore:
         self.url = url.rstrip("/")
         if not is_url(self.url):
             raise StoreError(f"--store {url} is no URL, such as s3://bucket/prefix")
-        if urlsplit(url).password:
+        try:
+            password = urlsplit(url).password
+        except ValueError as error:
+            raise StoreError(f"--store {url} is no URL ({_words(error)})") from error
+        if password:
             raise StoreError(
                 "the URL of --store has a password in it, which config.json would keep: put it "
                 "where the store's own tools look for it"
@@ -84,9 +94,14 @@ class ObjectStore:
             if not self._is_directory:
                 self._files.pipe_file(self._path(name), data)
                 return
-            aside = f"{self._path(name)}.{os.urandom(8).hex()}.partial"
-            self._files.pipe_file(aside, data)
-            self._files.mv(aside, self._path(name))
+            aside = f"{self._path(name)}.{os.urandom(8).hex()}{PARTIAL}"
+            try:
+                self._files.pipe_file(aside, data)
+                self._files.mv(aside, self._path(name))
+            except BaseException:
+                with suppress(OSError):  # the fault of the write is the one to tell
+                    self._files.rm_file(aside)
+                raise
 
         self._asked(written)
 
@@ -138,17 +153,19 @@ class ObjectStore:
 
     def remove(self, names: Collection[str]) -> None:
         """Remove objects; those that are not there are no error."""
-        if not names:
-            return
 
-        def removed(paths: list[str]) -> None:
+        def removed(remove: Callable[[Any], None], which: list[str] | str) -> None:
             with suppress(FileNotFoundError):
-                self._files.rm(paths)
+                remove(which)
 
         paths = [self._path(name) for name in names]
-        # Of several files, a directory removes those before the first that is not there.
-        for together in [[path] for path in paths] if self._is_directory else [paths]:
-            self._asked(lambda together=together: removed(together))
+        # Of several paths, `rm` takes one with such a sign for a pattern, and removes what fits it.
+        plain = [path for path in paths if not _PATTERN_SIGNS.intersection(path)]
+        # Only services take all together: others stop at the first that is not there.
+        for which in [plain] if plain and self._files.async_impl else plain:
+            self._asked(partial(removed, self._files.rm, which))
+        for path in sorted(set(paths) - set(plain)):
+            self._asked(partial(removed, self._files.rm_file, path))
 
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"

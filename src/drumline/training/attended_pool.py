@@ -31,6 +31,9 @@ class AttendedPool:
         self._unended = unended
         self._signals = signals
         self._tick = tick
+        self._early: list[Completed] = []
+        """Tasks that had finished by the latest `look`."""
+        self._failure: Exception | None = None
         self.size = pool.size
 
     def submit(self, tasks: Sequence[Any]) -> None:
@@ -42,7 +45,7 @@ class AttendedPool:
         while True:
             self._signals.arm()
             try:
-                done = self._pool.completed(TICK_SECONDS if timeout is None else timeout)
+                done = self._finished(TICK_SECONDS if timeout is None else timeout)
             finally:
                 self._signals.disarm()
             self._tick(self._pool)
@@ -56,6 +59,18 @@ class AttendedPool:
                     return done
                 return [single for item in done for single in singly(item)]
 
+    def look(self) -> None:
+        """Send idle workers their next tasks, without a wait that a signal could end.
+
+        `completed` returns the results that have come, and raises the failure: where that happens
+        does not depend on how long a task takes. An inline pool would run its tasks here.
+        """
+        if self._failure is None:
+            try:
+                self._early += self._pool.completed(0.0)
+            except Exception as error:  # noqa: BLE001 - `completed` raises it, whatever it is
+                self._failure = error
+
     def progressed(self) -> list[tuple[Any, int]]:
         """Return the tasks in flight that have begun and how far they have come."""
         return self._pool.progressed()
@@ -67,6 +82,8 @@ class AttendedPool:
     def withdraw(self) -> None:
         """Call back every task submitted so far."""
         self._pool.withdraw()
+        self._early = [done._replace(withdrawn=True) for done in self._early]
+        self._failure = None
 
     def publish(self, version: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Make the arrays of `version` visible."""
@@ -87,3 +104,13 @@ class AttendedPool:
     def close(self) -> None:
         """Close the pool."""
         self._pool.close()
+
+    def _finished(self, timeout: float) -> list[Completed]:
+        """Return what `look` has met, else what finishes now."""
+        early, self._early = self._early, []
+        if early:
+            return early
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        return self._pool.completed(timeout)

@@ -4,6 +4,7 @@ Beside training, an evaluation is begun at its update and written down when the 
 (or at the end), so that the order of rows does not depend on how long it takes.
 """
 
+import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -12,6 +13,7 @@ from drumline import seeding
 from drumline.protocols import WorkerPool
 from drumline.schedules import evaluations
 from drumline.tasks import Evaluate
+from drumline.training.attended_pool import AttendedPool
 from drumline.training.course import published_copy
 from drumline.training.ledger import Ledger
 from drumline.training.run_request import RunConfig
@@ -19,6 +21,7 @@ from drumline.types import State
 
 _PENDING = "pending/"
 _COUNTERS = ("pending_update", "pending_steps")
+_LOOK_SECONDS = 0.005
 
 
 def scheduled_tasks(config: RunConfig, version: int) -> list[Evaluate]:
@@ -66,59 +69,89 @@ class EvaluationBeside:
     """The evaluation in flight, if any; `published` gives the policy of the present update."""
 
     def __init__(
-        self, config: RunConfig, ledger: Ledger, published: Callable[[], Mapping[str, np.ndarray]]
+        self,
+        config: RunConfig,
+        ledger: Ledger,
+        published: Callable[[], Mapping[str, np.ndarray]],
+        *,
+        inline: bool,
     ):
+        """`inline`: the pool runs episodes in this process, so training waits for them."""
         self._config = config
         self._ledger = ledger
         self._published = published
+        self._inline = inline
+        self._pool: AttendedPool | None = None
+        self._next_look = 0.0
         self._policy: dict[str, np.ndarray] = {}
-        self._update = 0
-        """Update of the policy in evaluation; 0: none."""
+        self._update: int | None = None
+        """Update of the policy in evaluation; None: no evaluation is in flight."""
         self._steps = 0
 
-    def begin_again(self, pool: WorkerPool) -> None:
-        """Submit the evaluation that was in flight, after a resume."""
-        if self._update:
+    def start(self, pool: AttendedPool) -> None:
+        """Take the pool for all evaluations; submit the one that a resumed run had in flight."""
+        self._pool = pool
+        if self._update is not None:
             evaluations.begin(pool, self._update, self._policy, self._tasks())
 
-    def begin_if_due(self, pool: WorkerPool) -> None:
+    def look(self) -> None:
+        """Let idle evaluators go on with the evaluation in flight; training calls it often.
+
+        An episode that fails ends the run where its evaluation is recorded, as in any layout.
+        """
+        if self._pool is None or self._update is None or self._inline:
+            return
+        now = time.perf_counter()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_SECONDS  # a lock-step run calls at every env step
+            self._pool.look()
+
+    def begin_if_due(self) -> None:
         """Record the evaluation in flight and begin that of this update, if it has one."""
         update = self._ledger.update
         if evaluations.is_due(self._config.evaluate_every, update) and self._update != update:
-            self._begin(pool)
+            self._begin()
 
-    def end(self, pool: WorkerPool) -> None:
+    def end(self) -> None:
         """Evaluate the last policy and record all evaluations."""
         if self._update != self._ledger.update:
-            self._begin(pool)
-        self._collect(pool)
+            self._begin()
+        self._collect()
 
     def state(self) -> State:
-        """Return the state of the evaluation in flight."""
+        """Return the state of the evaluation in flight; update 0 stands for none.
+
+        That of update 0 itself begins after a run's last checkpoint.
+        """
         tensors = {_PENDING + name: array for name, array in self._policy.items()}
-        return State(tensors, dict(zip(_COUNTERS, (self._update, self._steps), strict=True)))
+        counters = (self._update or 0, self._steps)
+        return State(tensors, dict(zip(_COUNTERS, counters, strict=True)))
 
     def load(self, state: State) -> None:
         """Load the state of the evaluation in flight."""
-        self._update, self._steps = (int(state.counter(name)) for name in _COUNTERS)
+        update, self._steps = (int(state.counter(name)) for name in _COUNTERS)
+        self._update = update or None
         names = self._published() if self._update else ()
         self._policy = {name: state.tensor(_PENDING + name) for name in names}
 
     def _tasks(self) -> list[Evaluate]:
+        assert self._update is not None, "an evaluation is in flight"
         return scheduled_tasks(self._config, self._update)
 
-    def _begin(self, pool: WorkerPool) -> None:
-        self._collect(pool)
+    def _begin(self) -> None:
+        assert self._pool is not None, "evaluations begin after `start`"
+        self._collect()
         self._policy = published_copy(self._published())
         self._update = self._ledger.update
         self._steps = int(self._ledger.counters["env_steps"])
-        evaluations.begin(pool, self._update, self._policy, self._tasks())
+        evaluations.begin(self._pool, self._update, self._policy, self._tasks())
 
-    def _collect(self, pool: WorkerPool) -> None:
+    def _collect(self) -> None:
         """Wait for the evaluation in flight and record it, always at the same update."""
-        if not self._update:
+        if self._update is None:
             return
+        assert self._pool is not None, "evaluations begin after `start`"
         tasks = self._tasks()
-        evaluated = evaluations.collect(pool, tasks, self._ledger.evaluating(len(tasks)))
+        evaluated = evaluations.collect(self._pool, tasks, self._ledger.evaluating(len(tasks)))
         self._ledger.record_evaluation(evaluated, self._policy, self._steps)
-        self._policy, self._update = {}, 0
+        self._policy, self._update = {}, None

@@ -144,6 +144,9 @@ class Ledger:
             mean = float(self.counters["best_evaluation"])
             put_back_best(self.folder, self._resumed_from.update, mean)
             self.last_evaluation = last_evaluation(self.folder.evaluations_csv)
+            if mirror is not None and mirror.uploaded != self._resumed_from.update:
+                # Else a kill before the next checkpoint leaves the store with what was cut off.
+                mirror.checkpointed(self._resumed_from.update)
 
     def start_display(self) -> None:
         """Show the run's names, and start counting speed."""

@@ -83,7 +83,9 @@ class RotationRun:
         self._policy = recipe.parts.policy(self._learner.published()["parameters"].size)
         environment = recipe.parts.lanes.environment
         self._ledger = request.ledger(config, environment, self._policy, recipe.staff.words)
-        self._evaluation = EvaluationBeside(config, self._ledger, self._learner.published)
+        self._evaluation = EvaluationBeside(
+            config, self._ledger, self._learner.published, inline=request.inline
+        )
         if request.resumed_from is not None:
             self._take_over(learned(request.resumed_from))
         self._crew: Crew | None = None
@@ -174,41 +176,35 @@ class RotationRun:
         first = ledger.update
         attended = AttendedCrew(crew, signals, lambda: self._tick(crew))
         pool = AttendedPool(evaluators, signals, lambda _: self._show(crew), self._ledger.unended)
-        self._evaluation.begin_again(pool)
+        self._evaluation.start(pool)
         if first >= last:
             return
-        self._evaluation.begin_if_due(pool)  # a stop may have come between
+        self._evaluation.begin_if_due()  # a stop may have come between
         self._course.begin(crew, first)
         if ledger.fresh:
             self._say_restore()
         crew.start()
         if self._groups is None:
             storage = RolloutStorage(self._parts.shape, crew.arrays)
-            self._update(attended, storage, pool, signals)
+            self._update(attended, storage, signals)
         else:
-            self._update_with_groups(self._groups, attended, pool, signals)
+            self._update_with_groups(self._groups, attended, signals)
 
-    def _update(
-        self,
-        crew: AttendedCrew,
-        storage: RolloutStorage,
-        pool: AttendedPool,
-        signals: StopSignals,
-    ) -> None:
+    def _update(self, crew: AttendedCrew, storage: RolloutStorage, signals: StopSignals) -> None:
         """Go on from the ledger's update to the last, or to where a callback ends the run."""
         for interval, more in self._course.updates(crew, storage, self._ledger.update):
             self._record(interval, more)
             self._course.rehearse(
                 self._request.whereabouts
             )  # before any checkpoint, or a resume could pass it by
-            self._evaluation.begin_if_due(pool)
+            self._evaluation.begin_if_due()
             if self._ledger.checkpoint_due:
                 self._checkpoint()
             if self._ledger.ends_here(signals):
                 return
 
     def _update_with_groups(
-        self, groups: Groups, attended: AttendedCrew, pool: AttendedPool, signals: StopSignals
+        self, groups: Groups, attended: AttendedCrew, signals: StopSignals
     ) -> None:
         """Go on with all groups; after the loss of one the others begin again at this update."""
         crew: Any = self._crew
@@ -226,7 +222,7 @@ class RotationRun:
                     self._ledger.update,
                     State.merged(self._learner.state(), self._course.state()),
                 )
-                self._update(attended, storage, pool, signals)
+                self._update(attended, storage, signals)
             except GroupLost as lost:
                 signals.state_whole = True  # an update that lacks a group changes nothing
                 groups.again(lost, self._ledger.update)
@@ -243,6 +239,7 @@ class RotationRun:
         except BaseException:
             signals.state_whole = True  # the update that waits is undone on the way out
             raise
+        self._evaluation.look()
         self._show(crew)
 
     def _swap(self, chunks: Sequence[Chunk]) -> Mapping[int, memoryview]:
@@ -267,10 +264,7 @@ class RotationRun:
             )
 
     def _evaluate_last(self, *workers: Any) -> None:
-        crew, evaluators, signals = workers[-3:]
-        self._evaluation.end(
-            AttendedPool(evaluators, signals, lambda _: self._show(crew), self._ledger.unended)
-        )
+        self._evaluation.end()
 
     def _record(self, interval: Interval, more: Metrics) -> None:
         tally = self._course.tally
@@ -317,9 +311,10 @@ class RotationRun:
         return {"score_mean": tally.recent_mean} if is_football(config.env) else {}
 
     def _pause(self) -> None:
-        """Notice deaths in the crew between gradient computations."""
+        """Notice deaths in the crew, and ended evaluations, between gradient computations."""
         if self._crew is not None:
             self._crew.look()
+        self._evaluation.look()
 
     def _show_restore(self) -> None:
         """Show how much of the journal the roles have replayed, while they restore."""
@@ -329,6 +324,7 @@ class RotationRun:
     def _tick(self, crew: Any) -> None:
         if self._groups is not None:
             self._groups.look()
+        self._evaluation.look()
         self._show(crew)
 
     def _show(self, crew: Any) -> None:

@@ -147,7 +147,9 @@ class SteadyRun:
         self._processes = request.layout.processes_for(recipe.concurrency)
         words = f"{self._processes} processes"
         self._ledger = request.ledger(config, recipe.environment, recipe.policy, words)
-        self._evaluation = EvaluationBeside(config, self._ledger, self._policy)
+        self._evaluation = EvaluationBeside(
+            config, self._ledger, self._policy, inline=request.inline
+        )
         if recipe.replayed is not None:
             note = RestoreNote(request.display, "the strategy", "asks and tells")
             recipe.replayed.replaying = note.counted
@@ -227,20 +229,21 @@ class SteadyRun:
     def _train(self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals) -> None:
         ledger, evaluation = self._ledger, self._evaluation
         self._say_replay()
-        attended = AttendedPool(pool, signals, lambda pool: self._show(pool), self._ledger.unended)
+        attended = AttendedPool(pool, signals, self._tick, self._ledger.unended)
         beside = AttendedPool(evaluators, signals, lambda _: self._show(pool), self._ledger.unended)
         self._schedule = schedule = self._make_schedule(attended)
-        if ledger.fresh and self._config.promise:
-            self._rehearse_calls(beside)
-        evaluation.begin_again(beside)
+        begun = self._snapshot is not None and self._snapshot.events > 0
+        if self._config.promise and not begun:
+            self._rehearse_calls(beside)  # a resume too, after a refusal or a stop at this point
+        evaluation.start(beside)
         if self._ended():
             return
-        evaluation.begin_if_due(beside)  # a stop may have come between
+        evaluation.begin_if_due()  # a stop may have come between
         for event in schedule.events():
             self._record(event, schedule)
             if event.index == 0 and self._config.promise:
                 self._rehearse_episode(event)
-            evaluation.begin_if_due(beside)
+            evaluation.begin_if_due()
             if ledger.checkpoint_due:
                 self._checkpoint()
             if ledger.ends_here(signals) or self._ended():
@@ -264,9 +267,7 @@ class SteadyRun:
     def _evaluate_last(
         self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals
     ) -> None:
-        self._evaluation.end(
-            AttendedPool(evaluators, signals, lambda _: self._show(pool), self._ledger.unended)
-        )
+        self._evaluation.end()
 
     def _ended(self) -> bool:
         """Whether the run ends here; jobs in flight belong to a longer run."""
@@ -354,6 +355,10 @@ class SteadyRun:
             "critic_idle_virtual_seconds": self._idle.total(concurrency) * 1e-9,
             "waited_seconds": waited,
         }
+
+    def _tick(self, pool: WorkerPool) -> None:
+        self._evaluation.look()
+        self._show(pool)
 
     def _show(self, pool: WorkerPool) -> None:
         self._ledger.show_if_due(lambda: [*pool.activity(), self._activity()])

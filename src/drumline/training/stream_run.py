@@ -78,8 +78,8 @@ class StreamRun:
             recipe.exploration,
             request.whereabouts,
         )
-        self._evaluated = 0
-        """The last update whose scheduled evaluation is recorded."""
+        self._evaluated: int | None = None
+        """The last update whose evaluation is recorded; None: no update's."""
         self._spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
         self._busy_seconds = 0.0
         self._unended_steps = 0
@@ -105,7 +105,7 @@ class StreamRun:
             makes=[self._make_pool],
             one_thread=one_numpy_thread,
             checkpoint=self._checkpoint,
-            policy=self._published,
+            policy=lambda: self._policy,
             close_ledger=self._close_ledger,
             afterwards=self._stream.close,
             explain=explain,
@@ -252,13 +252,14 @@ class StreamRun:
     # state
 
     def _now(self) -> State:
-        """Return copies of all state, between two blocks."""
+        """Return copies of all state, between two blocks; keep those of the policy beside it."""
         self._segments = self._archive.segments()
+        self._policy = self._published()
         return State.merged(
             self._learner.state(),
             self._archive.state(),
             self._stream.state(),
-            State({}, {_EVALUATED: self._evaluated}),
+            State({}, {_EVALUATED: self._evaluated or 0}),
         )
 
     def _checkpoint(self) -> None:
@@ -267,7 +268,7 @@ class StreamRun:
     def _take_over(self, request: RunRequest) -> None:
         assert request.resumed_from is not None, "a run takes over the checkpoint it goes on from"
         state = learned(request.resumed_from)
-        self._evaluated = int(state.counter(_EVALUATED))
+        self._evaluated = int(state.counter(_EVALUATED)) or None
         with segments_of(request.folder, request.resumed_from) as read:
             self._archive.load(state, read)
         self._learner.load(state)
