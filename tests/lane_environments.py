@@ -102,6 +102,55 @@ def byte_grids():
     return FiveSteps(spaces.Box(0, 255, (5, 4), np.uint8), spaces.Discrete(3))
 
 
+def single_numbers():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(-1.0, 1.0, (), np.float32), spaces.Discrete(3))
+
+
+def whole_numbers():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(-9, 9, (3,), np.int64), spaces.Discrete(3))
+
+
+def half_precision():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(-1.0, 1.0, (3,), np.float16), spaces.Discrete(3))
+
+
+def table():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(-1.0, 1.0, (2, 3), np.float32), spaces.Box(-1.0, 1.0, (2,)))
+
+
+def one_table():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(-1.0, 1.0, (1, 2, 3), np.float32), spaces.Box(-1.0, 1.0, (2,)))
+
+
+class Bounded(gymnasium.spaces.Box):
+    """A kind of Box of one's own."""
+
+
+class Moves(gymnasium.spaces.Discrete):
+    """A kind of Discrete of one's own."""
+
+
+class Pairs(gymnasium.spaces.MultiDiscrete):
+    """A kind of MultiDiscrete of one's own."""
+
+
+def own_choices():
+    return FiveSteps(Bounded(-1.0, 1.0, (3,), np.float32), Moves(3, start=2))
+
+
+def own_pairs():
+    return FiveSteps(Bounded(-1.0, 1.0, (3,), np.float32), Pairs([3, 4], start=[1, 5]))
+
+
+def own_forces():
+    return FiveSteps(Bounded(-1.0, 1.0, (3,), np.float32), Bounded(-1.0, 1.0, (2,)))
+
+
 def half_constant():
     spaces = gymnasium.spaces
     seen = spaces.Box(np.array([-1.0, 3.0], np.float32), np.array([1.0, 3.0], np.float32))

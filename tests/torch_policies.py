@@ -104,3 +104,12 @@ class SharesStorage(torch.nn.Sequential):
         first, last = torch.nn.Linear(inputs, outputs), torch.nn.Linear(outputs, outputs)
         last.weight = torch.nn.Parameter(first.weight.data[:, :outputs])
         super().__init__(first, last)
+
+
+class LastIsNaN(Linear):
+    """Its last output is NaN where the first number of the observation is 3 or more."""
+
+    def forward(self, observations):
+        outputs = super().forward(observations)
+        last = torch.where(observations[:, :1] < 3.0, outputs[:, -1:], torch.nan)
+        return torch.cat([outputs[:, :-1], last], dim=1)

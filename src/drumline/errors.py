@@ -1,6 +1,7 @@
 """Exceptions that one room raises and another handles or explains."""
 
 import pickle
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,26 @@ class WorkerError(Travels, RuntimeError):
         self.error = error
         self.traceback = traceback
         self.cause = cause
+
+
+def raised(error: BaseException, catcher: str) -> str:
+    """Return the words of an error of the user's code, with the line that raised it.
+
+    Frames of `catcher`, the file that called the code, and of the import system are left out.
+    """
+    text = " ".join(str(error).split())
+    shown = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != catcher
+        and not frame.filename.startswith("<frozen ")
+        and "importlib" not in frame.filename
+    ]
+    place = (shown[-1].filename, shown[-1].lineno) if shown else ("", None)
+    if isinstance(error, SyntaxError) and error.filename:
+        place, text = (error.filename, error.lineno), error.msg
+    where = f" ({place[0]}, line {place[1]})" if place[0] else ""
+    return f"{type(error).__name__}: {text}{where}"
 
 
 HANG = "a hang of"

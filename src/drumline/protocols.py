@@ -175,7 +175,10 @@ class Policy(Protocol):
         ...
 
     def output(self, observation: np.ndarray) -> np.ndarray:
-        """Return the raw output `[O]` for one observation, valid until the next call."""
+        """Return the raw output `[O]` for one observation, valid until the next call.
+
+        If any of its numbers is NaN, the first one is: loops look at no other.
+        """
         ...
 
     def act(self, observation: np.ndarray) -> Any:

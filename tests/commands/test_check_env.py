@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 from typed_commands import Terminal, said_command
 
-from drumline.commands.environment_checks import LEARNED, ROLLED_OUT, SEARCHED
+from drumline.commands.environment_checks import (
+    CONTINUOUS,
+    EVERY,
+    LEARNED,
+    ROLLED_OUT,
+    SEARCHED,
+)
 from drumline.recipes.methods import METHODS
+from drumline.training.layout import Layout
 from drumline.workers.random_episode import Trace
 
 SHORT = ("--steps=30", "--seconds=0.05", "--json")
@@ -54,7 +61,7 @@ def test_a_good_environment_passes_every_check(terminal: Terminal):
     names = [check for check, _ in said(document, "ok")]
     assert names[:6] == ["spaces", "api", "seeding", "global state", "worker", "speed"]
     assert names[-1] == "episodes"
-    assert document["promise_kept_by"] == [m for m in METHODS if m != "impala"]
+    assert document["promise_kept_by"] == [m for m in EVERY if m != "impala"]
     assert document["measured"]["mean_length"] == 12.0
     assert document["measured"]["env_steps_per_second"] > 0
 
@@ -80,7 +87,7 @@ def test_what_training_would_do_badly_is_noted(terminal: Terminal, name: str):
 def test_methods_that_could_keep_the_promise_are_named(terminal: Terminal):
     _, document = checked(terminal, "DrawsNumPy")
     assert set(document["no_promise"]) == set(ROLLED_OUT)
-    assert document["promise_kept_by"] == [*SEARCHED, *LEARNED]
+    assert document["promise_kept_by"] == [*SEARCHED, *LEARNED, *CONTINUOUS]
     _, document = checked(terminal, "Choices")
     assert document["promise_kept_by"] == [m for m in ROLLED_OUT if m != "impala"]
     _, document = checked(terminal, "Remembers")
@@ -111,7 +118,21 @@ def test_the_page_has_a_line_a_finding_and_the_next_command(terminal: Terminal):
 
 
 def test_the_families_are_all_methods():
-    assert {*SEARCHED, *LEARNED, *ROLLED_OUT} == set(METHODS)
+    assert sorted(EVERY) == sorted(METHODS)
+
+
+def test_methods_with_gradients_refuse_discrete_actions_as_is_noted(terminal: Terminal):
+    refused: dict[str, str] = {}
+    for name in (*LEARNED, *CONTINUOUS):
+        method = METHODS[name]
+        try:
+            method.built(method.made("CartPole-v1", engine="gymnasium"), Layout(pool="inline"))
+        except ValueError as problem:
+            refused[name] = str(problem)
+    document = json.loads(terminal("check-env", "CartPole-v1", *SHORT).out)
+    assert document["not_served"] == refused
+    assert list(refused) == ["erl"]
+    assert "erl" not in document["promise_kept_by"]
 
 
 @pytest.mark.parametrize("words", [("a", "b"), (), ("CartPole-v1", "--steps", "0")])

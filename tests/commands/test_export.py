@@ -118,6 +118,17 @@ def test_a_policy_is_exported_and_compared(
     assert [path.name for path in Path().glob("*a.*")] == [flag.partition("=")[2]]
 
 
+@pytest.mark.parametrize("env", ["whole_numbers", "half_precision", "single_numbers"])
+def test_a_policy_is_compared_on_observations_that_its_space_holds(
+    env: str, tmp_path: Path, terminal: Terminal
+):
+    config = A2C(env=f"lane_environments:{env}", **ROLLOUTS)
+    drumline.train(config, workers="inline", out=tmp_path / "run")
+    ended = terminal("export", str(tmp_path / "run"), "--torch-export=a.pt2", "--trust-code")
+    assert ended.code == 0, ended.err
+    assert "differs from the policy by" in ended.out
+
+
 def test_an_export_that_cannot_be_is_one_sentence(terminal: Terminal):
     words = ("train", "es", PENDULUM, "--policy=torch_policies:Untraceable", *TINY, "--out=run")
     assert terminal(*words, "--quiet").code == 0
@@ -134,6 +145,36 @@ def test_an_export_that_cannot_be_is_one_sentence(terminal: Terminal):
     ended = terminal("export", "objective", "--onnx=a.onnx", "--trust-code")
     assert "holds the parameters of an objective" in ended.err
     assert not list(Path().glob("*a.*"))
+
+
+def test_a_batch_of_one_keeps_its_axis_where_the_file_has_the_size_alone(tmp_path: Path):
+    config = ES(env="lane_environments:table", hidden=(4,), **SEARCH)
+    policy = drumline.train(config, workers="inline", out=tmp_path / "run").policy
+    one = policy.act(np.zeros(6))
+    assert one.shape == (2,)
+    for batch in (np.zeros((1, 2, 3)), np.zeros((1, 1, 6)), np.zeros((1, 6))):
+        assert policy.act(batch).tobytes() == one[None].tobytes()
+        assert policy.act(batch).shape == (1, 2)
+    assert policy.act(np.zeros((2, 3))).shape == (2,)
+    assert policy.act(np.zeros((4, 2, 3))).shape == (4, 2)
+
+
+def test_a_batch_of_one_keeps_its_axis_where_the_file_has_the_shape(tmp_path: Path):
+    table = A2C(env="lane_environments:table", **ROLLOUTS)
+    policy = drumline.train(table, workers="inline", out=tmp_path / "table").policy
+    shapes = {(2, 3): (2,), (6,): (2,), (1, 2, 3): (1, 2), (1, 6): (1, 2), (4, 2, 3): (4, 2)}
+    assert {given: policy.act(np.zeros(given)).shape for given in shapes} == shapes
+    number = A2C(env="lane_environments:single_numbers", **ROLLOUTS)
+    policy = drumline.train(number, workers="inline", out=tmp_path / "number").policy
+    assert [np.shape(policy.act(np.zeros(given))) for given in ((), (1,), (4,))] == [(), (1,), (4,)]
+
+
+def test_an_own_networks_observation_may_begin_with_an_axis_of_one(tmp_path: Path):
+    network = "actor_critic_networks:Plain"
+    config = TD3(env="lane_environments:one_table", network=network, **STREAM)
+    policy = drumline.train(config, workers="inline", out=tmp_path / "run").policy
+    assert policy.act(np.zeros((1, 2, 3))).shape == (2,)
+    assert policy.act(np.zeros((1, 1, 2, 3))).shape == (1, 2)
 
 
 def test_what_is_no_observation_is_refused(trained: dict[str, drumline.Run]):

@@ -74,6 +74,20 @@ def test_what_cannot_be_flattened_is_one_sentence(name: str, message: str):
         make_environment(spec).environment.reset(seed=0)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("NoSpace", "it has no observation_space: set self.observation_space in __init__"),
+        ("OtherSpace", "its observation_space is a _thread._local, no space of Gymnasium"),
+    ],
+)
+def test_a_space_that_is_none_is_refused_with_and_without_the_flag(name: str, message: str):
+    for flatten in (False, True):
+        spec = EnvironmentSpec(f"faulty_environments:{name}", flatten=flatten)
+        with pytest.raises(EnvironmentProblem, match=message):
+            make_environment(spec)
+
+
 def test_envpools_observations_cannot_be_flattened():
     spec = EnvironmentSpec("CartPole-v1", "envpool", flatten=True)
     for make in (lambda: make_environment(spec), LanesSpec(spec, 0, 0, 2)):

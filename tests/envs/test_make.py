@@ -3,9 +3,12 @@
 import importlib.util
 import re
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
+import impure_environment
 import numpy as np
 import pytest
 
@@ -131,6 +134,30 @@ def test_a_module_that_cannot_be_imported_is_named():
         make_environment(EnvironmentSpec("no_such_module:Env"))
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import os\n1 / 0", r"ZeroDivisionError: division by zero \(.*broken\.py, line 2\)"),
+        ("def make(:", r"SyntaxError: invalid syntax \(.*broken\.py, line 1\)"),
+        ("raise SystemExit('no licence')", r"SystemExit: no licence \(.*broken\.py, line 1\)"),
+    ],
+)
+def test_a_module_that_fails_at_import_is_one_sentence_with_the_line(
+    code: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "broken.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    said = f"^environment 'broken:Env': importing broken raised {words}$"
+    with pytest.raises(EnvironmentProblem, match=said):
+        make_environment(EnvironmentSpec("broken:Env"))
+
+
+@pytest.mark.parametrize("env_id", [":CartPole-v1", ".impure_environment:Counting"])
+def test_an_id_without_a_module_before_the_colon_is_refused(env_id: str):
+    with pytest.raises(EnvironmentProblem, match=f"environment '{env_id}' names no module"):
+        make_environment(EnvironmentSpec(env_id))
+
+
 def test_a_factory_that_makes_something_else_is_refused():
     with pytest.raises(EnvironmentProblem, match=r"made a float, not a gymnasium\.Env"):
         make_environment(EnvironmentSpec("builtins:float"))
@@ -230,6 +257,37 @@ def test_a_given_time_limit_replaces_the_factorys_own(limit: int):
 def test_a_given_time_limit_replaces_the_registered_one():
     spec = EnvironmentSpec("Pendulum-v1", options={"max_episode_steps": 250})
     assert len(frames_of_an_episode(spec)) == 250
+
+
+@pytest.fixture
+def registered_ids() -> Iterator[None]:
+    """Ids with a time limit inside: in the entry point, and in a wrapper that Gymnasium adds."""
+    wrapper = gymnasium.envs.registration.WrapperSpec(
+        "TimeLimit", "gymnasium.wrappers:TimeLimit", {"max_episode_steps": 10}
+    )
+    gymnasium.register("Within-v0", impure_environment.limited)
+    gymnasium.register("Added-v0", impure_environment.Endless, additional_wrappers=(wrapper,))
+    yield
+    for env_id in ("Within-v0", "Added-v0"):
+        del gymnasium.registry[env_id]
+
+
+@pytest.mark.parametrize("limit", [4, 25])
+@pytest.mark.parametrize("env_id", ["Within-v0", "Added-v0"])
+def test_a_given_time_limit_replaces_that_of_an_entry_point_or_a_registered_wrapper(
+    env_id: str, limit: int, registered_ids: None
+):
+    assert len(frames_of_an_episode(EnvironmentSpec(env_id))) == 10
+    spec = EnvironmentSpec(env_id, options={"max_episode_steps": limit})
+    assert len(frames_of_an_episode(spec)) == limit
+
+
+def test_lanes_too_have_the_given_time_limit(registered_ids: None):
+    spec = EnvironmentSpec("Within-v0", options={"max_episode_steps": 25})
+    lanes = LanesSpec(spec, 0, 0, 1)()
+    lanes.begin(0)
+    ends = [bool(lanes.step(None, np.zeros((1, 1))).truncated[0]) for _ in range(50)]
+    assert np.flatnonzero(ends).tolist() == [24, 49]
 
 
 @pytest.mark.parametrize("limit", [0, "x", [1], 2.5])

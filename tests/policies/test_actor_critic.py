@@ -19,6 +19,7 @@ IMPALA = NetworkSpec((4, 84, 84), "|u1", ActionHead("categorical", (6,)), "impal
 SMALL = NetworkSpec((2, 36, 36), "|u1", ActionHead("multi-discrete", (3, 2)), "nature-cnn")
 SMALL_IMPALA = NetworkSpec((2, 16, 16), "|u1", ActionHead("categorical", (5,)), "impala-resnet")
 MLP = NetworkSpec((11,), "<f4", ActionHead("gaussian", (3,)), hidden=(32, 16))
+NO_AXIS = NetworkSpec((), "<f4", ActionHead("categorical", (2,)), hidden=(8,))
 USERS = NetworkSpec((2, 3), "<f4", ActionHead("categorical", (5,)), "actor_critic_networks:Plain")
 
 
@@ -65,7 +66,9 @@ def test_the_impala_network_has_fifteen_convolutions():
     assert [c.out_channels for c in convolutions] == [16] * 5 + [32] * 10
 
 
-@pytest.mark.parametrize("spec", [FOOTBALL, NATURE, IMPALA, SMALL, SMALL_IMPALA, MLP, USERS])
+@pytest.mark.parametrize(
+    "spec", [FOOTBALL, NATURE, IMPALA, SMALL, SMALL_IMPALA, MLP, NO_AXIS, USERS]
+)
 def test_every_network_returns_outputs_and_values(spec: NetworkSpec):
     with torch.no_grad():
         outputs, values = build_network(spec)(torch.rand(3, *spec.observation_shape))

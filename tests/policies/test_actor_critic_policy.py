@@ -33,6 +33,16 @@ def test_a_policy_sees_what_its_lanes_store(space: str, given: Any):
     assert policy.act(observation) == exported(exported_rows(stored))[0].item()
 
 
+def test_a_nan_in_any_output_of_a_network_of_ones_own_is_in_the_first():
+    head = ActionHead("categorical", (3,))
+    network = NetworkSpec((4,), "<f4", head, "actor_critic_networks:LastIsNaN")
+    vector = initial_parameters(network, 0)
+    policy = build_policy(ActorCriticSpec(network, Head("discrete", choices=3), vector.size))
+    policy.load_vector(vector)
+    assert np.isnan(policy.output(np.full(4, 3.0))).tolist() == [True, False, True]
+    assert not np.isnan(policy.output(np.full(4, 2.0))).any()
+
+
 def exported_rows(stored: np.ndarray) -> Any:
     import torch
 

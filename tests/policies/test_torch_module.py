@@ -48,6 +48,12 @@ def test_a_torch_module_is_the_mlp_of_the_same_sizes(normalize: bool):
         assert torch_policy.act(observation) == pytest.approx(mlp.act(observation), abs=1e-5)
 
 
+def test_a_nan_in_any_output_is_in_the_first():
+    policy = build_policy(replace(SPEC, module="torch_policies:LastIsNaN", normalize=False))
+    assert np.isnan(policy.output(np.full(5, 3.0))).tolist() == [True, False, True]
+    assert not np.isnan(policy.output(np.full(5, 2.0))).any()
+
+
 def test_writing_to_the_vector_sets_the_modules_parameters():
     policy = build_policy(SPEC)
     policy.vector[:] = 0.0

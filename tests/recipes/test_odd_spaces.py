@@ -26,7 +26,13 @@ ACTOR_CRITIC: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", ["byte_rows", "byte_grids", "shifted_choices", "narrow_doubles"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("byte_rows", "byte_grids", "shifted_choices", "narrow_doubles", "single_numbers"),
+        *("own_choices", "own_pairs", "own_forces"),
+    ],
+)
 @pytest.mark.parametrize("method", [PPO, Impala])
 def test_actor_critics_learn_and_act(method: Any, name: str, tmp_path: Path):
     more = {"epochs": 1, "minibatches": 2} if method is PPO else {"batch": 1}
@@ -51,6 +57,19 @@ def test_bytes_that_cannot_be_normalised_by_moments_are_refused(env: str, tmp_pa
     with pytest.raises(ValueError, match=r"bytes, which are divided by 255.*--no-normalize"):
         train(config, workers="inline", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["own_choices", "own_forces"])
+def test_a_search_takes_spaces_of_ones_own_kinds(name: str, tmp_path: Path):
+    config = ES(
+        env=f"lane_environments:{name}",
+        total_steps=40,
+        population_size=4,
+        hidden=(4,),
+        noise_table_size=4096,
+        evaluate_episodes=2,
+    )
+    assert train(config, workers="inline", out=tmp_path / "run").evaluate(2).returns == (5.0, 5.0)
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,10 @@ from drumline.envs.make import check_spaces, make_environment
 from drumline.envs.observation_spaces import check_observations
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.policies.actions import head_for
+from drumline.policies.heads import Head
 from drumline.policies.network_spec import image_of
 from drumline.protocols import PublishedLayout, Whereabouts
+from drumline.recipes.erl import continuous_head
 from drumline.recipes.learned_actor import learned_head
 from drumline.recipes.pictures import with_convolutions
 from drumline.runtime.process_pool import ProcessPool
@@ -34,10 +36,12 @@ from drumline.workers.random_episode import RandomEpisode, RandomEpisodeSpec, Tr
 Verdict = Literal["ok", "note", "fault"]
 
 SEARCHED = ("es", "ars")
-LEARNED = ("aes", "one-plus-one", "acem-rl", "cem", "cem-rl", "p-cem-rl", "erl", "td3")
+LEARNED = ("aes", "one-plus-one", "acem-rl", "cem", "cem-rl", "p-cem-rl", "td3")
+CONTINUOUS = ("erl",)
 ROLLED_OUT = ("hts", "a2c", "ppo", "impala")
 """Drumline's methods by the spaces that they serve; only the last never seed global generators,
 because they step several environments in turn."""
+EVERY = (*SEARCHED, *LEARNED, *CONTINUOUS, *ROLLED_OUT)
 
 _FIRST, _SECOND = 11, 12
 _BUSY_SHARE, _IDLE_SHARE = 1.3, 0.7
@@ -83,9 +87,8 @@ class Checked:
         """Return Drumline's methods that serve the environment and keep their promise with it."""
         if not self.passed and not self.no_promise:
             return []
-        every = (*SEARCHED, *LEARNED, *ROLLED_OUT)
         without = {"impala", *self.not_served, *self.no_promise}
-        return [name for name in every if name not in without]
+        return [name for name in EVERY if name not in without]
 
 
 class _Fault(Exception):
@@ -158,7 +161,8 @@ class EnvironmentChecks:
         reasons = self._checked.not_served
         families: tuple[tuple[tuple[str, ...], Callable[[], object]], ...] = (
             (SEARCHED, lambda: check_spaces(made.environment, self._spec.id)),
-            (LEARNED, lambda: self._check_learned(made)),
+            (LEARNED, lambda: self._check_learned(made, learned_head)),
+            (CONTINUOUS, lambda: self._check_learned(made, continuous_head)),
             (ROLLED_OUT, lambda: self._check_lanes(observations, actions)),
         )
         for names, check in families:
@@ -166,7 +170,7 @@ class EnvironmentChecks:
                 check()
             except ValueError as problem:
                 reasons.update(dict.fromkeys(names, str(problem)))
-        if set(reasons) >= {*SEARCHED, *LEARNED, *ROLLED_OUT}:
+        if set(reasons) >= {*EVERY}:
             raise EnvironmentProblem(next(iter(reasons.values())))
         self._add("spaces", "ok", f"observations {observations}, actions {actions}")
         for reason in dict.fromkeys(reasons.values()):
@@ -178,8 +182,8 @@ class EnvironmentChecks:
             self._add(
                 "spaces",
                 "note",
-                f"observations look like images: {', '.join(SEARCHED + LEARNED)} put their "
-                f"{int(np.prod(observations.shape)):,} values into an MLP; "
+                f"observations look like images: {', '.join(SEARCHED + LEARNED + CONTINUOUS)} put "
+                f"their {int(np.prod(observations.shape)):,} values into an MLP; "
                 + (
                     f"{', '.join(ROLLED_OUT)} take nature-cnn"
                     if image_of(*seen)
@@ -188,9 +192,9 @@ class EnvironmentChecks:
                 ),
             )
 
-    def _check_learned(self, made: MadeEnvironment) -> None:
+    def _check_learned(self, made: MadeEnvironment, head_of: Callable[[Any, str], Head]) -> None:
         check_spaces(made.environment, self._spec.id)
-        learned_head(made.environment.action_space, self._spec.id)
+        head_of(made.environment.action_space, self._spec.id)
 
     def _check_lanes(self, observations: Any, actions: Any) -> None:
         check_observations(observations, self._spec.id)
@@ -318,8 +322,7 @@ class EnvironmentChecks:
             pool.close()
         difference = before.first_difference(trace)
         if difference:
-            every = (*SEARCHED, *LEARNED, *ROLLED_OUT)
-            self._checked.no_promise = dict.fromkeys(every, "it depends on its process")
+            self._checked.no_promise = dict.fromkeys(EVERY, "it depends on its process")
         self._refuse_difference(
             "worker",
             difference,

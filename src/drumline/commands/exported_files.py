@@ -124,14 +124,20 @@ def _with_outputs(policy: LoadedPolicy) -> tuple[Any, Any]:
 
 
 def _observations(policy: LoadedPolicy, count: int) -> np.ndarray:
-    """Return observations to compare with, float32 or bytes."""
+    """Return observations to compare with, float32 or bytes, that the space's dtype can hold."""
     rng = seeding.generator(0, "export", count)
     shape = (count, *policy.observation_shape)
     spec = policy.spec
-    dense = isinstance(spec, ActorCriticSpec) and spec.network.observation_dtype != "|u1"
-    if not dense and (isinstance(spec, ActorCriticSpec) or spec.image):
+    if not isinstance(spec, ActorCriticSpec):
+        if spec.image:
+            return rng.integers(0, 256, shape, dtype=np.uint8)
+        return rng.standard_normal(shape).astype(np.float32)
+    dtype = np.dtype(spec.network.observation_dtype)
+    if dtype == np.uint8:
         return rng.integers(0, 256, shape, dtype=np.uint8)
-    return rng.standard_normal(shape).astype(np.float32)
+    if dtype.kind != "f":  # the policy cuts fractions, and the exported module does not
+        return rng.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(np.float32)
+    return rng.standard_normal(shape).astype(dtype).astype(np.float32)
 
 
 def _compared(policy: LoadedPolicy, called: Callable[[np.ndarray], Outputs]) -> float:

@@ -9,7 +9,7 @@ from drumline.commands.foreign_code import CodeTrust
 from drumline.commands.process_as_found import process_as_found
 from drumline.commands.stored_policy import MOMENTS, load_policy, policy_spec, stored_module
 from drumline.policies.actor_critic_policy import ActorCriticSpec
-from drumline.policies.spec import REFERENCE
+from drumline.policies.spec import REFERENCE, PolicySpec
 from drumline.protocols import Policy
 from drumline.runs.policy_files import StoredPolicy
 
@@ -53,8 +53,8 @@ class LoadedPolicy:
     def act(self, observation: Any) -> Any:
         """Return the action for an observation, or the actions `[N, …]` for a batch `[N, …]`.
 
-        Each action of a batch has the bits of the action for its observation alone. A table
-        `[1, D]` of D values is a batch of one.
+        Each action of a batch has the bits of the action for its observation alone. An array
+        `[1, …]` is a batch of one, unless the file says that an observation has that shape.
         """
         given = np.asarray(observation)
         if isinstance(observation, dict):
@@ -114,12 +114,15 @@ class LoadedPolicy:
         )
 
     def _is_batch(self, given: np.ndarray) -> bool:
-        size = prod(self.observation_shape)
-        whole = isinstance(self.spec, ActorCriticSpec) or bool(self.spec.image)
-        if whole and given.shape == self.observation_shape:
+        shape, size = self.observation_shape, prod(self.observation_shape)
+        if isinstance(self.spec, PolicySpec):
+            shape = self.spec.module_shape or shape
+        if given.shape == shape:
             return False
+        if given.ndim > 0 and given.shape[1:] == shape:
+            return True
         if given.ndim > 1 and given.size == len(given) * size:
-            return given.size != size or given.ndim == len(self.observation_shape) + 1
+            return True
         if given.size != size:
             raise self._no_observation(given)
         return False

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ WITHDRAWN_EVERY = 64
 
 _INFINITY = float("inf")
 _LARGEST = float(np.finfo(np.float32).max)
+_FEW = 32
+"""Values of an observation up to which a sum in Python takes less time than a product in NumPy."""
 
 
 class NonFinite(RuntimeError):
@@ -85,8 +88,11 @@ class EpisodeLoop:
         self._output = policy.output
         self._to_action = policy.to_action
         self._where = where
-        size = int(np.prod(environment.observation_space.shape))
+        space = environment.observation_space
+        size = int(np.prod(space.shape))
         self._rows = np.empty((256, size))
+        self._floats = space.dtype.kind == "f"  # others are finite
+        self._few = self._floats and len(space.shape) == 1 and size <= _FEW
 
     def run(
         self,
@@ -111,9 +117,20 @@ class EpisodeLoop:
         hasher = hashlib.sha256() if digest else None
         block = np.empty((0, 0))
         total, signs, length = 0.0, 0.0, 0
+        few, many = self._few, self._floats
         while True:
+            # Normalisation and tanh would hide infinity. Kept rows are checked at the end.
             if keep_observations:
                 self._keep(length, observation)
+            elif few:
+                try:
+                    finite = isfinite(sum(observation.tolist()))
+                except TypeError:  # rows, after the first episode
+                    finite = False
+                if not finite:
+                    self._refuse_unfinite(observation, seed, length)
+            elif many and not np.vdot(observation, observation) < _INFINITY:
+                self._refuse_unfinite(observation, seed, length)
             out = output(observation)
             if out[0] != out[0]:
                 raise NonFinite(self._blame(observation, seed, length))
@@ -154,6 +171,11 @@ class EpisodeLoop:
         if length == len(self._rows):
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
         self._rows[length] = observation.reshape(-1)
+
+    def _refuse_unfinite(self, observation: np.ndarray, seed: int, length: int) -> None:
+        """Raise NonFinite unless only the sum, or the square, of finite values was infinite."""
+        if not np.isfinite(observation).all():
+            raise NonFinite(self._blame(observation, seed, length))
 
     def _blame(self, observation: np.ndarray, seed: int, length: int) -> str:
         place = f"{self._where}, episode seed {seed}, step {length}"

@@ -94,7 +94,9 @@ class EpisodeStack:
             seen.append(self._begin(running[index], index, *waiting.popleft(), now, probe))
         while running:
             active = len(running)
-            np.concatenate(seen, axis=None, out=policy.observations[active])
+            observations = policy.observations[active]
+            np.concatenate(seen, axis=None, out=observations)
+            _refuse_unfinite(observations)
             outputs = policy.outputs(active)
             _refuse_nan(outputs)
             noise = np.array([next(place.noise) for place in running]) if noisy else None
@@ -157,6 +159,13 @@ class EpisodeStack:
 def _rows(noise: Callable[[], np.ndarray]) -> Iterator[np.ndarray]:
     while True:
         yield from noise()
+
+
+def _refuse_unfinite(observations: np.ndarray) -> None:
+    """Raise NonFinite if an observation is not finite; normalisation would clip it."""
+    # Squares of finite numbers may be infinite: only then does the slower check decide.
+    if not np.vdot(observations, observations) < np.inf and not np.isfinite(observations).all():
+        raise NonFinite("an observation is not finite")
 
 
 def _refuse_nan(outputs: np.ndarray) -> None:

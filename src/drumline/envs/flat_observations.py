@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium
 
 from drumline.envs.environment import FLATTEN, Environment, EnvironmentProblem
+from drumline.envs.interface import space_of
 
 
 class FlatObservations(gymnasium.wrappers.FlattenObservation):
@@ -29,7 +30,7 @@ class FlatObservations(gymnasium.wrappers.FlattenObservation):
 
 def flattened(environment: Any, env_id: str) -> Environment:
     """Return the environment with flat observations; itself if they are flat already."""
-    space = environment.observation_space
+    space = space_of(environment, env_id, "observation_space")
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return environment
     if not space.is_np_flattenable:

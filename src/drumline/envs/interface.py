@@ -21,8 +21,8 @@ class CheckedEnvironment:
     def __init__(self, environment: Any, env_id: str):
         self._environment = environment
         self._id = env_id
-        self.observation_space = self._space("observation_space")
-        self.action_space = self._space("action_space")
+        self.observation_space = space_of(environment, env_id, "observation_space")
+        self.action_space = space_of(environment, env_id, "action_space")
         self._resets = 0
         self._steps = 0
         self._warned = False
@@ -83,19 +83,6 @@ class CheckedEnvironment:
             raise AttributeError(name)
         return getattr(self._environment, name)
 
-    def _space(self, name: str) -> Any:
-        from gymnasium import Space
-
-        space = getattr(self._environment, name, None)
-        if space is None:
-            self._refuse(f"it has no {name}: set self.{name} in __init__")
-        if not isinstance(space, Space):
-            kind = f"{type(space).__module__}.{type(space).__name__}"
-            self._refuse(
-                f"its {name} is a {kind}, no space of Gymnasium: take one of gymnasium.spaces"
-            )
-        return space
-
     def _check_step(self, returned: Any) -> None:
         if not isinstance(returned, tuple) or len(returned) != 5:
             old = isinstance(returned, tuple) and len(returned) == 4
@@ -153,6 +140,21 @@ class CheckedEnvironment:
 
     def _refuse(self, fault: str) -> NoReturn:
         raise EnvironmentProblem(f"{self._id}: {fault}")
+
+
+def space_of(environment: Any, env_id: str, name: str) -> Any:
+    """Return an environment's space; EnvironmentProblem if there is none, or not Gymnasium's."""
+    from gymnasium import Space
+
+    space = getattr(environment, name, None)
+    if space is None:
+        raise EnvironmentProblem(f"{env_id}: it has no {name}: set self.{name} in __init__")
+    if not isinstance(space, Space):
+        kind = f"{type(space).__module__}.{type(space).__name__}"
+        raise EnvironmentProblem(
+            f"{env_id}: its {name} is a {kind}, no space of Gymnasium: take one of gymnasium.spaces"
+        )
+    return space
 
 
 def _kind(value: Any) -> str:

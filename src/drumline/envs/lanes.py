@@ -106,18 +106,20 @@ class ActionForm:
     """Conversion of action rows for an environment: shape checked, its dtype, clipped to bounds."""
 
     def __init__(self, space: Any, env_id: str, dtype: Any = None):
-        kind = type(space).__name__
-        if kind not in ("Discrete", "MultiDiscrete", "Box"):
+        from gymnasium.spaces import Box, Discrete, MultiDiscrete
+
+        if not isinstance(space, (Box, Discrete, MultiDiscrete)):
             raise EnvironmentProblem(
-                f"{env_id} has {kind} actions ({space}); lanes serve Discrete, MultiDiscrete and "
-                "Box: wrap the environment and name your factory as module:factory"
+                f"{env_id} has {type(space).__name__} actions ({space}); lanes serve Discrete, "
+                "MultiDiscrete and Box: wrap the environment and name your factory as "
+                "module:factory"
             )
         self.dtype = np.dtype(space.dtype if dtype is None else dtype)
-        self.shape: tuple[int, ...] = tuple(space.shape)
-        self._start: Any = 0 if kind == "Box" else space.start
+        self.shape: tuple[int, ...] = tuple(space.shape or ())
+        self._start: Any = 0 if isinstance(space, Box) else space.start
         self._shifted = bool(np.any(self._start))
-        self._clips = kind == "Box"
-        if kind == "Box":
+        self._clips = isinstance(space, Box)
+        if isinstance(space, Box):
             self._low, self._high = space.low, space.high
 
     def __call__(self, actions: np.ndarray, count: int) -> np.ndarray:

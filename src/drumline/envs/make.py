@@ -22,6 +22,7 @@ from drumline.envs.interface import CheckedEnvironment
 from drumline.envs.lean_steps import LeanEnvironment
 from drumline.envs.observation_spaces import check_observations
 from drumline.envs.step_choice import step_choice
+from drumline.errors import raised
 
 _NAMED = 8
 """Environments of a module that a message names at most."""
@@ -165,12 +166,23 @@ def load_factory(path: str) -> Any:
         raise EnvironmentProblem(
             f"environment {path!r}: name the module without .py, as in {dotted}:{name}"
         )
+    if not module_name or module_name.startswith("."):
+        raise EnvironmentProblem(
+            f"environment {path!r} names no module: write package.module:factory, or an id "
+            "without the colon"
+        )
     try:
         module = importlib.import_module(module_name)
+    except MemoryError:
+        raise
     except ImportError as error:
         raise EnvironmentProblem(
             f"environment {path!r}: module {module_name!r} cannot be imported ({error}); "
             "the current directory is importable"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise EnvironmentProblem(
+            f"environment {path!r}: importing {module_name} raised {raised(error, __file__)}"
         ) from error
     return getattr(module, name, None)
 
@@ -213,6 +225,8 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
         raise EnvironmentProblem(
             f"environment {spec.id!r} cannot be made: {type(error).__name__}: {error}"
         ) from error
+    if limit is not None:  # an entry point or a registered wrapper may count one of its own
+        made = _without_time_limits(made)
     if render_mode is None and not is_atari:
         lean, _ = step_choice(known, options)
         made = made if lean is None else lean(made)

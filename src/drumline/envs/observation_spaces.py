@@ -7,7 +7,9 @@ from drumline.envs.environment import FLATTEN, EnvironmentProblem
 
 def check_observations(space: Any, env_id: str) -> None:
     """Raise EnvironmentProblem for observations that are not one array, with the way to make it."""
-    if type(space).__name__ == "Box":
+    from gymnasium.spaces import Box
+
+    if isinstance(space, Box):
         return
     fix = (
         f"give {FLATTEN}, which makes one vector of them (gymnasium.wrappers.FlattenObservation; "

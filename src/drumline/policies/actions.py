@@ -50,12 +50,12 @@ class ActionHead:
 
 def head_for(space: Any) -> ActionHead:
     """Return the head that serves a Gymnasium action space; raises `ValueError` for others."""
-    kind = type(space).__name__
-    if kind == "Discrete":
+    kinds = {kind.__name__ for kind in type(space).__mro__}  # Gymnasium is not imported here
+    if "Discrete" in kinds:
         return ActionHead("categorical", (int(space.n),))
-    if kind == "MultiDiscrete" and space.nvec.ndim == 1:
+    if "MultiDiscrete" in kinds and space.nvec.ndim == 1:
         return ActionHead("multi-discrete", tuple(int(n) for n in space.nvec))
-    if kind == "Box" and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
+    if "Box" in kinds and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
         return ActionHead("gaussian", (int(space.shape[0]),))
     raise ValueError(
         f"no action head serves {space}: there are heads for Discrete, for MultiDiscrete in one "

@@ -65,6 +65,7 @@ class MLP(nn.Module):
     def __init__(self, spec: NetworkSpec):
         super().__init__()
         self._gaussian = spec.head.kind == "gaussian"
+        self._observation_size = spec.observation_size
         outputs = spec.head.sizes[0] if self._gaussian else spec.head.output_size
         self.policy = _tanh_trunk((spec.observation_size, *spec.hidden, outputs))
         self.value = _tanh_trunk((spec.observation_size, *spec.hidden, 1))
@@ -75,7 +76,8 @@ class MLP(nn.Module):
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs `[N, O]` and values `[N]` of float observations."""
-        rows = observations.flatten(1)  # `len` would fix the batch of an exported network
+        # Also observations without an axis; `len` would fix the batch of an exported network.
+        rows = observations.reshape(-1, self._observation_size)
         outputs = self.policy(rows)
         if self._gaussian:
             outputs = torch.cat([outputs, self.log_std.expand_as(outputs)], dim=1)

@@ -8,6 +8,7 @@ import numpy as np
 from drumline.policies.actions import most_likely
 from drumline.policies.heads import Head, action_function
 from drumline.policies.inference import InferenceSpec
+from drumline.policies.nan_outputs import with_nan_first
 from drumline.policies.network_spec import NetworkSpec
 
 
@@ -68,7 +69,7 @@ class ActorCriticPolicy:
             self._loaded = True
         # As the environments of a training store it: bytes alone are divided by 255.
         stored = np.asarray(observation, self._network.observation_dtype)
-        return self._inference(stored[None])[0][0]
+        return with_nan_first(self._inference(stored[None])[0][0])
 
     def act(self, observation: np.ndarray) -> Any:
         """Return the most likely action."""

@@ -11,6 +11,7 @@ from drumline import seeding
 from drumline.functional.torch_threads import limit_torch
 from drumline.policies.heads import action_function
 from drumline.policies.mlp import OBSERVATION_CLIP
+from drumline.policies.nan_outputs import with_nan_first
 from drumline.policies.own_modules import WITHOUT_MEMORY, refuse_memory, refuse_unusable
 from drumline.policies.spec import PolicySpec
 
@@ -172,7 +173,7 @@ class TorchPolicy:
         else:
             self._input[0] = row
         with torch.inference_mode():
-            return self._module(self._tensor)[0].numpy().copy()
+            return with_nan_first(self._module(self._tensor)[0].numpy().copy())
 
     def act(self, observation: np.ndarray) -> object:
         """Return the noiseless action."""

@@ -1,8 +1,9 @@
 """Calls of a method's code from outside: every error becomes one sentence."""
 
-import traceback
 from collections.abc import Callable
 from typing import Any
+
+from drumline.errors import raised
 
 CONFIG = "making its config"
 """Call of a config's class, whose `__post_init__` refuses values."""
@@ -26,17 +27,11 @@ def as_sentence(name: str, doing: str, error: BaseException) -> ValueError:
 
     A `ValueError` of Drumline's, or about a config's fields, is clear without that line.
     """
-    text = " ".join(str(error).split())
     if isinstance(error, ValueError) and _raised_by_drumline(error):
         return error
     if isinstance(error, ValueError) and doing == CONFIG:
-        return ValueError(f"{name}: {text}")
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _shown(frame)]
-    place = (frames[-1].filename, frames[-1].lineno) if frames else ("", None)
-    if isinstance(error, SyntaxError) and error.filename:
-        place, text = (error.filename, error.lineno), error.msg
-    where = f" ({place[0]}, line {place[1]})" if place[0] else ""
-    return ValueError(f"{name}: {doing} raised {type(error).__name__}: {text}{where}")
+        return ValueError(f"{name}: {' '.join(str(error).split())}")
+    return ValueError(f"{name}: {doing} raised {raised(error, __file__)}")
 
 
 def _raised_by_drumline(error: BaseException) -> bool:
@@ -45,9 +40,3 @@ def _raised_by_drumline(error: BaseException) -> bool:
         last = last.tb_next
     module = "" if last is None else last.tb_frame.f_globals.get("__name__", "")
     return module.startswith("drumline.") and module != __name__
-
-
-def _shown(frame: traceback.FrameSummary) -> bool:
-    """Whether a frame is neither of this module nor of the import system."""
-    file = frame.filename
-    return file != __file__ and not file.startswith("<frozen ") and "importlib" not in file
