@@ -21,6 +21,30 @@ class Plain(nn.Module):
         return self.policy(hidden), self.value(hidden)[:, 0]
 
 
+class RandomFeatures(Plain):
+    """Draws a constant beside its parameters."""
+
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.scale = torch.rand(observation_shape)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(observations * self.scale)
+
+
+class Doubles(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(observations * 2.0)
+
+
+class DoublesInPlace(Plain):
+    """The same function, which writes into its input."""
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        observations *= 2.0
+        return super().forward(observations)
+
+
 class SubtractsBatchMean(Plain):
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         return super().forward(observations - observations.mean(0))

@@ -31,6 +31,21 @@ class Good(gymnasium.Env[Any, Any]):
         return self.place.copy(), float(self.place.sum()), self.steps == 12, False, {}
 
 
+class Finite(Good):
+    """Has so many steps in its life; no episode ends before."""
+
+    def __init__(self, limit: int):
+        self.left = limit
+
+    def step(self, action: Any) -> Any:
+        """Count the steps of all episodes."""
+        self.left -= 1
+        if self.left < 0:
+            raise IndexError("a step too many")
+        observation, reward, *_ = super().step(action)
+        return observation, reward, False, False, {}
+
+
 class Remembers(Good):
     """Rewards grow with every episode."""
 

@@ -19,6 +19,23 @@ class TanhNetwork(torch.nn.Sequential):
         super().__init__(first, torch.nn.Tanh(), second, torch.nn.Tanh(), last)
 
 
+class RandomFeatures(torch.nn.Module):
+    """Draws a constant beside its parameters."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.features = torch.randn(inputs, 16)
+        self.out = torch.nn.Linear(16, outputs)
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.tanh(observations @ self.features))
+
+
+class Scripted(torch.nn.Linear):
+    def __new__(cls, inputs: int, outputs: int):
+        return torch.jit.script(torch.nn.Linear(inputs, outputs))
+
+
 class OneOutputTooMany(torch.nn.Linear):
     def __init__(self, inputs: int, outputs: int):
         super().__init__(inputs, outputs + 1)

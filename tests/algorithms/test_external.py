@@ -3,6 +3,7 @@
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,7 @@ def test_what_was_asked_comes_back_in_the_optimisers_own_precision():
         (np.array([1e300, 0.0]), "of which 1 of 2 numbers are not finite in float32"),
         (np.zeros(3), r"shape \[3\] \(a ndarray\), after 0 tells; the policy has 2 parameters"),
         (np.zeros(2, np.int64), "climber asked for int64"),
+        (np.zeros(2, np.longdouble), "no checkpoint can hold: return float64"),
         (None, r"climber asked for float64 of shape \[\] \(a NoneType\)"),
         ("ten", "climber asked for a str of no numbers, after 0 tells"),
         ([[1.0], [1.0, 2.0]], "climber asked for a list of no numbers"),
@@ -190,9 +192,26 @@ def test_a_factory_that_raises_is_named(users_module: Any):
         raise OSError("no licence")
 
     users_module.licensed = licensed
-    message = "--strategy 'users_search:licensed' cannot be made: OSError: no licence"
+    message = "'users_search:licensed' cannot be made: OSError: no licence .*test_external.py, line"
     with pytest.raises(ValueError, match=message):
         External(np.zeros(3), named_factory("users_search:licensed"), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("class Search(", r"raised SyntaxError: .*broken_search.py, line 1\)"),
+        ("\n{}['sigma']", r"raised KeyError: 'sigma' \(.*broken_search.py, line 2\)"),
+        ("raise SystemExit('no licence')", "raised SystemExit: no licence"),
+    ],
+)
+def test_a_module_that_raises_at_import_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str
+):
+    (tmp_path / "broken_search.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=f"importing broken_search {message}"):
+        named_factory("broken_search:Search")
 
 
 def test_a_recommendation_that_is_not_finite_is_refused():
@@ -461,7 +480,8 @@ def test_a_state_that_does_not_hold_everything_is_refused_before_there_is_a_run(
     [
         (None, "climber has a state.. of NoneType"),
         ({"x": "text"}, "has 'x' in its state.., a str"),
-        ({"x": np.array([object()])}, "has 'x' in its state.., a ndarray"),
+        ({"x": np.array([object()])}, "has 'x' in its state.., a ndarray of object"),
+        ({"x": np.zeros(2, np.longdouble)}, "numbers of at most 8 bytes"),
         ({3: 1.0}, "has 3 in its state"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_run_without_an_update_is_left_out_and_named(terminal: Terminal, comma
     assert ended.code == 0, ended.err
     assert "drumline: left out: empty, stopped; no updates yet" in ended.err
     assert Path("file.png").stat().st_size > 0
-    alone = terminal(command, "stopped", "--out=other.png")
+    alone = terminal(command, "stopped", "./stopped", "--out=other.png")
     assert alone.code == 2
     assert "stopped: no updates yet, so there is nothing to show" in alone.err
     assert not Path("other.png").exists()
@@ -79,7 +79,7 @@ def test_a_terminal_of_any_width_shows_every_name_and_number(tmp_path: Path, col
     main, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, columns))
     env = {**environ(), "PYTHONPATH": f"{TESTS}{os.pathsep}{place}", "TERM": "xterm"}
-    env.pop("NO_COLOR", None)
+    env = {name: value for name, value in env.items() if name not in ("NO_COLOR", "COLUMNS")}
     subprocess.run([sys.executable, "-c", code], check=True, stdout=terminal, env=env)
     os.close(terminal)
     said = os.read(main, 1 << 16).decode()

@@ -60,6 +60,29 @@ def test_a_typed_flag_decides_the_preset_beside_a_file(
     assert beside == {**plain, "seed": 3}
 
 
+@pytest.mark.parametrize(
+    ("method", "env", "settings", "flag"),
+    [
+        ("es", "Hopper-v5", {"shaping": "sign-rank"}, "--shaping=centered-rank"),
+        ("hts", "Walker2d-v5", {"learner": "a2c"}, "--learner=ppo"),
+        ("aes", "Walker2d-v5", {"mean_rule": "full-move"}, "--mean-rule=linear"),
+    ],
+)
+def test_a_typed_flag_takes_the_place_of_a_files_setting_that_decides(
+    terminal: Terminal, method: str, env: str, settings: dict[str, str], flag: str
+):
+    Path("some.json").write_text(json.dumps(settings))
+    typed = printed(terminal, method, env, "--config=some.json", flag)
+    assert typed == printed(terminal, method, env, flag)
+
+
+def test_words_that_are_no_flags_names_keep_their_underscores(terminal: Terminal):
+    words = ["--out=a--b_c", "--tags", "x--y_z", "d--e_f", *TINY]
+    assert terminal("train", "es", "CartPole-v1", "--quiet", *words).code == 0
+    assert json.loads(Path("a--b_c/config.json").read_text())["tags"] == ["x--y_z", "d--e_f"]
+    assert terminal("report", "a--b_c").code == 0
+
+
 def test_the_config_of_a_run_begins_the_same_run(terminal: Terminal):
     terminal("train", "es", "CartPole-v1", *TINY, "--out=first", "--quiet", "--tags", "a", "b c")
     assert (

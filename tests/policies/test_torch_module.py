@@ -10,7 +10,7 @@ from drumline.policies.build import build_policy, initial_parameters
 from drumline.policies.heads import Head
 from drumline.policies.mlp import MLPPolicy
 from drumline.policies.spec import PolicySpec
-from drumline.policies.torch_module import TorchPolicy
+from drumline.policies.torch_module import TorchPolicy, initial_vector
 
 HEAD = Head("continuous", low=(-1.0,) * 3, high=(1.0,) * 3, shape=(3,))
 PLAIN = PolicySpec(5, HEAD, hidden=(8, 4))
@@ -46,6 +46,19 @@ def test_a_torch_module_is_the_mlp_of_the_same_sizes(normalize: bool):
         expected = mlp.output(observation)
         assert torch_policy.output(observation) == pytest.approx(expected, rel=1e-4, abs=1e-5)
         assert torch_policy.act(observation) == pytest.approx(mlp.act(observation), abs=1e-5)
+
+
+def test_a_modules_own_constants_are_alike_wherever_it_is_built():
+    spec = PolicySpec(3, Head("discrete", choices=2), module="torch_policies:RandomFeatures")
+    before = torch.random.get_rng_state()
+    first, second = TorchPolicy(spec), TorchPolicy(spec)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    for policy in (first, second):
+        policy.load_vector(initial_vector(spec, np.random.default_rng(1)))
+    observation = np.ones(3, np.float32)
+    assert np.array_equal(first.output(observation), second.output(observation))
+    vectors = [initial_vector(spec, np.random.default_rng(seed)) for seed in (1, 2)]
+    assert not np.array_equal(*vectors)
 
 
 def test_a_nan_in_any_output_is_in_the_first():
@@ -86,8 +99,14 @@ def test_the_initial_vector_follows_from_the_generator_and_leaves_torchs_alone()
         ("torch_policies:KeepsState", "another result for the same observation after others"),
         ("torch_policies:SharesStorage", "share storage .*use it twice in forward"),
         ("no_such_package:Policy", "cannot be imported"),
+        (
+            "broken_module:Policy",
+            r"importing broken_module raised KeyError.*broken_module\.py, line 3",
+        ),
+        ("torch_policies:Scripted", r"makes a scripted module \(torch\.jit\)"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 def test_a_module_that_cannot_serve_is_a_clear_error(module: str, message: str):
     with pytest.raises(ValueError, match=message):
         build_policy(replace(SPEC, module=module))

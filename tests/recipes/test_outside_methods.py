@@ -100,6 +100,14 @@ def assert_refused(ended: Ended, *said: str) -> None:
             with_line("rate: float", "@dataclass(frozen=True, kw_only=True)"),
             "own:Mine: field rate has no default; only env has none",
         ),
+        (with_line("promise = False"), "promise has no type, so it would be no flag"),
+        (with_line("workers: int = 3"), "field workers has the name of a flag of drumline train"),
+        (
+            with_line("out: str = ''"),
+            "own:Mine: field out has the name of a flag of drumline train",
+        ),
+        (with_line("no_promise: str = ''"), "give it another, or make it a ClassVar"),
+        (with_line("no_tensorboard: int = 3"), "field no_tensorboard has the name of a flag"),
         (with_line("rate: float"), "importing own raised TypeError: non-default argument 'rate'"),
         (
             f"{HEAD}@dataclass(frozen=True)\nclass Mine:\n    env: str\n    seed: int = 0\n"
@@ -171,6 +179,23 @@ def assert_refused(ended: Ended, *said: str) -> None:
 def test_what_is_no_method_is_refused_in_one_sentence(terminal: Terminal, source: str, said: str):
     written(source)
     assert_refused(terminal("train", "own:Mine", "CartPole-v1", *TYPED), said)
+
+
+@pytest.mark.parametrize("line", ["no_promise = 'a robot'", "no_promise: ClassVar = 'a robot'"])
+def test_a_reason_without_a_promise_needs_no_type(terminal: Terminal, line: str):
+    written(with_line(line))
+    assert terminal("train", "own:Mine", "CartPole-v1", *TYPED, "--out=run").code == 0
+    assert RunFolder.open("run").document["promise"] == "no promise: a robot"
+
+
+def test_a_promise_that_stands_fixed_in_the_class_needs_no_type(terminal: Terminal):
+    fields = BARE.replace("promise: bool = True", "promise = False")
+    build = "CEM(env=self.env, total_steps=60, hidden=(4,), evaluate_episodes=2).build(layout)"
+    source = f"{HEAD}@dataclass(frozen=True)\nclass Mine:{fields}"
+    written(f"{source}    def build(self, layout):\n        return {build}\n")
+    words = ["--pool=inline", "--no-tensorboard", "--quiet", "--out=run"]
+    assert terminal("train", "own:Mine", "CartPole-v1", *words).code == 0
+    assert RunFolder.open("run").document["promise"].startswith("no promise: ")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Settings of populations of evolution and gradient steps, and their effects."""
 
 import csv
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from campaigns import cases
 
 from drumline.commands.run import train
 from drumline.recipes.aes import AES, OnePlusOne
-from drumline.recipes.methods import config_from, find_method
+from drumline.recipes.methods import config_from, find_method, with_late_settings
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.policy_files import read_policy
 
@@ -149,8 +149,23 @@ def test_folders_of_older_runs_may_have_numbers_that_their_rules_do_not_read(
     for config in (AES(env="Hopper-v5", **rules), AES(env="Hopper-v5", strategy="snes")):
         document = {"method": "aes", "config": {**asdict(config), **number}}
         assert config_from(document) == config
+        assert with_late_settings(document)["config"] == {**asdict(config)}
     new = find_method("aes").made("Hopper-v5")
     assert config_from({"method": "aes", "config": asdict(new)}) == new
+
+
+@dataclass(frozen=True, kw_only=True)
+class Narrow(AES):
+    """A method whose own default is a range."""
+
+    fitness_range: float = 50.0
+
+
+def test_a_classs_own_default_goes_with_any_rules():
+    for rules in ({"strategy": "snes"}, {"mean_rule": "full-move", "variance_rule": "one-fifth"}):
+        assert Narrow(env="CartPole-v1", **rules).fitness_range == 50.0
+        with pytest.raises(ValueError, match=r"--fitness-range 60\.0 goes with"):
+            Narrow(env="CartPole-v1", fitness_range=60.0, **rules)
 
 
 def test_refined_individuals_that_begin_at_no_sample_are_not_recentred():

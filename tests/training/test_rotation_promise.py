@@ -11,6 +11,7 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
+import torch
 from campaigns import FAULTS, cases
 from doubles import KillAt, SleepAt
 from whole_runs import run_on
@@ -40,6 +41,7 @@ PPO = HTS(
     evaluate_episodes=2,
 )
 A2C = replace(PPO, learner="a2c", alpha=5, entropy_coefficient=0.01)
+OWN = replace(PPO, normalize_observations=False)
 RENEWED = replace(PPO, engine="envpool", renew_intervals=3)
 CONFIGS = {"ppo": PPO, "a2c": A2C, "envpool": RENEWED}
 LASTING = ("fingerprints.csv", "episodes.csv", "evaluations.csv", "policy-last.safetensors")
@@ -302,3 +304,54 @@ def test_the_lag_is_one_policy_and_the_gradient_steps_of_one_update(tmp_path: Pa
             found = [row["gradient_step_lag"] for row in metrics]
             # The intervals of versions 0 and 1 fill the moments: nothing is learned from them.
             assert found == [0, 0, 0, lag * steps, lag * steps]
+
+
+@pytest.mark.parametrize("lag", [1, 0])
+@pytest.mark.parametrize("barrier", ["sliding", "hard"])
+@pytest.mark.parametrize("layout", ["inline", "one executor", "an actor"])
+def test_no_environment_steps_beyond_the_last_interval(
+    tmp_path: Path, lag: Any, barrier: Any, layout: str
+):
+    layouts = {
+        "inline": RotationLayout(pool="inline"),
+        "one executor": RotationLayout(executors=1),
+        "an actor": RotationLayout(executors=2, actors=1),
+    }
+    config = replace(
+        PPO,
+        env="faulty_environments:Finite",
+        env_kwargs='{"limit": 36}',
+        total_steps=120,
+        num_envs=2,
+        lag=lag,
+        promise=False,
+        evaluate_every=0,
+        evaluate_max_steps=5,
+    )
+    given = replace(layouts[layout], barrier=barrier)
+    run = train(config, layout=given, out=tmp_path / "run", last_update=3)
+    assert len(run.metrics) == 3
+
+
+@pytest.mark.parametrize(
+    ("config", "alike"),
+    [
+        (replace(OWN, network="actor_critic_networks:RandomFeatures"), None),
+        (
+            replace(OWN, network="actor_critic_networks:DoublesInPlace"),
+            replace(OWN, network="actor_critic_networks:Doubles"),
+        ),
+        (
+            replace(OWN, learner="a2c", network="actor_critic_networks:DoublesInPlace"),
+            replace(OWN, learner="a2c", network="actor_critic_networks:Doubles"),
+        ),
+    ],
+)
+def test_what_a_network_draws_or_writes_beside_its_parameters_changes_no_bit(
+    tmp_path: Path, config: HTS, alike: HTS | None
+):
+    ones = train(config, workers="inline", out=tmp_path / "one").path
+    torch.rand(3)
+    others = train(alike or config, layout=RotationLayout(executors=2), out=tmp_path / "other").path
+    for name in ("fingerprints.csv", "episodes.csv", "evaluations.csv"):
+        assert (ones / name).read_bytes() == (others / name).read_bytes(), name

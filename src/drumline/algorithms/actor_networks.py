@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from drumline import seeding
 from drumline.algorithms.dense_stack import Precision
 from drumline.policies.spec import PolicySpec
 from drumline.policies.torch_module import build_module
@@ -52,7 +51,7 @@ class OwnNetwork:
 
     def __init__(self, spec: PolicySpec, precision: Precision, *, learns: bool):
         self.kind = torch.float32 if precision == "fp32" else torch.bfloat16
-        self._module = own_module(spec)
+        self._module = build_module(spec)
         self._learns = learns
         self._leaves: dict[str, Tensor] = {}
         self._outputs: Tensor | None = None
@@ -100,7 +99,7 @@ class OwnVector:
         self.values = values
         self.parts: dict[str, Tensor] = {}
         self.trained: dict[str, bool] = {}
-        module, start = own_module(spec), 0
+        module, start = build_module(spec), 0
         count = sum(parameter.numel() for parameter in module.parameters())
         if values.shape != (1, count):
             raise ValueError(f"this network has {count} parameters, got {list(values.shape)}")
@@ -115,9 +114,3 @@ class OwnVector:
 
     def collect(self) -> None:
         """Do nothing, likewise."""
-
-
-def own_module(spec: PolicySpec) -> torch.nn.Module:
-    """Return the user's module; the global generators stay as they are."""
-    with seeding.kept_globals():
-        return build_module(spec)

@@ -21,6 +21,7 @@ SNAPSHOT_TELLS = 1000
 
 _REHEARSED = 2  # vectors
 _REHEARSED_TELLS = 5
+_WIDEST = 8  # bytes of a number that checkpoints store
 _OPTIMIZER = "strategy_state_"  # before the optimiser's own names in a state
 _HIDDEN = "it has randomness that does not follow from the seed it is given"
 
@@ -378,8 +379,8 @@ class External:
         for name, value in found.items():
             if not isinstance(name, str) or not _storable(value):
                 raise StrategyFailed(
-                    f"{self._name} has {name!r} in its state(), a {type(value).__name__}: it may "
-                    "hold NumPy arrays of numbers, int and float"
+                    f"{self._name} has {name!r} in its state(), {_described(value)}: it may "
+                    "hold NumPy arrays of numbers of at most 8 bytes, int and float"
                 )
             kept[name] = value.copy() if isinstance(value, np.ndarray) else value
         return kept
@@ -427,6 +428,11 @@ class External:
                 f"{self._name} {verb} {array.dtype} of shape {list(array.shape)} (a {kind}), "
                 f"{tells}; the policy has {self._start.size} parameters"
             )
+        if array.dtype.itemsize > _WIDEST:
+            raise StrategyFailed(
+                f"{self._name} {verb} {array.dtype}, {tells}, which no checkpoint can hold: "
+                "return float64"
+            )
         with np.errstate(over="ignore"):
             bad = int(np.count_nonzero(~np.isfinite(array.astype(np.float32))))
         if bad:
@@ -441,7 +447,15 @@ def _storable(value: Any) -> bool:
     """Return whether a checkpoint can hold a value: an array of numbers, an int or a float."""
     if type(value) in (int, float):
         return True
-    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf"  # pyright: ignore[reportUnknownMemberType]
+    if not isinstance(value, np.ndarray):
+        return False
+    array: np.ndarray = value  # pyright: ignore[reportUnknownVariableType]
+    return array.dtype.kind in "biuf" and array.dtype.itemsize <= _WIDEST
+
+
+def _described(value: Any) -> str:
+    kind = f"a {type(value).__name__}"
+    return f"{kind} of {value.dtype}" if isinstance(value, np.ndarray) else kind  # pyright: ignore[reportUnknownMemberType]
 
 
 class _Column:

@@ -15,7 +15,7 @@ from torch import Tensor
 from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.stacked_rows import Observations, in_one_piece
 from drumline.policies.actor_critic import build_network
-from drumline.policies.network_spec import NetworkSpec
+from drumline.policies.network_spec import NetworkSpec, is_own
 from drumline.policies.vector import FlatParameters
 
 T = TypeVar("T")
@@ -118,7 +118,8 @@ class LearnedNetwork:
     def _inputs(self, observations: Observations) -> Tensor:
         observations = in_one_piece(observations)
         if observations.dtype != torch.uint8:
-            return observations
+            # A network of the user's may write into its input: not into the interval's data.
+            return observations.clone() if is_own(self.spec.network) else observations
         kind = torch.bfloat16 if self._precision == "bf16" else torch.float32
         if observations.ndim == 4 and self.device is None:
             # Converting bytes to channels-last is two to five times as fast as converting the wider

@@ -9,6 +9,7 @@ from jaxtyping import Float32
 
 from drumline import seeding
 from drumline.algorithms.external import OptimizerFactory, RefusesRefined, VectorOptimizer
+from drumline.errors import raised
 from drumline.types import Metrics
 
 LARGEST_FULL_COVARIANCE_BYTES = 2 << 30
@@ -169,10 +170,16 @@ def named_factory(path: str) -> OptimizerFactory:
     module_name, _, name = path.partition(":")
     try:
         module = importlib.import_module(module_name)
+    except MemoryError:
+        raise
     except ImportError as error:
         raise ValueError(
             f"--strategy {path!r}: module {module_name!r} cannot be imported ({error}); "
             "the current directory is importable"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise ValueError(
+            f"--strategy {path!r}: importing {module_name} raised {raised(error, __file__)}"
         ) from error
     factory = getattr(module, name, None)
     if not callable(factory):
@@ -181,9 +188,11 @@ def named_factory(path: str) -> OptimizerFactory:
     def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
         try:
             made = factory(start, seed)
+        except MemoryError:
+            raise
         except (Exception, SystemExit) as error:
             raise ValueError(
-                f"--strategy {path!r} cannot be made: {type(error).__name__}: {error}"
+                f"--strategy {path!r} cannot be made: {raised(error, __file__)}"
             ) from error
         if not isinstance(made, VectorOptimizer):
             raise ValueError(

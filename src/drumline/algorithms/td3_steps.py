@@ -20,7 +20,6 @@ from drumline.algorithms.actor_networks import (
     NetworkVector,
     OwnNetwork,
     OwnVector,
-    own_module,
 )
 from drumline.algorithms.dense_stack import (
     DenseStack,
@@ -39,6 +38,7 @@ from drumline.functional.double_q import (
 from drumline.functional.torch_devices import device_of
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec
+from drumline.policies.torch_module import build_module
 from drumline.types import Minibatch
 
 _aten: Any = torch.ops.aten
@@ -101,7 +101,7 @@ class TD3Settings:
         """Return the number of the actor's parameters."""
         if self.actor is None:
             return parameter_count(self.actor_sizes)
-        return sum(parameter.numel() for parameter in own_module(self.actor).parameters())
+        return sum(parameter.numel() for parameter in build_module(self.actor).parameters())
 
     def actor_network(self, *, learns: bool = True) -> ActorNetwork:
         """Return an actor's forward and, if it `learns`, backward passes."""

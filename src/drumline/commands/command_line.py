@@ -12,7 +12,7 @@ Parse = Callable[[Mapping[str, Any], Sequence[str], str, Collection[str]], Mappi
 """(heading → flags with their defaults, words, program, fields that help leaves out) → heading →
 flags as typed."""
 
-_NAME = re.compile(r"--[\w-]+(?==|$)")
+_NAME = re.compile(r"^--[\w-]+(?==|$)")
 """The name of a flag, at the begin of a word."""
 
 

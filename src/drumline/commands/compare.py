@@ -85,7 +85,7 @@ def _read(names: "Sequence[str]") -> "list[tuple[dict[str, Any], RunCurve]]":
     places = {Path(name).resolve(): name for name in names}  # a run named twice counts once
     foreign = {name: read_foreign(Path(name)) for name in places.values()}
     ours = RunFolder.open_each([name for name, run in foreign.items() if run is None])
-    there = with_updates(ours, alone=len(ours) == len(foreign))
+    there = with_updates(ours, alone=all(run is None for run in foreign.values()))
     runs = [(with_late_settings(f.document), read_run(Path(f.shown))) for f in there]
     return runs + [(run.document, run.curve) for run in foreign.values() if run is not None]
 

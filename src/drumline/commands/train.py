@@ -89,6 +89,8 @@ def command(line: CommandLine) -> int:
         shown = [*names, "--objective", objective] if objective else names
         print(flag_page(" ".join(shown), parts), end="")
         return 0
+    if method.outside:
+        _refuse_taken_names(name, config, parts["layout"], parts["output"])
     try:
         chosen = line.flags(" ".join(names), parts, hidden=_without_effect(config, env))
     except (ValueError, WrongUse):
@@ -122,6 +124,25 @@ def command(line: CommandLine) -> int:
     if len(folders) > 1 and not (output.quiet or output.json):
         print(visible(shlex.join(["drumline", "compare", *folders])))
     return 0
+
+
+def _refuse_taken_names(method: str, config: Any, layout: Any, output: Output) -> None:
+    """Refuse a field with the name of another flag, which the parser would only assert."""
+    pairs = {
+        f"no_{field.name}"
+        for part in (config, layout)
+        for field in dataclasses.fields(part)
+        if isinstance(getattr(part, field.name), bool)
+    }
+    taken = pairs.union(
+        field.name for part in (layout, output) for field in dataclasses.fields(part)
+    )
+    for field in dataclasses.fields(config):
+        if field.name in taken:
+            raise WrongUse(
+                f"{method}: field {field.name} has the name of a flag of drumline train: give it "
+                "another, or make it a ClassVar"
+            )
 
 
 def _beside(line: CommandLine, method: "Method") -> dict[str, str]:
@@ -186,7 +207,8 @@ def _of_file(
     if not (env or own):
         raise WrongUse(f"--config {file} names no environment: give ENV behind {method.name}")
     preset = method.preset(env or own, beside={**values, **typed})
-    return method.made(env or own, None, **{**preset, **values})
+    kept = {name: value for name, value in values.items() if name not in typed}
+    return method.made(env or own, None, **{**preset, **kept})
 
 
 def _train_once(config: Any, layout: Any, output: Output, seed: int) -> str:

@@ -12,9 +12,10 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from drumline import seeding
+from drumline.errors import raised
 from drumline.policies.initial_layers import orthogonal
-from drumline.policies.network_spec import NetworkSpec
-from drumline.policies.own_modules import refuse_memory, refuse_unusable
+from drumline.policies.network_spec import NetworkSpec, is_own
+from drumline.policies.own_modules import refuse_memory, refuse_unusable, seeded_constants
 
 Gain = float
 
@@ -24,12 +25,13 @@ def build_network(spec: NetworkSpec) -> nn.Module:
     builder = _BUILDERS.get(spec.network)
     if builder is not None:
         return builder(spec)
-    if ":" not in spec.network:
+    if not is_own(spec.network):
         raise ValueError(
             f"--network {spec.network!r} is none of {', '.join(_BUILDERS)} and no "
             "package.module:Class"
         )
-    return _from_user(spec)
+    with seeded_constants():
+        return _from_user(spec)
 
 
 def initial_parameters(spec: NetworkSpec, seed: int) -> np.ndarray:
@@ -40,7 +42,7 @@ def initial_parameters(spec: NetworkSpec, seed: int) -> np.ndarray:
     """
     with torch.random.fork_rng(devices=[]):
         seeding.seed_torch(seeding.seeds(seed, 1, "network")[0])
-        network = build_network(spec)
+        network = _from_user(spec) if is_own(spec.network) else build_network(spec)
     if spec.network in _BUILDERS:
         with threadpool_limits(1, "blas"):  # on busy cores, two threads took 20 × as long
             _initialize(network, seed)
@@ -183,9 +185,11 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
     given = (spec.observation_shape, spec.head.output_size)
     try:
         made: Any = getattr(importlib.import_module(module), name)(*given)
-    except Exception as error:  # the user's own code may raise anything
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything
         raise ValueError(
-            f"{flag} cannot be imported and called with {given} ({_one_line(error)}): give "
+            f"{flag} cannot be imported and called with {given} ({raised(error, __file__)}): give "
             "package.module:Class; the current directory is importable"
         ) from error
     if not isinstance(made, nn.Module) or not any(True for _ in made.parameters()):

@@ -21,7 +21,7 @@ SINGLE = 1
 """Every row is computed alone."""
 
 
-class NotInvariant(RuntimeError):
+class NotInvariant(ValueError):
     """Not even single rows give the same bits twice."""
 
 

@@ -24,6 +24,11 @@ def image_of(shape: tuple[int, ...], dtype: str) -> tuple[int, int, int] | None:
     return None
 
 
+def is_own(name: str) -> bool:
+    """Return whether a network's name is that of a module of the user's."""
+    return ":" in name
+
+
 @dataclass(frozen=True)
 class NetworkSpec:
     """A network from observations to action outputs and a value."""

@@ -1,6 +1,7 @@
 """Checks of a user's `torch.nn.Module`, the same for every flag that names one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,17 @@ WITHOUT_MEMORY = (
 )
 
 
+@contextmanager
+def seeded_constants() -> Iterator[None]:
+    """Draw a module's constants, such as random features, alike in every process.
+
+    They are in no policy file: a class draws them again wherever it is called.
+    """
+    with seeding.kept_globals():
+        seeding.seed_globals(0)
+        yield
+
+
 def refuse_unusable(module: nn.Module, flag: str) -> None:
     """Raise ValueError for a module that no search or gradient could train, with `flag` in it."""
     for name, part in module.named_modules():
@@ -23,6 +35,8 @@ def refuse_unusable(module: nn.Module, flag: str) -> None:
             raise ValueError(
                 f"{flag} has a recurrent layer, {type(part).__name__}{where}, and {WITHOUT_MEMORY}"
             )
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ValueError(f"{flag} makes a scripted module (torch.jit): make the module itself")
     named = dict(module.named_parameters())
     for name, parameter in named.items():
         if isinstance(parameter, nn.parameter.UninitializedParameter):

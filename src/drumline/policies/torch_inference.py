@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from drumline.functional.torch_devices import device_of, host_array
 from drumline.policies.actor_critic import build_network
+from drumline.policies.network_spec import is_own
 from drumline.policies.observations import normalized
 from drumline.policies.vector import FlatParameters
 
@@ -46,6 +47,8 @@ class DeviceInference:
         inputs = given.to(torch.float32)
         if given.dtype == torch.uint8:
             inputs = inputs.mul_(1.0 / 255.0)
+        elif is_own(self._spec.network.network):
+            inputs = inputs.clone()  # it may write into its input
         with torch.inference_mode():
             outputs, values = self._flat.module(inputs)
             return host_array(outputs[:count]), host_array(values[:count])
@@ -61,6 +64,8 @@ class TorchInference:
         self._images = len(spec.network.observation_shape) == 3
         if self._images:
             self._module = self._module.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        self._own = is_own(spec.network.network)
+        """Whether the network is the user's, which may write into its input."""
         self._parameters = list(self._module.parameters())
         self._scaling = Scaling(spec.network)
 
@@ -93,7 +98,9 @@ class TorchInference:
         if self._images:  # transposed before the cast to a wider dtype: fewer bytes
             given = given.contiguous(memory_format=torch.channels_last)
         inputs = given.to(self._kind)
-        return inputs.mul_(1.0 / 255.0) if given.dtype == torch.uint8 else inputs
+        if given.dtype == torch.uint8:
+            return inputs.mul_(1.0 / 255.0)
+        return inputs.clone() if self._own else inputs
 
 
 class Scaling:

@@ -8,11 +8,17 @@ import numpy as np
 import torch
 
 from drumline import seeding
+from drumline.errors import raised
 from drumline.functional.torch_threads import limit_torch
 from drumline.policies.heads import action_function
 from drumline.policies.mlp import OBSERVATION_CLIP
 from drumline.policies.nan_outputs import with_nan_first
-from drumline.policies.own_modules import WITHOUT_MEMORY, refuse_memory, refuse_unusable
+from drumline.policies.own_modules import (
+    WITHOUT_MEMORY,
+    refuse_memory,
+    refuse_unusable,
+    seeded_constants,
+)
 from drumline.policies.spec import PolicySpec
 
 
@@ -26,14 +32,25 @@ def load_object(path: str, flag: str = "--policy") -> Callable[..., object]:
             f"{flag} {path!r} cannot be imported ({error}): give package.module:Class; "
             "the current directory is importable"
         ) from error
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything
+        raise ValueError(
+            f"{flag} {path!r}: importing {module_name} raised {raised(error, __file__)}"
+        ) from error
 
 
 def build_module(spec: PolicySpec) -> torch.nn.Module:
     """Return the user's module, checked, as one that takes flat observations `[N, D]`.
 
     Its class is called with (observation size, output size), or with `--network` (observation
-    shape, output size).
+    shape, output size). Its parameters are to be loaded; the global generators stay as they are.
     """
+    with seeded_constants():
+        return _built(spec)
+
+
+def _built(spec: PolicySpec) -> torch.nn.Module:
     assert spec.module is not None
     flag = f"--{'network' if spec.module_shape else 'policy'} {spec.module!r}"
     given = (spec.module_shape or spec.observation_size, spec.head.output_size)
@@ -41,7 +58,8 @@ def build_module(spec: PolicySpec) -> torch.nn.Module:
     try:
         made = make(*given)
     except Exception as error:  # the user's own code may raise anything
-        raise ValueError(f"{flag} cannot be made with {given}: {_one_line(error)}") from error
+        why = raised(error, __file__)
+        raise ValueError(f"{flag} cannot be made with {given}: {why}") from error
     if not isinstance(made, torch.nn.Module):
         raise ValueError(f"{flag} made a {type(made).__name__}, not a Module")
     if next(iter(made.parameters()), None) is None:
@@ -121,14 +139,13 @@ def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
     """Return the module's own initialisation under a torch seed drawn from `rng`."""
     with torch.random.fork_rng(devices=[]):
         seeding.seed_globals(int(rng.integers(2**31)))
-        module = build_module(spec)
+        module = _built(spec)
     return np.concatenate([p.detach().numpy().ravel() for p in module.parameters()])
 
 
 def tensor_shapes(spec: PolicySpec) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the module's parameters, in the order of the vector."""
-    with seeding.kept_globals():
-        return tuple(tuple(p.shape) for p in build_module(spec).parameters())
+    return tuple(tuple(p.shape) for p in build_module(spec).parameters())
 
 
 class TorchPolicy:

@@ -136,7 +136,7 @@ class A2C:
     """Draw the actions of evaluations as in training, instead of the most likely ones (Atari's
     presets do; some games wait for a button that the most likely action never presses)."""
     gae_lambda: float = 0.95
-    """λ of generalized advantage estimation."""
+    """λ of generalized advantage estimation, which is that of --unroll 0."""
     promise: bool = True
     """Repeat the first interval of the first environment and stop if its bits differ."""
     unroll: int = 5

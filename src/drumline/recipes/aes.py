@@ -52,6 +52,9 @@ _ENVIRONMENT_FIELDS = (
     *("max_episode_steps", "env_kwargs", "flatten_observations", "network", "device"),
 )
 
+_DECIDING = ("strategy", "mean_rule", "variance_rule")
+"""Fields that decide which numbers are read."""
+
 
 @dataclass(frozen=True)
 class AES:
@@ -380,18 +383,21 @@ class AES:
     @classmethod
     def unread(cls, fields: Mapping[str, Any]) -> list[str]:
         """Return the names of numbers that no default or preset has and no chosen rule reads."""
+        rules = {name: fields.get(name, getattr(cls, name)) for name in _DECIDING}
         return [
             name
             for name, (rule, readers) in READ_BY.items()
             if cls._is_own(fields, name)
-            and (fields["strategy"] != ASYNC_ES or fields[rule] not in readers)
+            and (rules["strategy"] != ASYNC_ES or rules[rule] not in readers)
         ]
 
     @classmethod
     def _is_own(cls, fields: Mapping[str, Any], name: str) -> bool:
         """Return whether a field's value is neither the default nor that of a preset."""
         presets = [of.get(fields["env"], {}) for of in (cls.PRESETS, *cls.VARIANTS.values())]
-        return fields[name] not in (getattr(AES, name), *(preset.get(name) for preset in presets))
+        of_class = cls if name in READ_BY else AES  # a class may stand for a rule
+        usual = [getattr(of_class, name), *(preset.get(name) for preset in presets)]
+        return fields.get(name, usual[0]) not in usual
 
     @property
     def rule_numbers(self) -> RuleNumbers:

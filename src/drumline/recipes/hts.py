@@ -188,7 +188,7 @@ class HTS:
     """Draw the actions of evaluations as in training, instead of the most likely ones (Atari's
     presets do; some games wait for a button that the most likely action never presses)."""
     gae_lambda: float = 0.95
-    """λ of generalized advantage estimation."""
+    """λ of generalized advantage estimation; with --learner a2c of --unroll 0 and V-trace alone."""
     promise: bool = True
     """Repeat the first interval of the first environment and stop if its bits differ."""
     unroll: int = 0

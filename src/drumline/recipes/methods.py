@@ -178,7 +178,11 @@ def with_late_settings(document: Fields) -> Fields:
     for field in ("env", "seed"):
         if field not in fields:
             raise ValueError(f"config.json lacks fields of {name}: {field}")
-    return {**document, "config": with_late_fields(name, fields)}
+    fields = with_late_fields(name, fields)
+    if name in METHODS and issubclass(kind := METHODS[name].config, AES):
+        # Older versions took any number that no rule reads.
+        fields |= {field: getattr(kind, field) for field in kind.unread(fields)}
+    return {**document, "config": fields}
 
 
 def config_from(document: Fields) -> Config:
@@ -196,6 +200,4 @@ def config_from(document: Fields) -> Config:
         except ValueError as error:
             raise ValueError(f"config.json is damaged: {error}") from None
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-    if issubclass(method.config, AES):  # older versions took any number that no rule reads
-        values |= {name: getattr(AES, name) for name in method.config.unread(values)}
     return method.configured(values)

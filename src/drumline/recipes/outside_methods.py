@@ -23,6 +23,7 @@ GROUP = "drumline.methods"
 """Entry-point group under which an installed package names its methods."""
 
 _PLAIN = (str, int, float, bool, type(None))
+_CONSTANTS = frozenset(("promise", "no_promise"))  # may stand fixed in a class, without a type
 
 
 def registered() -> dict[str, list[EntryPoint]]:
@@ -133,8 +134,9 @@ def _found_at(path: str) -> object:
 
 def _refuse_untyped(name: str, found: type[object]) -> None:
     """Refuse `learning_rate = 0.1`: without a type it would be no field, and no flag."""
+    constants = _CONSTANTS - {field.name for field in dataclasses.fields(found)}  # pyright: ignore[reportArgumentType]
     for parent in found.__mro__[:-1]:
-        typed = getattr(parent, "__annotations__", {})
+        typed = {*getattr(parent, "__annotations__", {}), *constants}
         for attribute, value in vars(parent).items():
             hidden = attribute.startswith("_") or attribute.isupper() or attribute in typed
             if not hidden and isinstance(value, (*_PLAIN, tuple, list, dict)):

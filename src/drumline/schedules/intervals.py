@@ -26,6 +26,14 @@ class RotationPlan:
     lag: Literal[0, 1] = 1
     barrier: Literal["sliding", "hard"] = "sliding"
 
+    def begun(self, interval: int) -> int:
+        """Return the newest interval up to this one that the run has.
+
+        No environment steps beyond the last one, whose data no update would learn from: it may have
+        no more steps, and a layout would decide whether it was asked for one.
+        """
+        return min(interval, self.intervals - 1)
+
 
 @dataclass(frozen=True)
 class Interval:

@@ -47,5 +47,5 @@ def lockstep(
         )
         before_release(finished)
         crew.publish(k + 1, learner.published())
-        exchange.release(k + 1)
+        exchange.release(plan.begun(k + 1))
         yield finished

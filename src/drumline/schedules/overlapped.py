@@ -32,15 +32,15 @@ def overlapped(
     """Yield each interval from `first` on after its update; the consumer may stop at any yield.
 
     `before_release` sees an interval before its storage may be written again. At the yield the
-    roles already work on later intervals. The caller has published and released versions `first` …
-    `first + lag`.
+    roles already work on later intervals of the plan. The caller has published and released
+    versions `first` … `first + lag`.
     """
     exchange = crew.exchange
     for k in range(first, plan.intervals):
         began = time.perf_counter()
         crew.wait(lambda k=k: exchange.all_finished((k + 1) * plan.alpha))
         if plan.barrier == "hard" and plan.lag:
-            exchange.release(k + 1)
+            exchange.release(plan.begun(k + 1))
         version = k + 1 + plan.lag
         rollout, behavior = storage.read(k), crew.published(k)
         finished = learned_from(
@@ -49,5 +49,5 @@ def overlapped(
         before_release(finished)
         crew.publish(version, learner.published())
         if plan.barrier == "sliding" or not plan.lag:
-            exchange.release(version)
+            exchange.release(plan.begun(version))
         yield finished

@@ -94,7 +94,10 @@ class FreeCourse:
         self._journals = self._new_journals()
 
     def _fresh_unroll(self, begun: int) -> int:
-        """Return an unroll from which every episode has a seed that was not used before."""
+        """Return an unroll from which every episode has a seed that was not used before.
+
+        An EnvPool without renewals can begin at unroll 0 alone, with the first seeds again.
+        """
         if not self._parts.renewed:
             return begun
         every = self._parts.config.renew_intervals

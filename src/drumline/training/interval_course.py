@@ -58,7 +58,7 @@ class IntervalCourse:
             crew.publish(first + 1, self._learner.published())
         crew.exchange.finished[:] = first * plan.alpha
         ahead = plan.lag if plan.barrier == "sliding" else 0
-        crew.exchange.release(first + ahead)
+        crew.exchange.release(plan.begun(first + ahead))
 
     def updates(
         self, crew: Crew, storage: RolloutStorage, first: int
