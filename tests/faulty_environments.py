@@ -31,21 +31,6 @@ class Good(gymnasium.Env[Any, Any]):
         return self.place.copy(), float(self.place.sum()), self.steps == 12, False, {}
 
 
-class Finite(Good):
-    """Has so many steps in its life; no episode ends before."""
-
-    def __init__(self, limit: int):
-        self.left = limit
-
-    def step(self, action: Any) -> Any:
-        """Count the steps of all episodes."""
-        self.left -= 1
-        if self.left < 0:
-            raise IndexError("a step too many")
-        observation, reward, *_ = super().step(action)
-        return observation, reward, False, False, {}
-
-
 class Remembers(Good):
     """Rewards grow with every episode."""
 
@@ -239,3 +224,18 @@ class TalksAndFails(Good):
     def __init__(self):
         print("no licence in /opt")
         raise OSError("not licensed")
+
+
+class Finite(Good):
+    """Has so many steps in its life; no episode ends before."""
+
+    def __init__(self, limit: int):
+        self.left = limit
+
+    def step(self, action: Any) -> Any:
+        """Count the steps of all episodes."""
+        self.left -= 1
+        if self.left < 0:
+            raise IndexError("a step too many")
+        observation, reward, *_ = super().step(action)
+        return observation, reward, False, False, {}
