@@ -1,8 +1,10 @@
 """Exceptions that one room raises and another handles or explains."""
 
+import importlib
 import pickle
 import traceback
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 
@@ -65,6 +67,21 @@ def raised(error: BaseException, catcher: str) -> str:
         place, text = (error.filename, error.lineno), error.msg
     where = f" ({place[0]}, line {place[1]})" if place[0] else ""
     return f"{type(error).__name__}: {text}{where}"
+
+
+def import_named(what: str, module: str, kind: type[ValueError] = ValueError) -> ModuleType:
+    """Import a module of the user's; a `kind` of error about `what` names it, if that fails."""
+    try:
+        return importlib.import_module(module)
+    except MemoryError:
+        raise
+    except ImportError as error:
+        raise kind(
+            f"{what}: module {module!r} cannot be imported ({error}); "
+            "the current directory is importable"
+        ) from error
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything
+        raise kind(f"{what}: importing {module} raised {raised(error, __file__)}") from error
 
 
 HANG = "a hang of"

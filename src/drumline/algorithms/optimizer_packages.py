@@ -9,7 +9,7 @@ from jaxtyping import Float32
 
 from drumline import seeding
 from drumline.algorithms.external import OptimizerFactory, RefusesRefined, VectorOptimizer
-from drumline.errors import raised
+from drumline.errors import import_named, raised
 from drumline.types import Metrics
 
 LARGEST_FULL_COVARIANCE_BYTES = 2 << 30
@@ -168,19 +168,7 @@ class _Nevergrad:
 def named_factory(path: str) -> OptimizerFactory:
     """Return a user's `module:factory`: called with (start vector, seed), returns an optimiser."""
     module_name, _, name = path.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except MemoryError:
-        raise
-    except ImportError as error:
-        raise ValueError(
-            f"--strategy {path!r}: module {module_name!r} cannot be imported ({error}); "
-            "the current directory is importable"
-        ) from error
-    except (Exception, SystemExit) as error:
-        raise ValueError(
-            f"--strategy {path!r}: importing {module_name} raised {raised(error, __file__)}"
-        ) from error
+    module = import_named(f"--strategy {path!r}", module_name)
     factory = getattr(module, name, None)
     if not callable(factory):
         raise ValueError(f"--strategy {path!r}: {module_name!r} has no callable {name!r}")

@@ -22,7 +22,7 @@ from drumline.envs.interface import CheckedEnvironment
 from drumline.envs.lean_steps import LeanEnvironment
 from drumline.envs.observation_spaces import check_observations
 from drumline.envs.step_choice import step_choice
-from drumline.errors import raised
+from drumline.errors import import_named
 
 _NAMED = 8
 """Environments of a module that a message names at most."""
@@ -171,19 +171,7 @@ def load_factory(path: str) -> Any:
             f"environment {path!r} names no module: write package.module:factory, or an id "
             "without the colon"
         )
-    try:
-        module = importlib.import_module(module_name)
-    except MemoryError:
-        raise
-    except ImportError as error:
-        raise EnvironmentProblem(
-            f"environment {path!r}: module {module_name!r} cannot be imported ({error}); "
-            "the current directory is importable"
-        ) from error
-    except (Exception, SystemExit) as error:
-        raise EnvironmentProblem(
-            f"environment {path!r}: importing {module_name} raised {raised(error, __file__)}"
-        ) from error
+    module = import_named(f"environment {path!r}", module_name, EnvironmentProblem)
     return getattr(module, name, None)
 
 
