@@ -10,13 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runtime.thread_nodes import ThreadLink, ThreadNodes
 from typed_commands import Ended, Terminal
+from whole_runs import folder_for
 
 import drumline
+from drumline.commands.run import silent
 from drumline.recipes import outside_methods
 from drumline.recipes.cem import CEM
 from drumline.recipes.methods import find_method
 from drumline.runs.folder import RunFolder
+from drumline.runtime.node_messages import HostSpec, Node
+from drumline.training.layout import SearchLayout
+from drumline.training.run_request import RunRequest
 
 TYPED = ["--total-steps=60", "--hidden", "4", "--evaluate-episodes=2", "--pool=inline"]
 TYPED += ["--no-tensorboard", "--quiet"]
@@ -39,6 +45,18 @@ BARE = """
     evaluate_episodes: int = 2
     promise: bool = True
 """
+
+
+class Remembering(ThreadNodes):
+    """Nodes that keep what their hosts were started with."""
+
+    def __init__(self, *cores: int):
+        super().__init__(*cores)
+        self.specs: list[HostSpec] = []
+
+    def start(self, node: Node, spec: HostSpec, cores: int) -> ThreadLink:
+        self.specs.append(spec)
+        return super().start(node, spec, cores)
 
 
 def with_line(line: str, decorator: str = "@dataclass(frozen=True)") -> str:
@@ -188,14 +206,30 @@ def test_a_reason_without_a_promise_needs_no_type(terminal: Terminal, line: str)
     assert RunFolder.open("run").document["promise"] == "no promise: a robot"
 
 
-def test_a_promise_that_stands_fixed_in_the_class_needs_no_type(terminal: Terminal):
+def write_fixed_promise() -> None:
     fields = BARE.replace("promise: bool = True", "promise = False")
     build = "CEM(env=self.env, total_steps=60, hidden=(4,), evaluate_episodes=2).build(layout)"
     source = f"{HEAD}@dataclass(frozen=True)\nclass Mine:{fields}"
     written(f"{source}    def build(self, layout):\n        return {build}\n")
+
+
+def test_a_promise_that_stands_fixed_in_the_class_needs_no_type(terminal: Terminal):
+    write_fixed_promise()
     words = ["--pool=inline", "--no-tensorboard", "--quiet", "--out=run"]
     assert terminal("train", "own:Mine", "CartPole-v1", *words).code == 0
     assert RunFolder.open("run").document["promise"].startswith("no promise: ")
+
+
+def test_a_method_with_a_fixed_promise_trains_on_nodes_without_their_proof(terminal: Terminal):
+    write_fixed_promise()
+    sys.path.insert(0, str(Path.cwd()))
+    layout, nodes = SearchLayout(pool="ray", tensorboard=False), Remembering(1, 1)
+    config = find_method("own:Mine").made("CartPole-v1", None)
+    folder = folder_for(Path("run"), config, layout)
+    config.build(layout).opened(RunRequest(folder, layout, silent(), nodes=nodes)).run()
+    assert (folder.path / "policy-last.json").is_file()
+    assert nodes.specs
+    assert not any(spec.proof for spec in nodes.specs)
 
 
 @pytest.mark.parametrize(

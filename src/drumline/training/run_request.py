@@ -155,7 +155,7 @@ class RunRequest:
         return Ledger(*parts, callbacks=self.callbacks, mirror=self.mirror)
 
     def _proof(self, worker: WorkerFactory) -> Proof | None:
-        promised = self.folder.document["config"]["promise"]
+        promised = self.folder.document["config"].get("promise")  # none where a class fixes it
         return proof_of(worker, self.layout) if promised else None
 
     def places(self) -> Places:
