@@ -1,12 +1,17 @@
 """`--config FILE`, `--seeds` and `--tags` of `drumline train`."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from typed_commands import TINY, Terminal
 
+from drumline.recipes.methods import config_from
+from drumline.runs.folder import RunFolder
+
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+FOLDERS = Path(__file__).resolve().parents[1] / "v0_1_folders"
 MODULE = """
 import pathlib
 from arguments_environment import Scaled as Environment
@@ -96,6 +101,13 @@ def test_the_config_of_a_run_begins_the_same_run(terminal: Terminal):
         *("--trust-code", "--quiet", "--out=searched"),
     )
     assert ended.code == 0, ended.err
+
+
+@pytest.mark.parametrize("method", sorted(path.name for path in FOLDERS.iterdir() if path.is_dir()))
+def test_the_config_of_an_older_run_has_the_settings_of_its_resume(terminal: Terminal, method: str):
+    config = printed(terminal, method, f"--config={FOLDERS / method / 'config.json'}")
+    resumed = asdict(config_from(RunFolder.open(FOLDERS / method).document))
+    assert config == json.loads(json.dumps(resumed))
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,20 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from drumline.commands.command_line import WrongUse
 from drumline.recipes.families import Fields
 from drumline.recipes.method import Method
+from drumline.recipes.methods import METHODS, with_late_settings
 from drumline.runs.strict_json import check_fields, parsed
 
 
 def read_config_file(path: Path) -> Fields:
-    """Return the fields in a file; WrongUse in one sentence if they cannot be read."""
+    """Return the fields in a file; WrongUse in one sentence if they cannot be read.
+
+    The config.json of an older version's run gives the settings that this version calls the same.
+    """
     try:
         document = parsed(path.read_bytes())
     except OSError as error:
@@ -21,7 +25,11 @@ def read_config_file(path: Path) -> Fields:
             f"--config {path} is no config ({error}): give what --print-config prints"
         ) from error
     inner = document.get("config")
-    return inner if isinstance(inner, dict) and "format" in document else document
+    if not (isinstance(inner, dict) and "format" in document):
+        return document
+    if document.get("method") not in METHODS or not {"env", "seed"} <= set(inner):
+        return inner
+    return cast(Fields, with_late_settings(document)["config"])
 
 
 def refuse_foreign_fields(
