@@ -40,8 +40,9 @@ def test_caps_are_parsed():
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "mean", "mean:0.5", "mean:nan", "mean:inf", "none:1", "twice"),
+        *("", "mean", "mean:0.5", "mean:nan", "mean:inf", "mean:1e7", "none:1", "twice"),
         *("adaptive:9", "adaptive:9,2,2", "adaptive:10,0.5,inf", "adaptive:10,0.5,nan"),
+        *("adaptive:3000000000,0.5,2", "adaptive:10,0.5,1e7"),
     ],
 )
 def test_what_is_no_cap_is_answered_with_what_is(text: str):

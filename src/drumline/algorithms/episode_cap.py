@@ -1,9 +1,11 @@
 """Episode caps: limits in env steps, so that a few long episodes do not keep workers waiting."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+_MOST_FACTOR = 1e6
+_MOST_STEPS = 2**31 - 1
 
 
 @runtime_checkable
@@ -70,16 +72,17 @@ def parse_episode_cap(text: str) -> EpisodeCap:
             return NoCap()
         if kind == "mean":
             factor = float(rest)
-            if 1.0 <= factor < math.inf:
+            if 1.0 <= factor <= _MOST_FACTOR:
                 return MeanMultipleCap(factor)
         if kind == "adaptive":
             first, fraction, ratio = rest.split(",")
             cap = AdaptiveCap(int(first), float(fraction), float(ratio))
-            if cap.initial > 0 and 0.0 < cap.fraction <= 1.0 and 1.0 < cap.ratio < math.inf:
+            numbers = 0 < cap.initial <= _MOST_STEPS and 0.0 < cap.fraction <= 1.0
+            if numbers and 1.0 < cap.ratio <= _MOST_FACTOR:
                 return cap
     except ValueError:
         pass
     raise ValueError(
-        f"--episode-cap {text!r} is none of none, mean:F (F ≥ 1; the paper's is mean:2) and "
-        "adaptive:L0,FRACTION,RATIO (as in adaptive:100,0.5,1.5)"
+        f"--episode-cap {text!r} is none of none, mean:F (F from 1 to 1e6; the paper's is "
+        "mean:2) and adaptive:L0,FRACTION,RATIO (as in adaptive:100,0.5,1.5)"
     )
