@@ -14,22 +14,25 @@ are skipped with the reason, and tried again at the next `go`; runs whose flags 
 wait for it.
 
 --total-steps gives a whole queue another budget, as that of the Atari table, which a --home of its
-own goes with: runs of the same name are done once.
+own goes with: runs of the same name are done once. Their rows take the place of those of the same
+name and seed.
 """
 
 import argparse
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "learning"))
-from campaign_choice import resolved
+from campaign_choice import of_these_commands, resolved
 from campaign_curves import draw
 from campaign_needs import try_again
 from campaign_page import page
@@ -46,6 +49,7 @@ from campaign_queue import (
 from campaign_record import Row, Tables, read_rows, record
 from campaign_tables import Rows, fill
 from campaign_work import Checkout, Worker, in_background
+from provenance import write_whole
 
 BENCHMARKS = Path(__file__).resolve().parent
 TREE = BENCHMARKS.parent
@@ -91,7 +95,7 @@ def main() -> int:
     if options.do == "go":
         return _go(home, options)
     if options.do == "pause":
-        return _pause(home)
+        return _pause(home, groups)
     if options.do == "work":
         _work(home, given, options)
         groups = decided(home, given)
@@ -176,12 +180,27 @@ def worker_process(home: Home) -> int:
     return number if b"work" in words else 0
 
 
+def worker_queue(number: int) -> str:
+    """Return the queue that a worker's process works off."""
+    words = Path(f"/proc/{number}/cmdline").read_bytes().decode().split("\0")
+    return words[words.index("work") - 1]
+
+
 def _go(home: Home, options: argparse.Namespace) -> int:
-    home.paused.unlink(missing_ok=True)
-    try_again(home)
     if number := worker_process(home):
+        queue = worker_queue(number)
+        if queue != str(options.queue.resolve()):
+            print(
+                f"process {number} works off {queue} there: pause it first, or give a --home of "
+                "its own",
+                file=sys.stderr,
+            )
+            return 2
+        home.paused.unlink(missing_ok=True)
         print(f"process {number} is at work already")
         return 0
+    home.paused.unlink(missing_ok=True)
+    try_again(home)
     # A name for HEAD: the tree may move on before the last run begins.
     commit = _git("rev-parse", options.commit)
     words = [sys.executable, __file__, str(options.queue.resolve()), "work"]
@@ -194,13 +213,18 @@ def _go(home: Home, options: argparse.Namespace) -> int:
     return 0
 
 
-def _pause(home: Home) -> int:
+def _pause(home: Home, groups: Sequence[Group]) -> int:
     home.paused.touch()
     number = worker_process(home)
     if number:
         os.kill(number, signal.SIGTERM)
         while worker_process(home):
             time.sleep(0.2)
+    for run in in_order(groups):  # of a worker that was killed
+        if home.state(run) == "running":
+            os.kill(int(str(home.read_note(run)["process"])), signal.SIGINT)
+            while home.state(run) == "running":
+                time.sleep(0.2)
     print("paused; `go` resumes all runs")
     return 0
 
@@ -212,14 +236,26 @@ def _work(home: Home, given: Sequence[Group], options: argparse.Namespace) -> No
     def ended(run: Run, made_by: Checkout) -> None:
         nonlocal groups
         seconds = float(str(home.read_note(run).get("seconds", 0.0)))
-        record(TABLES, run, home.folder(run), made_by, seconds)
-        groups = decided(home, given)
-        _write(home, groups)
-        if not options.no_commit:
-            what = f"Add {run.group.name}, seed {run.seed}, to the campaign's results"
-            _commit(what, tuple({group.table for group in groups if group.table}))
+        with _alone_with(TABLES.runs.parent):
+            record(TABLES, run, home.folder(run), made_by, seconds)
+            groups = decided(home, given)
+            _write(home, groups)
+            if not options.no_commit:
+                what = f"Add {run.group.name}, seed {run.seed}, to the campaign's results"
+                _commit(what, tuple({group.table for group in groups if group.table}))
 
     Worker(home, lambda: in_order(groups), options.jobs, checkout, options.commit, ended).work()
+
+
+@contextmanager
+def _alone_with(folder: Path) -> Iterator[None]:
+    """Keep workers of other homes from a folder's tables meanwhile: they are read, then written."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _write(home: Home, groups: Sequence[Group]) -> None:
@@ -227,20 +263,42 @@ def _write(home: Home, groups: Sequence[Group]) -> None:
     runs = read_rows(TABLES.runs)
     rows = rows_of(groups)
     if RESULTS.exists():
-        RESULTS.write_text(fill(RESULTS.read_text(), rows, queues(groups), home))
+        write_whole(RESULTS, fill(RESULTS.read_text(), rows, queues(groups), home))
     if README.exists():
-        README.write_text(fill(README.read_text(), rows))
+        write_whole(README, fill(README.read_text(), rows))
     states: dict[str, State] = {run.name: home.state(run) for run in in_order(groups)}
     left = {group.name: hours_left(home, group) for group in groups}
     (home.path / "page.html").write_text(page(groups, states, left, runs))
 
 
 def rows_of(groups: Sequence[Group]) -> Rows:
-    """Return all rows that tables are made from."""
-    tables = dict.fromkeys(group.table for group in queues(groups) if group.table)
-    return Rows(
-        *map(read_rows, TABLES), {name: read_rows(TABLES.of_script(name)) for name in tables}
+    """Return all rows that tables are made from.
+
+    Where some runs of a group were made by other commands than the queue has now, they are left
+    out: a table's row has one setting.
+    """
+    every = queues(groups)
+    scripts = {
+        group.table: read_rows(TABLES.of_script(group.table)) for group in every if group.table
+    }
+    runs, curves, individuals = map(read_rows, TABLES)
+    kept = of_one_command(every, runs)
+    left = {(row["group"], row["seed"]) for row in runs}
+    left -= {(row["group"], row["seed"]) for row in kept}
+    curves, individuals = (
+        [row for row in rows if (row["group"], row["seed"]) not in left]
+        for rows in (curves, individuals)
     )
+    scripts = {name: of_one_command(every, rows) for name, rows in scripts.items()}
+    return Rows(kept, curves, individuals, scripts)
+
+
+def of_one_command(groups: Sequence[Group], rows: Sequence[Row]) -> list[Row]:
+    """Return the rows; of groups with some of the queue's command and others, those of it alone."""
+    current = of_these_commands(groups, rows)
+    there = {row["group"] for row in current}
+    kept = {id(row) for row in current}
+    return [row for row in rows if id(row) in kept or row["group"] not in there]
 
 
 def queues(groups: Sequence[Group]) -> list[Group]:

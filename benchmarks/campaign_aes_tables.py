@@ -5,7 +5,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from campaign_tables import Row, Rows, at_budget, interval, intervals_apart, seeds_in_words
+from campaign_tables import (
+    Row,
+    Rows,
+    at_budget,
+    interval,
+    intervals_apart,
+    random_means,
+    seeds_in_words,
+)
+from goals import reached
 
 from drumline.functional.stability import stability
 from drumline.functional.statistics import interquartile_mean
@@ -90,7 +99,10 @@ def _goal(part: str, shares: Sequence[float]) -> str:
 
 
 def steadiness(part: str, rows: Rows) -> list[str]:
-    """Return a table: group × last score, worst seed, largest fall and virtual seconds."""
+    """Return a table: group × last score, worst seed, largest fall and virtual seconds.
+
+    The more evaluations a run has, the larger a fall is found: their number stands beside it.
+    """
     return _steadiness([row for row in rows.runs if row["part"] == part], rows)
 
 
@@ -103,8 +115,9 @@ def _steadiness(runs: Sequence[Row], rows: Rows) -> list[str]:
     if not runs:
         return []
     table = [
-        "| runs | seeds | env steps | last | worst seed | largest fall | virtual seconds |",
-        "|" + "---|" * 7,
+        "| runs | seeds | env steps | last | worst seed | evaluations | largest fall "
+        "| virtual seconds |",
+        "|" + "---|" * 8,
     ]
     for group in dict.fromkeys(row["group"] for row in runs):
         mine = [row for row in runs if row["group"] == group]
@@ -121,11 +134,17 @@ def _steadiness(runs: Sequence[Row], rows: Rows) -> list[str]:
             f"{min(int(row['env_steps']) for row in mine):,}",
             interval(last),
             f"{last.min():.4g}",
+            _span([len(curve) for curve in curves]),
             f"{np.mean(falls):.4g}",
             "" if np.isnan(virtual).any() else f"{np.mean(virtual):.4g}",
         ]
         table.append("| " + " | ".join(cells) + " |")
     return table
+
+
+def _span(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least}" if least == most else f"{least}–{most}"
 
 
 def contributions(part: str, rows: Rows) -> list[str]:
@@ -187,9 +206,9 @@ def wall_times(part: str, rows: Rows) -> list[str]:
 def _times(part: str, rows: Rows, clock: str, words: str) -> list[str]:
     runs = [row for row in rows.runs if row["part"] == part]
     table = [
-        f"| task | seeds | last score of `p-cem-rl` | its {words} | `aes` reaches it after "
-        "| share | |",
-        "|" + "---|" * 7,
+        f"| task | seeds | last score of `p-cem-rl` | its {words} | first with it after "
+        "| `aes` reaches it after | share of its whole time | |",
+        "|" + "---|" * 8,
     ]
     for env in dict.fromkeys(row["env"] for row in runs):
         ours, theirs = (
@@ -199,33 +218,42 @@ def _times(part: str, rows: Rows, clock: str, words: str) -> list[str]:
         if not ours or not theirs:
             continue
         score = interquartile_mean(np.array([float(curve[-1]["mean"]) for curve in theirs]))
+        first = interquartile_mean(np.array([float(curve[0]["mean"]) for curve in theirs]))
         seconds = float(np.mean([float(curve[-1][clock]) for curve in theirs]))
-        after = _when(ours, score, clock)
+        learned = score > max(first, random_means().get(env, -math.inf))
+        after = _when(ours, score, clock) if learned else math.nan
         share = after / seconds
+        its_first = min(_when(theirs, score, clock), seconds)
         cells = [
             env,
             f"{len(ours)} and {len(theirs)}",
             f"{score:.4g}",
             f"{seconds:.4g}",
-            f"{after:.4g}" if math.isfinite(after) else "not reached",
+            f"{its_first:.4g}" if learned else "",
+            f"{after:.4g}" if math.isfinite(after) else "not reached" if learned else "",
             f"{share:.2f}" if math.isfinite(share) else "",
-            _word(share <= TIME_GOAL),
+            _word(share <= TIME_GOAL) if learned else "not compared: `p-cem-rl` learned nothing",
         ]
         table.append("| " + " | ".join(cells) + " |")
     return table if len(table) > 2 else []
 
 
 def _when(curves: Sequence[Sequence[Row]], score: float, clock: str) -> float:
-    """Return the first seconds at which the interquartile mean of the seeds reaches a score."""
+    """Return the first seconds at which the interquartile mean of the seeds reaches a score.
+
+    As in the other tables, the next one is short of it by a tenth at most.
+    """
     times = sorted({float(row[clock]) for curve in curves for row in curve})
+    middles: list[dict[str, str]] = []
     for at in times:
         newest = [
             [float(row["mean"]) for row in curve if float(row[clock]) <= at] for curve in curves
         ]
-        known = all(newest)
-        if known and interquartile_mean(np.array([means[-1] for means in newest])) >= score:
-            return at
-    return math.inf
+        if all(newest):
+            middle = interquartile_mean(np.array([means[-1] for means in newest]))
+            middles.append({"at": repr(at), "mean": repr(float(middle))})
+    found = reached(middles, score)
+    return float(found["at"]) if found else math.inf
 
 
 def _groups(runs: Sequence[Row]) -> Iterator[tuple[list[str], list[Row]]]:

@@ -67,6 +67,7 @@ def ranking(
     mine = [group for group in groups if group.choice == name]
     if any(group.chosen for group in mine):
         return []
+    rows = of_these_commands(groups, rows)
     ended = {(row["group"], row["seed"]) for row in rows}
     runs = [Run(group, seed) for group in mine for seed in group.seeds]
     if not all((run.group.name, str(run.seed)) in ended or failed(run) for run in runs):
@@ -85,6 +86,21 @@ def ranking(
     for group in mine:
         first.setdefault(candidate(group), group.flags)
     return [first[one] for one in sorted(found, key=lambda one: found[one], reverse=True)]
+
+
+def of_these_commands(groups: Sequence[Group], rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without those that a group's runs made before its flags were changed."""
+    own = {
+        (group.name, str(seed)): Run(group, seed).command_line
+        for group in groups
+        for seed in group.seeds
+    }
+    found: list[Row] = []
+    for row in rows:
+        command = own.get((row["group"], row["seed"]))
+        if command is None or row.get("command", command) == command:
+            found.append(row)
+    return found
 
 
 def scores(

@@ -227,7 +227,7 @@ class Home:
             return "done"
         if note.get("failures", 0) == FAILURES:
             return "failed"
-        if note.get("process") and Path(f"/proc/{note['process']}").exists():
+        if note.get("started") and started_at(int(str(note["process"]))) == note["started"]:
             return "running"
         if any(self.missing(need).exists() for need in run.group.needs):
             return "skipped"
@@ -248,6 +248,18 @@ class Home:
             return int(last[first.split(b",").index(b"env_steps")]), int(total)
         except (OSError, ValueError, IndexError, KeyError):
             return 0, 0
+
+
+def started_at(process_id: int) -> int | None:
+    """Return when a process began, in clock ticks since the machine's start; None if it is gone.
+
+    The number alone may be that of another process since, after a reboot above all.
+    """
+    try:
+        words = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if words[0] == "Z" else int(words[19])
 
 
 FAILURES = 3

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from campaign_needs import provide
-from campaign_queue import FAILURES, Home, Run
+from campaign_queue import FAILURES, Home, Run, started_at
 from run_folders import finished
 
 SHOWN = ("--quiet", "--no-tensorboard")
@@ -127,14 +127,16 @@ class Worker:
             stopping = self._stopping or self._home.paused.exists()
             if stopping:
                 self._ask_to_stop()
-            elif len(self._running) < self._jobs and (run := self._next()) and self._fits(run):
+            elif (run := self._next()) and self._fits(run):
                 # The worker was killed before it knew.
                 if self._home.state(run) == "begun" and finished(self._home.folder(run)):
                     self._record(run)
                 else:
                     self._begin(run)
                 continue
-            if not self._running and (stopping or self._next() is None):
+            if not self._running and (
+                stopping or (self._next() is None and not self._of_another_worker())
+            ):
                 return
             time.sleep(poll_seconds)
 
@@ -154,7 +156,15 @@ class Worker:
 
     def _fits(self, run: Run) -> bool:
         """Whether a run can begin beside those that run now."""
-        return not self._running or not any(one.group.alone for one in (run, *self._running))
+        there = [*self._running, *self._of_another_worker()]
+        return not there or (
+            len(there) < self._jobs and not any(one.group.alone for one in (run, *there))
+        )
+
+    def _of_another_worker(self) -> list[Run]:
+        """Return the runs that go on since the worker that began them was killed."""
+        others = [run for run in self._runs() if run not in self._running]
+        return [run for run in others if self._home.state(run) == "running"]
 
     def _begin(self, run: Run) -> None:
         """Start a run, or go on with it at the commit that it was begun at."""
@@ -193,7 +203,8 @@ class Worker:
                 process_group=0,
             )
         self._running[run] = process
-        self._home.write_note(run, commit=commit, process=process.pid)
+        own = {"process": process.pid, "started": started_at(process.pid)}
+        self._home.write_note(run, commit=commit, **own)
         self._begun[run] = time.perf_counter()
 
     def _end(self, run: Run) -> None:
@@ -205,7 +216,8 @@ class Worker:
         if process.returncode not in (0, STOPPED) and run not in self._asked:
             failures += 1  # one that is asked to stop while it starts may have no time for more
         self._asked.discard(run)
-        self._home.write_note(run, process=None, seconds=seconds, failures=failures)
+        ended = {"process": None, "started": None}
+        self._home.write_note(run, **ended, seconds=seconds, failures=failures)
         if process.returncode == 0:
             self._record(run)
         elif failures == FAILURES:

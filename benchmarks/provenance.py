@@ -1,6 +1,7 @@
 """Provenance that every benchmark writes beside its numbers: machine, measured code, command."""
 
 import csv
+import io
 import os
 import platform
 import subprocess
@@ -67,10 +68,21 @@ def command() -> str:
 def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write the rows; a column that only some of them have is empty in the others."""
     columns = dict.fromkeys(name for row in rows for name in row)
-    with open(path, "w", newline="") as lines:
-        writer = csv.DictWriter(lines, fieldnames=list(columns), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    lines = io.StringIO(newline="")
+    writer = csv.DictWriter(lines, fieldnames=list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, lines.getvalue())
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file in one step: a kill leaves the former one or the new one."""
+    aside = path.with_name(f".{path.name}.partial")
+    with open(aside, "w", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
 
 
 def one_blas_thread() -> dict[str, str]:

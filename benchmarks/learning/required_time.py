@@ -77,9 +77,14 @@ def ours(method: str, env: str, flags: Sequence[str], score: float, folder: Path
     words = ["train", method, env, *flags, "--no-anneal", "--evaluate-every=0"]
     words += ["--evaluate-episodes=1", "--quiet", "--no-tensorboard", f"--out={folder}"]
     process = subprocess.Popen([*DRUMLINE, *words], stdin=subprocess.DEVNULL)
-    while process.poll() is None:
-        time.sleep(POLL_SECONDS)
-        if (folder / "metrics.csv").exists() and reached(_written(folder, column), score):
+    try:
+        while process.poll() is None:
+            time.sleep(POLL_SECONDS)
+            if (folder / "metrics.csv").exists() and reached(_written(folder, column), score):
+                process.send_signal(signal.SIGINT)
+                process.wait()
+    finally:
+        if process.poll() is None:  # stopped here: it must not train beside the next one
             process.send_signal(signal.SIGINT)
             process.wait()
     if process.returncode not in (0, 130):

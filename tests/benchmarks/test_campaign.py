@@ -198,6 +198,76 @@ def test_a_run_whose_flags_have_changed_begins_again(campaign: Any, tmp_path: Pa
     assert "--total-steps=400" in row["command"]
 
 
+def test_a_process_of_a_number_that_another_one_had_is_no_run(campaign: Any, tmp_path: Path):
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", TINY)
+    home, run = campaign.Home(tmp_path / "home"), campaign.Run(group, 3)
+    started = sys.modules["campaign_queue"].started_at(os.getpid())
+    home.write_note(run, process=os.getpid(), started=started)
+    assert home.state(run) == "running"
+    home.write_note(run, started=started - 1)
+    assert home.state(run) == "not begun"
+
+
+def test_runs_of_a_worker_that_was_killed_count_and_are_recorded(campaign: Any, tmp_path: Path):
+    """The run of a killed worker goes on: no other one begins beside it, and it gets its row."""
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", TINY)
+    home, tables = campaign.Home(tmp_path / "home"), campaign.Tables.beside(tmp_path)
+    first, second = (campaign.Run(group, seed) for seed in group.seeds)
+    beside = subprocess.Popen(
+        Here().drumline("train", *first.command(), "--quiet", f"--out={home.folder(first)}"),
+        env=Here().environment,
+    )
+    started = sys.modules["campaign_queue"].started_at(beside.pid)
+    home.write_note(first, commit="abc123", process=beside.pid, started=started)
+    reaping = Thread(target=beside.wait)  # as the system does for a process without a parent
+    reaping.start()
+    worker(campaign, home, [group], tables, jobs=1).work(poll_seconds=0.05)
+    settled(campaign)
+    reaping.join()
+    assert (home.state(first), home.state(second)) == ("done", "done")
+    began = [(home.folder(run) / "config.json").stat().st_mtime for run in (first, second)]
+    assert (home.folder(first) / "policy-last.json").stat().st_mtime <= began[1]
+
+
+def test_a_kill_within_a_write_leaves_the_former_table(
+    campaign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    table, provenance = tmp_path / "runs.csv", sys.modules["provenance"]
+    provenance.write_table(table, [{"group": "a", "seed": 1}])
+    before = table.read_bytes()
+
+    def killed(_: int) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(provenance.os, "fsync", killed)
+    with pytest.raises(SystemExit):
+        provenance.write_table(table, [{"group": "a", "seed": 1}, {"group": "b", "seed": 2}])
+    assert table.read_bytes() == before
+
+
+def test_a_home_has_one_queue_at_a_time(
+    campaign: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    home = tmp_path / "home"
+    home.mkdir()
+    sleeps = [sys.executable, "-c", "import time; time.sleep(600)", "/other/queue.toml", "work"]
+    process = subprocess.Popen(sleeps)
+    try:
+        (home / "worker.pid").write_text(str(process.pid))
+        (home / "paused").touch()
+        queue_of(campaign, tmp_path / "queue.toml", TINY)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                sys, "argv", ["campaign.py", f"{tmp_path}/queue.toml", "go", f"--home={home}"]
+            )
+            assert campaign.main() == 2
+        assert "works off /other/queue.toml there: pause it first" in capsys.readouterr().err
+        assert (home / "paused").exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.faults
 def test_a_paused_campaign_goes_on_where_its_runs_were_stopped(campaign: Any, tmp_path: Path):
     longer = TINY.replace("total-steps=200", "total-steps=60000").replace("every=1", "every=0")

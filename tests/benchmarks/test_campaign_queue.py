@@ -244,6 +244,26 @@ def test_the_best_candidate_over_both_tasks_gives_its_flags(campaign: Any, tmp_p
     assert lost.flags == ("--r=2", "--total-steps=9")
 
 
+def test_rows_of_former_flags_decide_nothing(campaign: Any, tmp_path: Path):
+    tuned = {f"h{r}": f'choice = "r"\nflags = ["--r={r}"]\n' for r in (1, 2)}
+    groups = groups_of(campaign, tmp_path / "q.toml", **tuned, goal='chosen = "r"')
+    runs, curves = [], []
+    for group, mean in zip(groups, (800.0, 900.0), strict=False):
+        made = rows_of(group, [mean] * 2)
+        for row in made[0]:
+            row["command"] = campaign.Run(group, int(row["seed"])).command_line
+        runs, curves = runs + made[0], curves + made[1]
+    resolved = sys.modules["campaign_choice"].resolved
+    assert resolved(groups, runs, curves, lambda run: False)[-1].flags == ("--r=2",)
+    changed = [replace(groups[0], flags=("--r=3",)), *groups[1:]]
+    assert resolved(changed, runs, curves, lambda run: False)[-1].chosen == "r"
+    # A table's row has one setting: of a group that is made again, that of the queue.
+    runs[0] = {**runs[0], "command": campaign.Run(changed[0], 0).command_line}
+    kept = campaign.of_one_command(changed, runs)
+    assert [(row["group"], row["seed"]) for row in kept] == [("h1", "0"), ("h2", "0"), ("h2", "1")]
+    assert len(campaign.of_one_command(changed, runs[1:])) == 3
+
+
 def test_a_second_stage_compares_the_best_of_the_first_on_more_seeds_and_tasks(
     campaign: Any, tmp_path: Path
 ):

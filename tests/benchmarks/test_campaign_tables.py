@@ -3,9 +3,11 @@
 import csv
 import io
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmark_scripts import load_script
 
@@ -145,7 +147,7 @@ def test_steadiness_has_the_worst_seed_and_the_largest_fall(campaign: Any):
     ]
     (row,) = table_of(campaign, "aes-ablation", campaign.Rows(runs, curves))
     # The seeds fall by 30 and by 0.
-    assert row == ["`g`", "0, 1", "30", "25", "20", "15", "45"]
+    assert row == ["`g`", "0, 1", "30", "25", "20", "3", "15", "45"]
 
 
 def test_contributions_are_means_over_the_seeds_of_a_run(campaign: Any):
@@ -192,7 +194,7 @@ def test_aes_is_to_have_the_score_in_a_share_of_the_seconds(
             "seed": run["seed"],
             "env_steps": f"{at}",
             "of": "",
-            "mean": "100" if run["method"] == "p-cem-rl" or at >= reached_at else "0",
+            "mean": "100" if at >= (40 if run["method"] == "p-cem-rl" else reached_at) else "0",
             clock: f"{at}",
         }
         for run in runs
@@ -202,7 +204,35 @@ def test_aes_is_to_have_the_score_in_a_share_of_the_seconds(
     share = (
         [f"{reached_at}", f"{reached_at / 100:.2f}"] if reached_at < 100 else ["not reached", ""]
     )
-    assert row == ["X", "2 and 2", "100", "100", *share, word]
+    assert row == ["X", "2 and 2", "100", "100", "40", *share, word]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "cells"),
+    [
+        ((-100, -120, -165), (-50, -50, -50), ["", "", "", "not compared"]),  # it has unlearned
+        ((0, 50, 100), (100, 20, 100), ["30", "not reached", "", "missed"]),  # lost again at once
+    ],
+)
+def test_a_time_needs_a_score_that_was_learned_and_that_is_held(
+    campaign: Any, theirs: tuple[int, ...], ours: tuple[int, ...], cells: list[str]
+):
+    key = {"part": "aes-virtual", "env": "X", "seed": "0"}
+    runs = [{**key, "group": method, "method": method} for method in ("aes", "p-cem-rl")]
+    curves = [
+        {**key, "group": group, "env_steps": at, "of": "", "mean": f"{mean}", "virtual_seconds": at}
+        for group, means in (("aes", ours), ("p-cem-rl", theirs))
+        for at, mean in zip(("10", "20", "30"), means, strict=True)
+    ]
+    (row,) = table_of(campaign, "aes-virtual", campaign.Rows(runs, curves))
+    assert row[4:7] == cells[:3]
+    assert row[7].startswith(cells[3])
+
+
+def test_p_is_the_share_of_exchanges_that_set_samples_of_unequal_size_as_far_apart(campaign: Any):
+    chance = import_module("campaign_hts_tables").chance
+    # Of ten pairs 0 and 1, 2 and 9, 3 and 9 lie as far from the other three; one of them is below.
+    assert chance(np.array([0.0, 1.0]), np.array([2.0, 3.0, 9.0])) == pytest.approx(0.3)
 
 
 TIMES = """

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,29 @@ def test_the_first_row_at_the_score_that_is_held_is_when_it_was_reached(
     rows[1:] = ["300,120,2.0,60", "400,140,3.0,20"]
     missed = timed.ours("hts", "CartPole-v1", [], 70.0, folder)
     assert (missed.env_steps, missed.seconds, missed.best) == (None, None, 60.0)
+
+
+def test_a_training_ends_with_the_script_that_is_stopped(
+    timed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A pause or Ctrl-C must leave no training beside the next one."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Remembered(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *words: Any, **options: Any):
+            super().__init__(*words, **options)
+            started.append(self)
+
+    def stopped(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(timed, "DRUMLINE", [sys.executable, "-c", "import time; time.sleep(600)"])
+    monkeypatch.setattr(timed.subprocess, "Popen", Remembered)
+    monkeypatch.setattr(timed.time, "sleep", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        timed.ours("hts", "CartPole-v1", [], 50.0, tmp_path / "hts")
+    (process,) = started
+    assert process.returncode is not None
 
 
 def test_bounds_are_those_of_hts_with_and_without_its_lag(
