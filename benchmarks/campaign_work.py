@@ -127,7 +127,7 @@ class Worker:
             stopping = self._stopping or self._home.paused.exists()
             if stopping:
                 self._ask_to_stop()
-            elif (run := self._next()) and self._fits(run):
+            elif len(self._running) < self._jobs and (run := self._next()) and self._fits(run):
                 # The worker was killed before it knew.
                 if self._home.state(run) == "begun" and finished(self._home.folder(run)):
                     self._record(run)

@@ -12,6 +12,7 @@ from campaigns import cases
 from drumline.commands.run import train
 from drumline.recipes import ars
 from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
+from drumline.recipes.aes_presets import PAPER
 from drumline.recipes.environment_families import ALPHAS, FOOTBALL_IDS, PUBLISHED_GAMES
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
@@ -162,6 +163,18 @@ def test_hts_with_a2c_begins_with_the_settings_of_a2c(env: str):
     assert (found.learner, found.lag, found.correction_used) == ("a2c", 1, "delayed")
     assert found.learner_threads == 1
     assert found.evaluate_every == other.evaluate_every
+
+
+@pytest.mark.parametrize("method", ["acem-rl", "one-plus-one"])
+@pytest.mark.parametrize("variant", ["", "paper"])
+def test_other_methods_of_aes_rls_release_have_one_network_and_share_on_all_tasks(
+    method: str, variant: str
+):
+    for env in sorted(PAPER):
+        preset = find_method(method).preset(env, variant)
+        config = find_method(method).made(env, None, **preset)
+        assert (config.p_desired, config.hidden, config.learning_rate) == (0.5, (400, 300), 1e-3)
+    assert find_method("aes").preset("Swimmer-v5", variant)["p_desired"] == 0.1
 
 
 def test_the_papers_preset_of_ppo_is_refused_beside_a2c():

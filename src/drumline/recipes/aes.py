@@ -16,7 +16,7 @@ from drumline.algorithms.first_critics import first_critics
 from drumline.functional.population_control import controlled_probability, fixed_probability
 from drumline.populations.aes import AESPopulation, PopulationPlan
 from drumline.populations.objective import ObjectivePlan, ObjectivePopulation
-from drumline.recipes.aes_presets import PAPER, PRESETS, RELEASED_RULES
+from drumline.recipes.aes_presets import PAPER, PAPER_OF_OTHERS, PRESETS, RELEASED_RULES
 from drumline.recipes.families import Fields
 from drumline.recipes.method import GoesWith, Presets, torch_packages
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
@@ -420,6 +420,7 @@ class OnePlusOne(AES):
     variance_rule: str = "one-fifth"
 
     PRESETS: ClassVar[Presets] = RELEASED_RULES
+    VARIANTS: ClassVar[Mapping[str, Presets]] = {"paper": PAPER_OF_OTHERS}
 
 
 @dataclass(frozen=True)
@@ -430,6 +431,7 @@ class ACEMRL(AES):
     variance_rule: str = "rank"
 
     PRESETS: ClassVar[Presets] = RELEASED_RULES
+    VARIANTS: ClassVar[Mapping[str, Presets]] = {"paper": PAPER_OF_OTHERS}
 
 
 def _actor_steps(config: AES, recent_env_steps: int) -> int:

@@ -69,6 +69,12 @@ PAPER: Presets = {
     },
 }
 """`--preset paper`: the rules and numbers of the release."""
+_OF_AES_ALONE = ("p_desired", "hidden", "learning_rate")
+PAPER_OF_OTHERS: Presets = {
+    env: {name: value for name, value in fields.items() if name not in _OF_AES_ALONE}
+    for env, fields in PAPER.items()
+}
+"""The same of `acem-rl` and `one-plus-one`: there these three are alike on all tasks."""
 
 _COMMON = {"critic_lag": 1_000, "batch_size": 100}
 _CHAIN = {
@@ -88,11 +94,12 @@ _LINEAR = {
 _TUNED = {"HalfCheetah-v5": _CHAIN, "Hopper-v5": _CHAIN, "Walker2d-v5": _LINEAR}
 """Chosen on tuning seeds (docs/results.md)."""
 
-RELEASED_RULES: Presets = {**_OURS, **PAPER}
+RELEASED_RULES: Presets = {**_OURS, **PAPER_OF_OTHERS}
 """Presets of methods with rules of their own."""
 
 PRESETS: Presets = {
-    **RELEASED_RULES,
+    **_OURS,
+    **PAPER,
     **{env: {**PAPER[env], **tuned} for env, tuned in _TUNED.items()},
 }
 """Presets without `--preset`."""
