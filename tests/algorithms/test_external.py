@@ -426,6 +426,34 @@ def test_an_optimiser_with_a_state_goes_on_from_it_with_the_same_bits(
     assert same_state(strategy, again)
 
 
+class WritesIntoItsArguments(Remembers):
+    """Computes with the vectors that it gets in place."""
+
+    def tell(self, vector: np.ndarray, fitness: float) -> None:
+        super().tell(vector.copy(), fitness)
+        vector -= 1.0
+
+    def discard(self, vector: np.ndarray) -> None:
+        vector -= 1.0
+
+
+@pytest.mark.parametrize("changed_by", [0.0, 0.1])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_an_optimiser_may_write_into_a_vector_that_its_state_was_taken_beside(
+    every_twenty: None, changed_by: float, loaded: bool
+):
+    strategy = External(np.zeros(3), WritesIntoItsArguments, seed=0)
+    out = [*strategy.ask(4)]
+    for tells in range(1, 24):
+        one = out.pop(0)
+        heard = one._replace(vector=one.vector + np.float32(changed_by))
+        strategy.tell([live(heard, sphere(heard.vector))])
+        out += strategy.ask(1)
+        if loaded and tells == 20:
+            strategy = restored(strategy, WritesIntoItsArguments)
+    assert same_state(strategy, restored(strategy, WritesIntoItsArguments))
+
+
 def test_the_state_of_an_optimiser_with_a_state_does_not_grow(every_twenty: None):
     strategy = External(np.zeros(3), Remembers, seed=0)
     sizes = []

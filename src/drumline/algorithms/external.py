@@ -281,10 +281,11 @@ class External:
             self._changed_vectors.add(vector)
             discard = getattr(self._optimizer, "discard", None)
             if discard is not None:
-                self._called("discard", discard, asked)
+                self._called("discard", discard, asked.copy())
         self._log(index, fitness, changed=changed)
-        # An optimiser may recognise its own vectors, so it gets them in its own precision.
-        heard = vector.astype(asked.dtype) if changed else asked
+        # An optimiser may recognise its own vectors, so it gets them in its own precision, and it
+        # may write into them: the snapshot keeps its own.
+        heard = vector.astype(asked.dtype) if changed else asked.copy()
         self._called("tell", self._optimizer.tell, heard, fitness)
         self._tells += 1
         recommend = getattr(self._optimizer, "recommend", None)
