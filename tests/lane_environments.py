@@ -273,3 +273,18 @@ class FilmedCounting(gymnasium.Env):
 
 def filmed():
     return FrameStackObservation(FilmedCounting(), 3)
+
+
+class NewestFirst(FrameStackObservation):
+    """Frames stacked in an order of its own, as a subclass may."""
+
+    def __init__(self):
+        super().__init__(FilmedCounting(), 3)
+
+    def reset(self, *, seed=None, options=None):
+        stacked, info = super().reset(seed=seed, options=options)
+        return stacked[::-1], info
+
+    def step(self, action):
+        stacked, *rest = super().step(action)
+        return stacked[::-1], *rest

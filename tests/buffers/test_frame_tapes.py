@@ -52,11 +52,14 @@ WATCHED = {
     ),
     "ale-py": (EnvironmentSpec("ALE/Pong-v5", options={"max_episode_steps": 30}), 64, {"cut"}),
     "gymnasium": (EnvironmentSpec("lane_environments:filmed"), 200, {"fresh", "cut"}),
+    "newest first": (EnvironmentSpec("lane_environments:NewestFirst"), 64, {"cut"}),
 }
 """Environments, env steps of each lane, and the kinds of begun episode that are met in them."""
 
 
-@pytest.mark.parametrize("name", cases(WATCHED, quick=["lives and time limits", "gymnasium"]))
+@pytest.mark.parametrize(
+    "name", cases(WATCHED, quick=["lives and time limits", "gymnasium", "newest first"])
+)
 def test_stacks_are_the_engines_own_over_lives_and_games(name: str):
     spec, steps, expected = WATCHED[name]
     lanes = LanesSpec(spec, 1, 0, 4)()

@@ -64,7 +64,8 @@ def _stack(environment: Environment) -> int:
     """Return the number of byte frames that the outermost wrapper stacks; 1 if it stacks none."""
     from gymnasium.wrappers import FrameStackObservation
 
-    if isinstance(environment, FrameStackObservation) and environment.padding_type == "reset":
+    # A subclass may return the frames in another order.
+    if type(environment) is FrameStackObservation and environment.padding_type == "reset":
         return environment.stack_size if environment.observation_space.dtype == np.uint8 else 1
     return 1
 
