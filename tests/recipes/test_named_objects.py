@@ -70,6 +70,9 @@ def test_an_environment_that_is_made_already_is_refused():
         ({"seed": 5}, "seed, which the run gives"),
         ({"scale": float("nan")}, "can hold what JSON can"),
         ({"scale": object()}, "can hold what JSON can"),
+        ({"table": {0: 1.0}}, "can hold what JSON can.*names in an object are text, got 0"),
+        ({"table": {0: 1.0, "b": 2}}, "names in an object are text, got 0"),
+        ({"a": {"rows": [{}, ({None: 1},)]}}, "names in an object are text, got None"),
     ],
 )
 def test_arguments_that_no_file_could_hold_are_refused(typed: Any, words: str):

@@ -104,9 +104,22 @@ def _arguments(given: Any) -> dict[str, Any]:
             raise ValueError(f"--env-kwargs has {name}, which {_FIXED[name]} gives: leave it out")
     try:
         json.dumps(given, allow_nan=False)
+        _refuse_names_of_no_text(given)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"--env-kwargs can hold what JSON can, text, numbers, true, false, null, lists and "
             f"objects: {error}"
         ) from None
     return dict(given)
+
+
+def _refuse_names_of_no_text(value: Any) -> None:
+    """Raise `TypeError` for names of objects, at any depth, that JSON would turn into text."""
+    if isinstance(value, Mapping):
+        for name, inside in value.items():
+            if not isinstance(name, str):
+                raise TypeError(f"names in an object are text, got {name!r}")
+            _refuse_names_of_no_text(inside)
+    elif isinstance(value, (list, tuple)):
+        for inside in value:
+            _refuse_names_of_no_text(inside)
