@@ -172,6 +172,18 @@ class Words(Good):
     action_space = gymnasium.spaces.Text(3)
 
 
+class Blind(Good):
+    """Observations have no number."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (0,))
+
+
+class Idle(Good):
+    """Actions have no number."""
+
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (0,))
+
+
 class Pictures(Good):
     """Sees black pictures."""
 

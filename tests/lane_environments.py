@@ -107,6 +107,16 @@ def single_numbers():
     return FiveSteps(spaces.Box(-1.0, 1.0, (), np.float32), spaces.Discrete(3))
 
 
+def without_observations():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(-1.0, 1.0, (0,), np.float32), spaces.Box(-1.0, 1.0, (2,)))
+
+
+def without_actions():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Box(-1.0, 1.0, (0,)))
+
+
 def whole_numbers():
     spaces = gymnasium.spaces
     return FiveSteps(spaces.Box(-9, 9, (3,), np.int64), spaces.Discrete(3))

@@ -33,6 +33,8 @@ FAULTS = {
     "Raises": ("api", r"raised RuntimeError: the cart fell off the table \(.*environments.py, li"),
     "NaN": ("api", "the observation of step 3 is not finite"),
     "Words": ("spaces", "has Text actions"),
+    "Blind": ("spaces", r"has observations of shape \[0\], which hold no number"),
+    "Idle": ("spaces", r"has actions of shape \[0\], which hold no number"),
 }
 NOTES = {
     "Far": ("api", "returned an observation outside the observation_space"),

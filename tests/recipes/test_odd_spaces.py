@@ -59,6 +59,17 @@ def test_bytes_that_cannot_be_normalised_by_moments_are_refused(env: str, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("env", "kind"), [("without_observations", "observations"), ("without_actions", "actions")]
+)
+@pytest.mark.parametrize("method", [ES, AES, TD3, PPO, Impala])
+def test_spaces_without_a_number_are_refused(method: Any, env: str, kind: str, tmp_path: Path):
+    said = rf"^lane_environments:{env} has {kind} of shape \[0\], which hold no number"
+    with pytest.raises(ValueError, match=said):
+        train(method(env=f"lane_environments:{env}"), workers="inline", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("name", ["own_choices", "own_forces"])
 def test_a_search_takes_spaces_of_ones_own_kinds(name: str, tmp_path: Path):
     config = ES(

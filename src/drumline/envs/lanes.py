@@ -7,6 +7,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.envs.environment import EnvironmentProblem
+from drumline.envs.observation_spaces import refuse_empty
 
 
 class Steps(NamedTuple):
@@ -114,6 +115,7 @@ class ActionForm:
                 "MultiDiscrete and Box: wrap the environment and name your factory as "
                 "module:factory"
             )
+        refuse_empty(space, env_id, "actions")
         self.dtype = np.dtype(space.dtype if dtype is None else dtype)
         self.shape: tuple[int, ...] = tuple(space.shape or ())
         self._start: Any = 0 if isinstance(space, Box) else space.start

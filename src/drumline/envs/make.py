@@ -20,7 +20,7 @@ from drumline.envs.environment import (
 )
 from drumline.envs.interface import CheckedEnvironment
 from drumline.envs.lean_steps import LeanEnvironment
-from drumline.envs.observation_spaces import check_observations
+from drumline.envs.observation_spaces import check_observations, refuse_empty
 from drumline.envs.step_choice import step_choice
 from drumline.errors import import_named
 
@@ -80,6 +80,7 @@ def check_spaces(environment: Environment, env_id: str) -> None:
     if isinstance(action, spaces.Discrete):
         return
     if isinstance(action, spaces.Box) and np.issubdtype(action.dtype, np.floating):
+        refuse_empty(action, env_id, "actions")
         return
     other = (
         "train it with hts, a2c, ppo or impala, or wrap it"

@@ -1,4 +1,4 @@
-"""Observation spaces that methods take, and the flag for others."""
+"""Observation spaces that methods take, the flag for others, and spaces without a number."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ def check_observations(space: Any, env_id: str) -> None:
     from gymnasium.spaces import Box
 
     if isinstance(space, Box):
+        refuse_empty(space, env_id, "observations")
         return
     fix = (
         f"give {FLATTEN}, which makes one vector of them (gymnasium.wrappers.FlattenObservation; "
@@ -20,3 +21,12 @@ def check_observations(space: Any, env_id: str) -> None:
     raise EnvironmentProblem(
         f"{env_id} has {type(space).__name__} observations, and methods here take Box: {fix}"
     )
+
+
+def refuse_empty(space: Any, env_id: str, kind: str) -> None:
+    """Raise EnvironmentProblem for arrays with an axis of length 0."""
+    if 0 in space.shape:
+        raise EnvironmentProblem(
+            f"{env_id} has {kind} of shape {list(space.shape)}, which hold no number: give their "
+            "space one or more, as in Box(-1, 1, (1,))"
+        )
