@@ -167,6 +167,9 @@ def test_a_policy_refuses_the_parts_of_an_observation(tmp_path: Path):
 
 def test_whole_numbers_of_numpy_are_arguments_as_pythons_own(tmp_path: Path):
     two = np.int64(2)
+    layout = drumline.Layout(workers=np.int32(1), hang_seconds=np.float32(50))  # pyright: ignore[reportArgumentType]
+    run = drumline.train(SHORT, layout=layout, out=tmp_path / "layout")
+    assert run.folder.document["layout"]["hang_seconds"] == 50.0
     run = drumline.train(SHORT, workers=np.int32(1), last_update=two, out=tmp_path / "run")  # pyright: ignore[reportArgumentType]
     assert len(run.metrics) == 2
     assert run.episode(two).episode_return == run.episode(2).episode_return  # pyright: ignore[reportArgumentType]

@@ -11,6 +11,7 @@ import pytest
 from drumline.buffers.replay import ReplayShape
 from drumline.recipes.aes import AES
 from drumline.recipes.es import ES
+from drumline.recipes.methods import METHODS
 from drumline.recipes.refused_values import (
     refuse_negative,
     refuse_nonpositive,
@@ -122,6 +123,26 @@ def test_a_layouts_times_are_above_0(flag: str, value: float):
     with pytest.raises(ValueError, match=f"^{flag} must be above 0, got {value}$"):
         dataclasses.replace(Layout(), **{name: value})
     assert dataclasses.replace(Layout(), **{name: math.inf})
+
+
+@pytest.mark.parametrize("kind", sorted({m.layout for m in METHODS.values()}, key=str))
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"pool": "Inline"}, r"--pool must be process,? .*inline( or ray)?, got 'Inline'"),
+        ({"workers": 1.5}, "--workers must be a whole number, got 1.5"),
+        ({"workers": "2"}, "--workers must be a whole number, got '2'"),
+        ({"hang_seconds": "5"}, "--hang-seconds must be a number, got '5'"),
+        ({"tensorboard": "no"}, "--tensorboard must be True or False, got 'no'"),
+        ({"ray_address": 3}, "--ray-address must be a text, got 3"),
+    ],
+)
+def test_values_of_another_kind_are_refused_in_a_layout(
+    kind: type[Layout], given: dict[str, Any], said: str
+):
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        kind(**given)
+    assert kind(workers=2, hang_seconds=5)
 
 
 def test_a_replay_whose_episodes_fill_the_memory_does_not_blame_its_size_alone():

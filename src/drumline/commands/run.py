@@ -42,7 +42,6 @@ from drumline.display.plain import ReaderGone
 from drumline.recipes.method import Method
 from drumline.recipes.methods import config_from, find_method, method_of
 from drumline.recipes.named_objects import with_plain_numbers
-from drumline.recipes.refused_values import refuse_other_kinds
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.horizons import after_resume, horizons_of
@@ -65,6 +64,7 @@ from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout
 from drumline.training.run_request import Recipe, RunRequest
 from drumline.training.stopped import Stopped
+from drumline.training.value_kinds import refuse_other_kinds
 
 _LOGGER = logging.getLogger("drumline")
 
@@ -355,7 +355,8 @@ def _layout_for(method: Method, layout: Layout) -> Layout:
     kind = method.layout
     if not issubclass(kind, type(layout)):
         raise ValueError(f"{method.name} takes a {kind.__name__}, got a {type(layout).__name__}")
-    return kind(**{field.name: getattr(layout, field.name) for field in fields(layout)})
+    plain = with_plain_numbers(layout)
+    return kind(**{field.name: getattr(plain, field.name) for field in fields(plain)})
 
 
 def load(path: str | Path, *, trust_code: bool = False) -> Run:

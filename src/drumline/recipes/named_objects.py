@@ -37,7 +37,7 @@ def name_objects(config: Any) -> None:
 
 
 def with_plain_numbers(config: Any) -> Any:
-    """Return the config with Python's numbers, and tuples of them, in place of NumPy's."""
+    """Return a config or a layout with Python's numbers, and tuples of them, for NumPy's."""
     given = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     plain = {name: _plain(value) for name, value in given.items() if _is_numpys(value)}
     return dataclasses.replace(config, **plain) if plain else config

@@ -1,11 +1,10 @@
 """Checks of a config's values; each error names the flag."""
 
-import dataclasses
 import math
 import numbers
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, cast
 
 from drumline.recipes.families import (
     ActorCritic,
@@ -15,6 +14,7 @@ from drumline.recipes.families import (
     Refining,
     Replayed,
 )
+from drumline.training.value_kinds import is_number
 
 if TYPE_CHECKING:
     from drumline.recipes.td3 import TD3
@@ -26,46 +26,6 @@ HOST = "cpu"
 REHEARSED = "cpu:0"
 """Device path without a device, for tests: the host's memory, with everything that is copied."""
 _DEVICES = rf"{HOST}|{REHEARSED}|cuda(:\d+)?"
-
-
-def refuse_other_kinds(config: Any) -> None:
-    """Raise for a field with a value of another kind, as only a config made in Python can have."""
-    try:
-        hints = get_type_hints(type(config))
-    except NameError:  # a config from outside may name types that it imports for a checker alone
-        return
-    own = type(config).__module__.startswith("drumline.")
-    for field in dataclasses.fields(config):
-        hint, value = hints[field.name], getattr(config, field.name)
-        flag, words = f"--{field.name.replace('_', '-')}", get_args(hint)
-        if get_origin(hint) is Literal and value not in words:
-            allowed = ", ".join(map(str, words[:-1])) + f" or {words[-1]}"
-            raise ValueError(f"{flag} must be {allowed}, got {value!r}")
-        if own and hint in _KINDS:
-            fits, called = _KINDS[hint]
-            if not fits(value):
-                raise ValueError(f"{flag} must be {called}, got {value!r}")
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def _are_whole(value: object) -> bool:
-    return isinstance(value, (tuple, list)) and all(map(_is_whole, cast("list[Any]", value)))
-
-
-_KINDS: dict[Any, tuple[Callable[[object], bool], str]] = {
-    bool: (lambda value: isinstance(value, bool), "True or False"),
-    int: (_is_whole, "a whole number"),
-    float: (_is_number, "a number"),
-    str: (lambda value: isinstance(value, str), "a text"),
-    tuple[int, ...]: (_are_whole, "whole numbers, as in (64, 64)"),
-}
 
 
 def refuse_nonpositive(config: object, *names: str) -> None:
@@ -128,7 +88,7 @@ def refuse_small_replay(config: "Replayed | TD3") -> None:
 def layers_of(config: object, name: str) -> tuple[Any, ...]:
     """Return the sizes of layers; ValueError for what is no tuple of numbers."""
     given: Any = getattr(config, name)
-    if not hasattr(given, "__iter__") or not all(map(_is_number, given)):
+    if not hasattr(given, "__iter__") or not all(map(is_number, given)):
         flag = name.replace("_", "-")
         raise ValueError(f"--{flag} must be whole numbers, as in (64, 64), got {given!r}")
     return tuple(given)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from drumline.runtime.cores import available_cores
+from drumline.training.value_kinds import refuse_other_kinds
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Layout:
     """With --store: seconds after a signal to stop within which the last checkpoint is uploaded."""
 
     def __post_init__(self) -> None:
+        refuse_other_kinds(self)
         if self.workers < 0:
             raise ValueError(f"--workers must be 1 or more (0: one per core), got {self.workers}")
         if self.ray_address and self.pool != "ray":
