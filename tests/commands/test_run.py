@@ -161,8 +161,11 @@ def test_a_method_that_is_no_name_is_refused():
 
 def test_a_policy_refuses_the_parts_of_an_observation(tmp_path: Path):
     run = drumline.train(SHORT, workers="inline", out=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"the vector that training had.*spaces\.flatten"):
-        run.policy.act({"position": np.zeros(1), "velocity": np.zeros(1)})  # pyright: ignore
+    named = {"position": np.zeros(1), "velocity": np.zeros(1)}
+    for parts in (named, (np.zeros(2), 1), [np.zeros((2, 2)), np.zeros(3)], [named] * 2):
+        with pytest.raises(ValueError, match=r"the vector that training had.*spaces\.flatten"):
+            run.policy.act(parts)  # pyright: ignore
+    assert run.policy.act([0.5, 1.0]) == run.policy.act(np.array([0.5, 1.0]))
 
 
 def test_whole_numbers_of_numpy_are_arguments_as_pythons_own(tmp_path: Path):

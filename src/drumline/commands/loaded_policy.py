@@ -56,8 +56,12 @@ class LoadedPolicy:
         Each action of a batch has the bits of the action for its observation alone. An array
         `[1, …]` is a batch of one, unless the file says that an observation has that shape.
         """
-        given = np.asarray(observation)
-        if isinstance(observation, dict):
+        try:
+            given = np.asarray(observation)
+        except ValueError:  # parts of several shapes
+            given = None
+        in_parts = isinstance(observation, (dict, tuple, list))
+        if given is None or (in_parts and given.dtype == object):
             raise ValueError(
                 "act takes the vector that training had, not its parts: "
                 "gymnasium.spaces.flatten(observation_space, observation) makes it"
