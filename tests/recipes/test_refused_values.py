@@ -4,8 +4,9 @@ import dataclasses
 import math
 import re
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 
 from drumline.buffers.replay import ReplayShape
@@ -114,6 +115,27 @@ def test_layers_that_are_no_numbers_are_refused_in_one_sentence(hidden: Any):
     for method in (ES, AES):
         with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
             method(env="Pendulum-v1", hidden=hidden)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_values_of_another_kind_are_refused_when_a_config_is_made(name: str):
+    """Also those that a comparison of numbers would end in a TypeError before."""
+    method = METHODS[name]
+    hints = get_type_hints(method.config)
+    for field in sorted(method.fields):
+        if hints[field] in (int, float, tuple[int, ...], bool):
+            said = f"^--{field.replace('_', '-')} must be .*, got '4'$"
+            with pytest.raises(ValueError, match=said):
+                method.made("Pendulum-v1", None, **{field: "4"})
+        elif get_origin(hints[field]) is Literal:
+            with pytest.raises(ValueError, match=f"^--{field.replace('_', '-')} must be .* or "):
+                method.made("Pendulum-v1", None, **{field: 4})
+
+
+def test_a_config_takes_numpys_numbers_when_it_is_made():
+    config = ES(env="Pendulum-v1", population_size=np.array(6), hidden=np.array([4, 5]))  # pyright: ignore
+    assert config == ES(env="Pendulum-v1", population_size=6, hidden=(4, 5))
+    assert type(config.population_size) is int
 
 
 @pytest.mark.parametrize("flag", ["--hang-seconds", "--checkpoint-minutes"])

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from drumline.training.value_kinds import refuse_other_kinds
+
 CODE = ("env", "policy", "network", "strategy", "objective", "initial")
 """Fields for which Python may give a function or a class in place of its `module:name`."""
 _FIXED = {
@@ -34,13 +36,21 @@ def name_objects(config: Any) -> None:
         # One text for one set of arguments, however it was typed.
         text = json.dumps(arguments, sort_keys=True) if arguments else ""
         object.__setattr__(config, "env_kwargs", text)
+    for name, value in _plain_numbers(config).items():
+        object.__setattr__(config, name, value)
+    refuse_other_kinds(config)  # before a comparison of a text with a number raises TypeError
 
 
 def with_plain_numbers(config: Any) -> Any:
     """Return a config or a layout with Python's numbers, and tuples of them, for NumPy's."""
-    given = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    plain = {name: _plain(value) for name, value in given.items() if _is_numpys(value)}
+    plain = _plain_numbers(config)
     return dataclasses.replace(config, **plain) if plain else config
+
+
+def _plain_numbers(config: Any) -> dict[str, Any]:
+    """Return the fields with NumPy's numbers, and Python's in place of them."""
+    given = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return {name: _plain(value) for name, value in given.items() if _is_numpys(value)}
 
 
 def _is_numpys(value: Any) -> bool:
@@ -49,7 +59,7 @@ def _is_numpys(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return value.item()
     if isinstance(value, (np.ndarray, tuple, list)):
         return tuple(map(_plain, value))
