@@ -228,6 +228,20 @@ def test_a_run_that_names_code_needs_trust(terminal: Terminal):
     assert terminal("evaluate", "own", "--trust-code").code == 0
 
 
+@pytest.mark.parametrize("workers", ["--pool=inline", "--workers=2"])
+def test_json_has_every_update_of_a_steady_loop_once(terminal: Terminal, workers: str):
+    small = ["--max-episode-steps=15", "--concurrency=5", "--critic-batches=5", "--batch-size=8"]
+    small += ["--total-steps=1500", "--warmup-steps=100", "--hidden", "6", "--evaluate-every=0"]
+    small += ["--evaluate-episodes=1", "--actor-steps-scale=0.1", "--no-tensorboard"]
+    done = terminal("train", "aes", "Pendulum-v1", *small, workers, "--json", "--out=run")
+    assert done.code == 0, done.err
+    rows = [row for row in map(json.loads, done.out.splitlines()) if row["event"] == "update"]
+    made = len(Path("run/metrics.csv").read_text().splitlines()) - 1
+    assert [row["update"] for row in rows if row["evaluation_mean"] is None] == [
+        *range(1, made + 1)
+    ]
+
+
 def test_json_puts_nothing_but_objects_on_stdout(terminal: Terminal):
     done = terminal("train", "es", "CartPole-v1", *TINY, "--json", "--out=run")
     assert done.code == 0, done.err

@@ -11,6 +11,7 @@ import pytest
 from campaigns import cases
 from typed_commands import TINY, Terminal, said_command
 
+import drumline
 from drumline.commands.run_document import PROMISE, run_document
 from drumline.recipes.es import ES
 from drumline.runs.folder import RunFolder
@@ -257,6 +258,18 @@ def test_a_run_that_was_made_longer_twice_is_verified_as_it_was_made(
     assert terminal("verify", "run", "--pool=inline", "--updates=all").code == 0
     changed("run", lambda document: document["horizons"][1].__setitem__(1, 97))
     assert terminal("verify", "run", "--pool=inline", "--updates=all").code == 1
+
+
+def test_a_handle_that_was_opened_earlier_overwrites_nothing_of_a_later_resume(terminal: Terminal):
+    small = {"num_envs": 2, "alpha": 8, "epochs": 1, "minibatches": 2, "hidden": (4,)}
+    small |= {"total_steps": 64, "evaluate_episodes": 1}
+    config = drumline.configure("ppo", "CartPole-v1", preset=None, **small)
+    run = drumline.train(config, workers="inline", out="run")
+    drumline.load("run").resume(workers="inline", total_steps=128)
+    run.resume(workers="inline", total_steps=192)
+    assert horizons() == [[0, 64], [4, 128], [8, 192]]
+    assert run.config.total_steps == 192
+    assert terminal("verify", "run", "--pool=inline", "--updates=all").code == 0
 
 
 def horizons() -> list[list[int]]:

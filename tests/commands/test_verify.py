@@ -40,6 +40,16 @@ def torn(whole: Run, place: Path, name: str, left: int) -> Run:
     return drumline.load(place)
 
 
+@pytest.mark.parametrize("flag", ["--updates=2", "--workers=1", "--pool=inline", "--nodes=2"])
+def test_flags_of_a_repetition_are_refused_where_two_runs_are_compared(
+    terminal: Terminal, whole: Run, flag: str
+):
+    refused = terminal("verify", str(whole.path), str(whole.path), flag)
+    assert refused.code == 2
+    assert f"{flag.split('=')[0]} is of a repetition" in refused.err
+    assert terminal("verify", str(whole.path), str(whole.path)).code == 0
+
+
 def test_a_method_that_trains_in_one_process_is_not_said_to_train_on_workers(terminal: Terminal):
     config = drumline.TD3(
         env="CartPole-v1",

@@ -249,7 +249,7 @@ OPTIONS: list[dict[str, Any]] = [
         ({"reward_shift": float("nan")}, "--reward-shift must be"),
         ({"tie_tolerance": 0.1, "shaping": "none"}, "--tie-tolerance 0.1 is of ranks, and"),
         ({"subspace": 3, "subset": "use"}, "leave out --subset"),
-        ({"mirrored": False, "common_seeds": True}, "leave out --no-mirrored, or add --no"),
+        ({"mirrored": False, "common_seeds": True}, "^--common-seeds is of mirrored pairs: leave"),
         ({"population_size": 7}, "even for mirrored pairs, got 7: --no-mirrored takes any number"),
         ({"mirrored": False, "population_size": 1}, "must be at least 2, got 1"),
         ({"policy": "a3c-cnn", "output_scale": 1.0}, "a3c-cnn has its own initial parameters"),

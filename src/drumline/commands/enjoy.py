@@ -66,6 +66,7 @@ def command(line: CommandLine) -> int:
         episode_seeds,
         longest_episode,
         sampled,
+        telling,
     )
     from drumline.commands.foreign_code import trust_of
     from drumline.commands.stored_policy import environment_of, load_policy
@@ -75,6 +76,7 @@ def command(line: CommandLine) -> int:
     from drumline.runs.policy_files import read_policy
     from drumline.runs.problem import has_objective
     from drumline.runs.safe_text import visible
+    from drumline.runs.typed_paths import typed
 
     folder = RunFolder.open(line.name())
     config = folder.document["config"]
@@ -92,27 +94,25 @@ def command(line: CommandLine) -> int:
     seeds = episode_seeds(flags.seed, flags.episodes)
     limit = longest_episode(config, flags.max_steps, made.limit)
 
+    spec_id, place = environment_of(stored).id, [""]
+
     def begin(number: int, seed: int) -> None:
+        place[0] = f"{spec_id}, episode {number}, seed {seed}"
         begin_episode(policy, flags.seed, number, seed)
 
+    env, act = made.environment, policy.act
     try:
-        if window:
-            shown = show_episodes(made.environment, policy.act, seeds, begin=begin, max_steps=limit)
-        else:
-            out = flags.video or Path(folder.shown, "episode.mp4")
-            if flags.video is None:
-                refuse_links(folder.path, writing=True)  # ffmpeg would follow one
-            print(f"filming up to {limit} env steps …", flush=True)
-            shown = record_episodes(
-                made.environment,
-                policy.act,
-                seeds,
-                out,
-                begin=begin,
-                max_steps=limit,
-                grid=flags.grid,
-            )
-            print(visible(out))
+        with telling(lambda: place[0] or spec_id):
+            if window:
+                shown = show_episodes(env, act, seeds, begin=begin, max_steps=limit)
+            else:
+                out = typed(flags.video) if flags.video else folder.path / "episode.mp4"
+                if flags.video is None:
+                    refuse_links(folder.path, writing=True)  # ffmpeg would follow one
+                print(f"filming up to {limit} env steps …", flush=True)
+                film = {"begin": begin, "max_steps": limit, "grid": flags.grid}
+                shown = record_episodes(env, act, seeds, out, **film)
+                print(visible(flags.video or Path(folder.shown, "episode.mp4")))
     finally:
         made.close()
     if shown.closed:

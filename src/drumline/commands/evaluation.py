@@ -1,8 +1,11 @@
 """Episodes of a saved policy, in this process."""
 
 import math
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from drumline.commands.whole_numbers import whole_number
 from drumline.envs.episode import EpisodeLoop
 from drumline.envs.last_info import means
 from drumline.envs.make import make_environment
+from drumline.errors import WorkerError
 from drumline.functional.statistics import mean_interval
 from drumline.policies.sampled import SampledPolicy
 from drumline.protocols import Policy
@@ -84,6 +88,24 @@ def begin_episode(policy: Policy, seed: int, episode: int, episode_seed: int) ->
         policy.begin(seeding.generator(seed, "evaluate-command-action", episode))
 
 
+@contextmanager
+def telling(place: Callable[[], str]) -> Iterator[None]:
+    """Say in a note where code of the user's raised; its `sys.exit` ends no command."""
+    try:
+        yield
+    except SystemExit as error:
+        name, text = f"SystemExit: {error}", traceback.format_exc()
+        raise WorkerError(place(), name, text, error) from error
+    except Exception as error:
+        if not type(error).__module__.startswith("drumline."):  # those say it themselves
+            error.add_note(f"in {place()}")
+        raise
+
+
+def _step_of(place: str, guard: Guard) -> str:
+    return f"{place}, step {guard.step[0]}"
+
+
 def draws_actions(config: Mapping[str, Any], *, sample: bool, deterministic: bool) -> bool:
     """Return whether actions are drawn: as typed, else as in the run's own evaluations."""
     return sample or (bool(config.get("evaluate_sample", False)) and not deterministic)
@@ -128,14 +150,16 @@ def evaluate_policy(
     try:
         for number, episode_seed in enumerate(episode_seeds(seed, episodes)):
             begin_episode(policy, seed, number, episode_seed)
-            guard.enter(f"{spec.id}, episode {number}, seed {episode_seed}")
-            episode = loop.run(
-                episode_seed,
-                limit,
-                keep_numbers=True,
-                progress=guard.progress,
-                withdrawn=lambda: False,
-            )
+            place = f"{spec.id}, episode {number}, seed {episode_seed}"
+            guard.enter(place)
+            with telling(partial(_step_of, place, guard)):
+                episode = loop.run(
+                    episode_seed,
+                    limit,
+                    keep_numbers=True,
+                    progress=guard.progress,
+                    withdrawn=lambda: False,
+                )
             guard.leave()
             returns.append(episode.episode_return)
             lengths.append(episode.length)
@@ -170,8 +194,10 @@ def _called(
         with one_numpy_thread():  # as in a worker
             seeds, size = episode_seeds(seed, calls), objective.members_per_call
             for number in range(0, calls, size):
-                guard.enter(f"{objective.function}, call {number}, seed {seeds[number]}")
-                values += function.unperturbed(vector, seeds[number : number + size])
+                place = f"{objective.function}, call {number}, seed {seeds[number]}"
+                guard.enter(place)
+                with telling(partial(str, place)):
+                    values += function.unperturbed(vector, seeds[number : number + size])
                 guard.leave()
     finally:
         guard.close()

@@ -39,6 +39,7 @@ def command(line: CommandLine) -> int:
     from drumline.display.plain import json_line
     from drumline.runs.folder import RunFolder
     from drumline.runs.safe_text import visible
+    from drumline.runs.typed_paths import typed
 
     folder = RunFolder.open(line.name())
     trust = trust_of(line, trust_code=flags.trust_code)
@@ -50,7 +51,7 @@ def command(line: CommandLine) -> int:
 
     for out, export in ((flags.onnx, export_onnx), (flags.torch_export, export_torch)):
         if out is not None:
-            difference = export(policy, out)
+            difference = export(policy, typed(out))
             if flags.json:
                 named = {"file": str(out), "policy": flags.policy}
                 print(json_line({**named, "largest_difference": difference}))

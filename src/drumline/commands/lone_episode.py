@@ -55,7 +55,7 @@ class LoneEpisode:
                     result = self._run(self._recipe.worker(alone))
             finally:
                 alone.leaving.close()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             name = f"{type(error).__name__}: {error}"
             raise WorkerError(self.task, name, traceback.format_exc(), error) from error
         assert isinstance(result, Evaluation)

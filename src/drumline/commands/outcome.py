@@ -15,6 +15,7 @@ from typing import Any, TextIO, TypeGuard
 
 from drumline.commands.command_line import CommandLine, WrongUse
 from drumline.runs.safe_text import visible
+from drumline.runs.typed_paths import typed_here
 from drumline.training.stop_signals import STOPPING, leave_closed_terminals
 from drumline.training.stopped import Stopped
 
@@ -26,12 +27,13 @@ _PLACE = (
 )
 _FOREIGN = ("drumline.envs.", "drumline.workers.")
 """Modules that call code of the user's."""
+_STEPPING = (*_FOREIGN, "drumline.display.video")
 
 
 def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
     """Run a command; return 0 or 1 (differs), 2 (wrong use), 3 (failed run), 128 + signal."""
     try:
-        with _stoppable():
+        with _stoppable(), typed_here():
             return _printed(command, line)
     except WrongUse as error:
         return complain(str(error), 2)
@@ -40,11 +42,14 @@ def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
             _print_no_more(sys.stdout)
         _say(visible(_stopped(stop)))
         return 128 + stop.signal_number
-    except BrokenPipeError:  # the reader of the output closed the pipe, which is no failure
-        _print_no_more(sys.stdout)
-        return 0
     except Exception as error:  # noqa: BLE001 - outermost handler: every error has an exit code
+        foreign = _is_of_foreign_code(error)
+        if isinstance(error, BrokenPipeError) and not foreign:
+            _print_no_more(sys.stdout)  # the reader of the output closed it, which is no failure
+            return 0
         code, text = _judged(error)
+        if code == 2 and foreign:
+            code = 0
         if not code and _is_of_a_place(error):
             code, text = 2, f"cannot read or write {error.filename} ({error.strerror})"
         if code:
@@ -190,6 +195,14 @@ def _judged(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError) and error.errno in _DISK:
         return 3, f"cannot write {error.filename or 'a file'} ({error.strerror})"
     return 0, ""
+
+
+def _is_of_foreign_code(error: Exception) -> bool:
+    """Whether an environment or an objective raised it in this process, and not drumline."""
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return any(name.startswith(_STEPPING) for name in modules) and not modules[-1].startswith(
+        "drumline."
+    )
 
 
 def _is_of_a_place(error: Exception) -> TypeGuard[OSError]:

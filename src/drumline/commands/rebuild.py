@@ -46,11 +46,12 @@ def command(line: CommandLine) -> int:
     from drumline.runs.atomic_files import replace_file
     from drumline.runs.folder import RunFolder
     from drumline.runs.next_commands import by_path
+    from drumline.runs.typed_paths import typed
 
     folder, trust = RunFolder.open(line.name()), trust_of(line, trust_code=flags.trust_code)
     rebuilt = rebuild(folder, asked, trust)
     out = flags.out or _default(rebuilt.generation)
-    replace_file(out, rebuilt.policy_file)
+    replace_file(typed(out), rebuilt.policy_file)
     compared = "equal to its fingerprint" if rebuilt.compared else "without a fingerprint"
     print(f"generation {rebuilt.generation}, {compared}: {out}")
     print(f"next: {by_path(folder, 'evaluate', '--policy', str(out))}")

@@ -38,6 +38,7 @@ def command(line: CommandLine) -> int:
     from drumline.recipes.methods import with_late_settings
     from drumline.runs.atomic_files import replace_file
     from drumline.runs.folder import RunFolder
+    from drumline.runs.typed_paths import typed
 
     folders = with_updates(RunFolder.open_each(line.names))
     checks = [[_chain(folder), *_policies(folder)] for folder in folders]
@@ -52,7 +53,7 @@ def command(line: CommandLine) -> int:
         for folder, own in zip(folders, checks, strict=True)
     ]
     page = report_page(runs, line.again())
-    replace_file(flags.out, page.encode())
+    replace_file(typed(flags.out), page.encode())
     print(flags.out)
     return 0
 

@@ -53,6 +53,7 @@ from drumline.runs.printed_file import PrintedFile
 from drumline.runs.problem import problem_of
 from drumline.runs.recorder import refuse_busy
 from drumline.runs.tables import read_table
+from drumline.runs.typed_paths import typed_here
 from drumline.runtime.guard import Guard
 from drumline.stores.claim import claimed
 from drumline.stores.mirror import Mirror
@@ -212,6 +213,7 @@ def configure(
     return config
 
 
+@typed_here()
 def train(
     config: Any,
     env: Any = "",
@@ -389,6 +391,7 @@ def resume(
     `last_update`, `callbacks`, `store` and `progress` as in `train`.
     """
     told = CallbackQueue(callbacks)
+    folder.read_again()  # it may have been resumed since by another process, or another handle
     trust.run(folder)
     objects = ObjectStore(store) if store else None
     method = find_method(folder.document["method"])

@@ -49,6 +49,12 @@ def command(line: CommandLine) -> int:
     if flags.updates.isdigit() and not int(flags.updates):
         raise WrongUse("--updates 0 would repeat nothing: give 1 or more, or all")
     if len(line.names) == 2:
+        for name in ("updates", "workers", "pool", "nodes"):
+            if getattr(flags, name) != getattr(VerifyFlags, name):
+                raise WrongUse(
+                    f"--{name} is of a repetition, and two runs are compared as they are, over "
+                    "the updates that both have: leave it out"
+                )
         from drumline.runs.folder import RunFolder
 
         first, second = (RunFolder.open(name) for name in line.names)

@@ -225,9 +225,10 @@ class ES:
         refuse_nonpositive(self, "noise_table_size")
         refuse_unfinite(self, "reward_shift")
         if self.common_seeds and not self.mirrored:
+            begins = ", which --objective begins with," if self.objective else ""
             raise ValueError(
-                "--common-seeds, which --objective begins with, is of mirrored pairs: leave out "
-                "--no-mirrored, or add --no-common-seeds"
+                f"--common-seeds{begins} is of mirrored pairs: leave out --no-mirrored, or add "
+                "--no-common-seeds"
             )
         if self.subspace and self.subset != "none":
             raise ValueError(

@@ -17,6 +17,7 @@ from drumline.runs.named_code import code_of_config
 from drumline.runs.own_files import TENSORBOARD_FILE, is_there, read_file, refuse_links
 from drumline.runs.run_error import RunError
 from drumline.runs.strict_json import check_fields, parsed
+from drumline.runs.typed_paths import typed
 
 FORMAT = 1
 """Format of config.json; raised when an older drumline could misread a newer folder."""
@@ -66,7 +67,7 @@ class RunFolder:
     """One run on disk; made by `create` or `open`."""
 
     def __init__(self, path: Path, document: dict[str, Any]):
-        self.path = path.absolute()  # a script or an environment may change the directory
+        self.path = typed(path).absolute()  # an environment may change the directory
         self.document = document
         self.shown = as_run(path)
         """Name of the run in messages and commands: its path as the user gave it."""
@@ -101,8 +102,12 @@ class RunFolder:
     @staticmethod
     def at(path: Path) -> "RunFolder":
         """Open a path, also where a command would take it for a name."""
-        refuse_links(path)
+        refuse_links(typed(path))
         return RunFolder(path, _read_document(path))
+
+    def read_again(self) -> None:
+        """Read config.json again: another handle of the same run may have changed it since."""
+        self.document = _read_document(self.path)
 
     @staticmethod
     def open_each(names: Sequence[str]) -> "list[RunFolder]":
@@ -133,6 +138,7 @@ class RunFolder:
     def claimed(self) -> None:
         """Set the keys that `amend_when_claimed` collected; the folder's one writer calls it."""
         if self._amendments:
+            self.read_again()
             self.update_document(**self._amendments)
             self._amendments = {}
 
@@ -228,13 +234,13 @@ def _make_dated(method: str, env_id: str, seed: int) -> Path:
     stem = f"{method}-{env_id}-s{seed}-{datetime.now():%Y%m%d-%H%M%S}"
     stem = stem.replace("/", "-").replace(":", "-")
     try:
-        RUNS.mkdir(parents=True, exist_ok=True)
+        typed(RUNS).mkdir(parents=True, exist_ok=True)
         count = 1
         while True:
             path = RUNS / (stem if count == 1 else f"{stem}-{count}")
             # mkdir tests and claims in one step, so two runs of the same second get two folders.
             with contextlib.suppress(FileExistsError):
-                path.mkdir()
+                typed(path).mkdir()
                 return path
             count += 1
     except OSError as error:
@@ -243,15 +249,15 @@ def _make_dated(method: str, env_id: str, seed: int) -> Path:
 
 def _make_at(out: Path) -> Path:
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        occupied = any(out.iterdir())
+        typed(out).mkdir(parents=True, exist_ok=True)
+        occupied = any(typed(out).iterdir())
     except FileExistsError as error:
         raise RunError(f"{out} is a file, not a folder; give another --out") from error
     except OSError as error:
         raise _cannot_make(out, error) from error
     if occupied:
         resume = shlex.join(["drumline", "resume", as_run(out)])
-        is_run = is_there(out / "config.json")
+        is_run = is_there(typed(out) / "config.json")
         raise RunError(
             f"{out} exists and is not empty; give another --out"
             + (f", or go on with that run: {resume}" if is_run else "")
@@ -274,13 +280,13 @@ def _find(name: str) -> Path:
         newest = newest_run()
         if newest is None:
             raise RunError(
-                f"there is no run under {RUNS.resolve()} yet, so RUN cannot be 'last'; give RUN as "
-                "a path, or start a run with drumline train"
+                f"there is no run under {typed(RUNS).resolve()} yet, so RUN cannot be 'last'; give "
+                "RUN as a path, or start a run with drumline train"
             )
         return newest
     for path in (Path(name), RUNS / name):
         try:
-            if path.is_dir():
+            if typed(path).is_dir():
                 return path
         except OSError as error:  # a name that is too long, or a folder above it without access
             raise RunError(f"cannot read {path} ({error.strerror}); give another RUN") from error
@@ -295,7 +301,7 @@ def newest_run() -> Path | None:
 
 
 def _known_runs() -> list[Path]:
-    return sorted(config.parent for config in RUNS.glob("*/config.json"))
+    return sorted(RUNS / each.parent.name for each in typed(RUNS).glob("*/config.json"))
 
 
 def _created(path: Path) -> tuple[datetime, str]:
@@ -303,7 +309,7 @@ def _created(path: Path) -> tuple[datetime, str]:
         moment = datetime.fromisoformat(_read_document(path)["created"])
     except (RunError, KeyError, TypeError, ValueError):
         # A damaged newest run stays `last`: opening it then names the damage.
-        modified = (path / "config.json").lstat().st_mtime
+        modified = (typed(path) / "config.json").lstat().st_mtime
         moment = datetime.fromtimestamp(modified, UTC)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC), path.name
 
@@ -311,7 +317,7 @@ def _created(path: Path) -> tuple[datetime, str]:
 def _read_document(path: Path) -> dict[str, Any]:
     file = path / "config.json"
     try:
-        document = parsed(read_file(file))
+        document = parsed(read_file(typed(file)))
         check_fields(document, _KINDS)
         _require(document, "format", *REQUIRED_KEYS)
         if document["format"] == FORMAT:

@@ -241,6 +241,7 @@ class SteadyRun:
         evaluation.begin_if_due()  # a stop may have come between
         for event in schedule.events():
             self._record(event, schedule)
+            self._show(pool)  # the schedule does not wait where the next result has come
             if event.index == 0 and self._config.promise:
                 self._rehearse_episode(event)
             evaluation.begin_if_due()
