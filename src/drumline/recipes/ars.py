@@ -18,7 +18,6 @@ from drumline.policies.build import initial_parameters
 from drumline.policies.convolutional import NETWORKS
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.families import Fields
-from drumline.recipes.low_rank_noise import noise_rank
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_unfinite
@@ -166,9 +165,9 @@ class ARS:
     OBJECTIVE: ClassVar[Fields] = {"std": 0.1, "total_steps": 100_000}
 
     def __post_init__(self) -> None:
-        check_objective(self, _ENVIRONMENT_FIELDS)
-        if noise_rank(self.noise):
+        if str(self.noise).startswith("low-rank:"):  # before the list of its own is given
             raise ValueError(f"--noise {self.noise} goes with es: ars has directions of full rank")
+        check_objective(self, _ENVIRONMENT_FIELDS)
         if self.env and self.policy not in ("linear", *NETWORKS):
             words = " and, on images, ".join(("linear policies", " or ".join(NETWORKS)))
             raise ValueError(f"--policy {self.policy!r}: ars trains {words}")
