@@ -42,5 +42,19 @@ class Moving(Failing):
         return super().step(action)
 
 
+class Leaving(Failing):
+    """Ends the program when it is closed, where FAILING_STEPS is `close`."""
+
+    def step(self, action: int) -> Any:
+        """Make a step."""
+        self._steps += 1
+        return np.zeros(2, np.float32), 1.0, self._steps == 5, False, {}
+
+    def close(self) -> None:
+        """Close the environment, and the program."""
+        if os.environ.get("FAILING_STEPS") == "close":
+            raise SystemExit(0)
+
+
 if os.environ.get("MOVED_AT_IMPORT"):
     os.chdir(os.environ["MOVED_AT_IMPORT"])

@@ -42,6 +42,23 @@ def test_what_an_environment_raises_fails_the_command_and_says_where(
         assert ended.stderr.rstrip().endswith(", step 2")
 
 
+def test_a_timing_that_an_environment_ends_fails(tmp_path: Path):
+    words = ["doctor", "failing_steps:Failing", "--method=es"]
+    ended = drumline(*words, cwd=tmp_path, changes={"FAILING_STEPS": "exit"})
+    assert ended.returncode == 3, ended
+    assert "SystemExit: 0" in ended.stderr
+
+
+def test_an_environment_that_ends_the_program_in_its_close_ends_no_command(tmp_path: Path):
+    changes = {"FAILING_STEPS": "close"}
+    train = ["train", "es", "failing_steps:Leaving", *TINY, *QUIET, "--out=run"]
+    assert drumline(*train, cwd=tmp_path).returncode == 0
+    words = ["evaluate", "run", "--trust-code", "--episodes=2", "--json"]
+    ended = drumline(*words, cwd=tmp_path, changes=changes)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["returns"] == [5.0, 5.0]
+
+
 def test_a_directory_changed_at_import_or_in_a_step_moves_no_run(tmp_path: Path):
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     here.mkdir()

@@ -121,6 +121,14 @@ def test_a_fault_of_drumlines_own_keeps_its_traceback_and_is_no_difference(
     assert said.endswith("KeyError: 'fault'\n")
 
 
+def test_a_pipe_of_other_code_that_breaks_is_a_failure(capfd: pytest.CaptureFixture[str]):
+    def command(line: CommandLine) -> int:
+        raise BrokenPipeError(errno.EPIPE, "the server has gone")
+
+    assert ended(command, line("doctor")) == 3
+    assert capfd.readouterr().err.endswith("BrokenPipeError: [Errno 32] the server has gone\n")
+
+
 def test_what_a_users_environment_computes_wrongly_keeps_its_traceback(
     capfd: pytest.CaptureFixture[str],
 ):

@@ -96,6 +96,7 @@ def measure(
 
 def measured(found: "Method", config: Any, cluster: "Cluster | None" = None) -> dict[str, Any]:
     """Time the pieces of a config and predict its speed on each layout."""
+    from drumline.commands.evaluation import telling
     from drumline.commands.layout_predictions import pieces_of
     from drumline.runtime.cores import available_cores
 
@@ -117,7 +118,8 @@ def measured(found: "Method", config: Any, cluster: "Cluster | None" = None) -> 
                 f"--nodes is about --parameters, a flag of es and ars, not of {found.name}"
             )
         costs = costs_on(cluster, recipe, noise)
-    pieces = pieces_of(recipe, layout, cores, known=not found.outside)
+    with telling(lambda: f"the timing of {config.env}"):
+        pieces = pieces_of(recipe, layout, cores, known=not found.outside)
     predicted = [pieces.predict(count, cores)._asdict() for count in pieces.workers]
     # Of equally fast counts the method's own, else the smallest.
     best = max(

@@ -3,12 +3,13 @@
 import errno
 import os
 import resource  # without open files, none of these can be imported later
+import select
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from traceback import walk_tb
 from types import FrameType
 from typing import Any, TextIO, TypeGuard
@@ -44,8 +45,8 @@ def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
         return 128 + stop.signal_number
     except Exception as error:  # noqa: BLE001 - outermost handler: every error has an exit code
         foreign = _is_of_foreign_code(error)
-        if isinstance(error, BrokenPipeError) and not foreign:
-            _print_no_more(sys.stdout)  # the reader of the output closed it, which is no failure
+        if isinstance(error, BrokenPipeError) and _reader_has_left():  # which is no failure
+            _print_no_more(sys.stdout)
             return 0
         code, text = _judged(error)
         if code == 2 and foreign:
@@ -82,6 +83,15 @@ def _flush() -> None:
         stdout.flush()
     except OSError as error:
         raise OSError(error.errno, error.strerror, "the output") from error
+
+
+def _reader_has_left() -> bool:
+    """Whether standard output or error is a pipe without a reader; the user's pipes break, too."""
+    poll = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # there is none, or it is no file
+            poll.register(stream.fileno(), 0)
+    return bool(poll.poll(0))  # asked for nothing, it tells errors alone
 
 
 def _print_no_more(stream: TextIO) -> None:

@@ -70,7 +70,7 @@ class MadeEnvironment:
         """Close the environment; its work is done, so an exception is only logged."""
         try:
             self.environment.close()
-        except Exception as error:  # noqa: BLE001 - a simulator may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a simulator may raise anything
             _LOGGER.warning("an environment did not close: %s: %s", type(error).__name__, error)
 
 
