@@ -49,7 +49,8 @@ from campaign_queue import (
 from campaign_record import Row, Tables, read_rows, record
 from campaign_tables import Rows, fill
 from campaign_work import Checkout, Worker, in_background
-from provenance import write_whole
+
+from drumline.runs.atomic_files import replace_file
 
 BENCHMARKS = Path(__file__).resolve().parent
 TREE = BENCHMARKS.parent
@@ -263,9 +264,10 @@ def _write(home: Home, groups: Sequence[Group]) -> None:
     runs = read_rows(TABLES.runs)
     rows = rows_of(groups)
     if RESULTS.exists():
-        write_whole(RESULTS, fill(RESULTS.read_text(), rows, queues(groups), home))
+        filled = fill(RESULTS.read_text(), rows, queues(groups), home)
+        replace_file(RESULTS, filled.encode())
     if README.exists():
-        write_whole(README, fill(README.read_text(), rows))
+        replace_file(README, fill(README.read_text(), rows).encode())
     states: dict[str, State] = {run.name: home.state(run) for run in in_order(groups)}
     left = {group.name: hours_left(home, group) for group in groups}
     (home.path / "page.html").write_text(page(groups, states, left, runs))
@@ -278,19 +280,15 @@ def rows_of(groups: Sequence[Group]) -> Rows:
     out: a table's row has one setting.
     """
     every = queues(groups)
-    scripts = {
-        group.table: read_rows(TABLES.of_script(group.table)) for group in every if group.table
-    }
-    runs, curves, individuals = map(read_rows, TABLES)
-    kept = of_one_command(every, runs)
-    left = {(row["group"], row["seed"]) for row in runs}
-    left -= {(row["group"], row["seed"]) for row in kept}
+    runs = of_one_command(every, read_rows(TABLES.runs))
+    kept = {(row["group"], row["seed"]) for row in runs}
     curves, individuals = (
-        [row for row in rows if (row["group"], row["seed"]) not in left]
-        for rows in (curves, individuals)
+        [row for row in read_rows(path) if (row["group"], row["seed"]) in kept]
+        for path in (TABLES.evaluations, TABLES.individuals)
     )
-    scripts = {name: of_one_command(every, rows) for name, rows in scripts.items()}
-    return Rows(kept, curves, individuals, scripts)
+    names = dict.fromkeys(group.table for group in every if group.table)
+    scripts = {name: of_one_command(every, read_rows(TABLES.of_script(name))) for name in names}
+    return Rows(runs, curves, individuals, scripts)
 
 
 def of_one_command(groups: Sequence[Group], rows: Sequence[Row]) -> list[Row]:

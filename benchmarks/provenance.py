@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import drumline
+from drumline.runs.atomic_files import replace_file
 
 
 def provenance(seeds: Sequence[int], *more: str) -> dict[str, str]:
@@ -72,17 +73,7 @@ def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     writer = csv.DictWriter(lines, fieldnames=list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    write_whole(path, lines.getvalue())
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step: a kill leaves the former one or the new one."""
-    aside = path.with_name(f".{path.name}.partial")
-    with open(aside, "w", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    replace_file(path, lines.getvalue().encode())  # a kill leaves the former table or the new one
 
 
 def one_blas_thread() -> dict[str, str]:

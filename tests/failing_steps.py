@@ -28,8 +28,9 @@ class Failing(gymnasium.Env[np.ndarray, int]):
     def step(self, action: int) -> Any:
         """Make a step, or fail."""
         self._steps += 1
-        if (name := os.environ.get("FAILING_STEPS", "")) and self._steps == 3:
-            raise ERRORS[name]()
+        error = ERRORS.get(os.environ.get("FAILING_STEPS", ""))
+        if error is not None and self._steps == 3:
+            raise error()
         return np.zeros(2, np.float32), 1.0, self._steps == 5, False, {}
 
 
@@ -44,11 +45,6 @@ class Moving(Failing):
 
 class Leaving(Failing):
     """Ends the program when it is closed, where FAILING_STEPS is `close`."""
-
-    def step(self, action: int) -> Any:
-        """Make a step."""
-        self._steps += 1
-        return np.zeros(2, np.float32), 1.0, self._steps == 5, False, {}
 
     def close(self) -> None:
         """Close the environment, and the program."""

@@ -29,6 +29,7 @@ _PLACE = (
 _FOREIGN = ("drumline.envs.", "drumline.workers.")
 """Modules that call code of the user's."""
 _STEPPING = (*_FOREIGN, "drumline.display.video")
+"""The same, with the loop of `enjoy`, which also writes to a path of the user's."""
 
 
 def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
@@ -44,13 +45,12 @@ def ended(command: Callable[[CommandLine], int], line: CommandLine) -> int:
         _say(visible(_stopped(stop)))
         return 128 + stop.signal_number
     except Exception as error:  # noqa: BLE001 - outermost handler: every error has an exit code
-        foreign = _is_of_foreign_code(error)
         if isinstance(error, BrokenPipeError) and _reader_has_left():  # which is no failure
             _print_no_more(sys.stdout)
             return 0
         code, text = _judged(error)
-        if code == 2 and foreign:
-            code = 0
+        if code == 2 and _is_of_foreign_code(error):
+            code = 0  # a ValueError of an environment is no wrong use
         if not code and _is_of_a_place(error):
             code, text = 2, f"cannot read or write {error.filename} ({error.strerror})"
         if code:
@@ -86,7 +86,10 @@ def _flush() -> None:
 
 
 def _reader_has_left() -> bool:
-    """Whether standard output or error is a pipe without a reader; the user's pipes break, too."""
+    """Return whether standard output or error is a pipe that is read no more.
+
+    A pipe of an environment's own may break, too.
+    """
     poll = select.poll()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):  # there is none, or it is no file
@@ -208,7 +211,7 @@ def _judged(error: Exception) -> tuple[int, str]:
 
 
 def _is_of_foreign_code(error: Exception) -> bool:
-    """Whether an environment or an objective raised it in this process, and not drumline."""
+    """Return whether an environment or an objective raised it in this process, and not drumline."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
     return any(name.startswith(_STEPPING) for name in modules) and not modules[-1].startswith(
         "drumline."
