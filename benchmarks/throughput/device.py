@@ -3,7 +3,8 @@
 Rows of `hts` and of lock-step: env steps per second of a whole run, of its parts alone at the same
 sizes (environment on all cores, forward and update on the device), of the sum bound
 1 / (1 / environment + 1 / forward + 1 / update), and of one file in CleanRL's shape whose network
-is on the same device. Rows of `td3`: the bound is 1 / (1 / environment + 1 / gradient step).
+is on the same device. Rows of `td3`: the bound is 1 / (1 / environment + 1 / gradient step). A
+layout that differs from the default shares the parts and the plain loop of the row before it.
 
     python benchmarks/throughput/device.py --out benchmarks/results/device_throughput.csv
 """
@@ -18,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from hts import part, whole
+from hts import measured, started, whole
 from provenance import one_blas_thread, provenance, write_table
 
 from drumline.functional.torch_devices import described, refuse_absent
@@ -36,6 +37,15 @@ CASES: dict[str, tuple[str, list[str]]] = {
     "HalfCheetah-v5 td3, 256 rows": ("td3", [*_TD3, "--batch-size=256"]),
     "HalfCheetah-v5 td3, 4096 rows": ("td3", [*_TD3, "--batch-size=4096"]),
 }
+LAYOUTS: dict[str, tuple[str, list[str]]] = {
+    "Pong-v5 ppo, hts, 2 actors": ("Pong-v5 ppo, hts", ["--actors=2"]),
+    "Pong-v5 ppo, hts, 8 executors": ("Pong-v5 ppo, hts", ["--executors=8"]),
+    "Pong-v5 ppo, lock-step, halves": (
+        "Pong-v5 ppo, lock-step",
+        ["--executors=8", "--halves=2"],
+    ),
+}
+"""Cases in another layout than the default, with the case that they are otherwise."""
 NO_PLAIN = "football"
 """Cases that the plain loop has no network for."""
 
@@ -102,11 +112,13 @@ def parts(method: str, config: dict[str, object], seconds: float) -> dict[str, f
         speeds = json.loads(answered("-c", STEPS, json.dumps(config), str(seconds / 2)))
     else:
         cores = os.cpu_count() or 1
-        speeds = {
-            "environment": part(config, "environment", cores, seconds / 3, method),
-            "forward": part(config, "forward", 1, seconds / 3, method),
-            "update": part(config, "update1", 1, seconds / 3, method),
+        counts = {"environment": cores, "forward": 1, "update1": 1}
+        # all of them import torch at once; each is measured alone
+        waiting = {
+            what: started(config, what, count, seconds / 3, method)
+            for what, count in counts.items()
         }
+        speeds = {what.rstrip("1"): measured(processes) for what, processes in waiting.items()}
     return {**speeds, "bound": 1.0 / sum(1.0 / speed for speed in speeds.values())}
 
 
@@ -122,7 +134,8 @@ def steps_of(method: str, config: dict[str, object], bound: float, seconds: floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
+    names = [*CASES, *LAYOUTS]
+    parser.add_argument("--cases", nargs="*", default=names, choices=names)
     parser.add_argument("--device", default="cuda", help="cpu measures the same on the cores")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=9.0)
@@ -138,36 +151,48 @@ def main() -> None:
         configs = dict(zip(options.cases, found, strict=True))
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in options.cases}
     for _ in range(options.rounds):
+        beside: dict[str, dict[str, float]] = {}
         for name in options.cases:
-            rounds[name].append(one_round(name, options.device, configs[name], options.seconds))
+            found = one_round(name, options.device, configs[name], options.seconds, beside)
+            rounds[name].append(found)
             table = [
                 row(each, options.device, configs[each], done)
                 for each, done in rounds.items()
                 if done
             ]
-            print(name, {key: round(value) for key, value in rounds[name][-1].items()}, flush=True)
+            print(name, {key: round(value) for key, value in found.items()}, flush=True)
             write_table(options.out, table)
 
 
 def _words(name: str, device: str) -> tuple[str, list[str]]:
-    """Return the method of a case and its flags."""
-    method, flags = CASES[name]
+    """Return the method of a case and its flags, without those of its layout."""
+    method, flags = CASES[LAYOUTS.get(name, (name, []))[0]]
     return method, [*flags, f"--device={device}"]
 
 
 def one_round(
-    name: str, device: str, config: dict[str, object], seconds: float
+    name: str,
+    device: str,
+    config: dict[str, object],
+    seconds: float,
+    beside: dict[str, dict[str, float]],
 ) -> dict[str, float]:
-    """Measure the parts of a case, a whole run and, where there is one, the plain loop."""
-    method, case = _words(name, device)
-    speeds = parts(method, config, seconds)
-    measured = whole(case, steps_of(method, config, speeds["bound"], seconds), [], method=method)
-    speeds["speed"] = measured["speed"]
-    if method != "td3" and not name.startswith(NO_PLAIN):
+    """Measure the parts of a case, a whole run and, where there is one, the plain loop.
+
+    `beside`: what was measured in this round for a case that others share, by its name.
+    """
+    method, flags = _words(name, device)
+    same, layout = LAYOUTS.get(name, (name, []))
+    speeds = beside.get(same) or parts(method, config, seconds)
+    steps = steps_of(method, config, speeds["bound"], seconds)
+    run = whole(flags, steps, layout, method=method)
+    if same not in beside and not name.startswith(NO_PLAIN):
+        script = "plain_td3_loop.py" if method == "td3" else "plain_loop.py"
         given = {"learner": method, "threads": os.cpu_count() or 1, **config}
         words = [json.dumps(given), "--seconds", str(seconds)]
-        speeds["plain"] = float(answered(str(HERE / "plain_loop.py"), *words))
-    return speeds
+        speeds["plain"] = float(answered(str(HERE / script), *words))
+    beside[same] = speeds
+    return {**speeds, "speed": run["speed"]}
 
 
 def row(
@@ -177,7 +202,10 @@ def row(
     median = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
     of_bound = [one["speed"] / one["bound"] for one in rounds]
     of_plain = [one["speed"] / one["plain"] for one in rounds if "plain" in one]
-    speeds = {f"{key}_env_steps_per_second": f"{speed:.0f}" for key, speed in median.items()}
+    speeds = {
+        f"{key}_env_steps_per_second": f"{median[key]:.0f}" if key in median else ""
+        for key in ("environment", "forward", "update", "bound", "speed", "plain")
+    }
     return {
         "case": name,
         "device": described(device),

@@ -100,13 +100,25 @@ def resolved(case: list[str]) -> dict[str, object]:
 def part(
     config: dict[str, object], what: str, processes: int, seconds: float, method: str = "hts"
 ) -> float:
+    """Return the env steps per second of one part alone, in so many processes."""
+    return measured(started(config, what, processes, seconds, method))
+
+
+def started(
+    config: dict[str, object], what: str, processes: int, seconds: float, method: str
+) -> "list[subprocess.Popen[str]]":
+    """Start the processes of a part, which wait to be measured."""
     words = [sys.executable, "-c", PART, json.dumps(config), what, str(seconds), method]
     pipe = subprocess.PIPE
-    started = [
+    return [
         subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=one_blas_thread())
         for _ in range(processes)
     ]
-    pipes = [(process.stdin, process.stdout) for process in started]
+
+
+def measured(processes: "list[subprocess.Popen[str]]") -> float:
+    """Return the env steps per second of these processes at once, after which they end."""
+    pipes = [(process.stdin, process.stdout) for process in processes]
     for _, answers in pipes:
         while (line := answers.readline()) != "ready\n":
             assert line, "a part did not start"
@@ -114,7 +126,7 @@ def part(
     for orders, _ in pipes:
         orders.write(f"{begin!r}\n")
         orders.flush()
-    return sum(float(process.communicate()[0]) for process in started)
+    return sum(float(process.communicate()[0]) for process in processes)
 
 
 def parts(config: dict[str, object], seconds: float) -> dict[str, float]:

@@ -16,9 +16,16 @@ import numpy as np
 import torch
 
 from drumline.algorithms.learned_network import Evaluated, LearnedNetwork
+from drumline.algorithms.recorded_passes import (
+    MOST_ROWS,
+    MOST_SIZES,
+    Passed,
+    RecordedPass,
+    passed,
+)
 from drumline.algorithms.stacked_rows import Observations, in_one_piece
-from drumline.functional.torch_devices import host_array
 from drumline.policies.mlp_gradients import MLPGradients
+from drumline.policies.network_spec import is_own
 from drumline.policies.vector import FlatParameters
 from drumline.types import Metrics
 
@@ -70,10 +77,13 @@ class NetworkGradient(Protocol):
 
 
 class AutogradGradient:
-    """Any network, at any precision."""
+    """Any network, at any precision; on a device, passes of one size after another are recorded."""
 
     def __init__(self, network: LearnedNetwork):
         self._network = network
+        # A network of the user's may do what no recording repeats.
+        self._records = network.device is not None and not is_own(network.spec.network)
+        self._recorded: dict[tuple[FlatParameters, int], RecordedPass] = {}
 
     def evaluate(self, at: FlatParameters, observations: Observations) -> Evaluated:
         """Evaluate a microbatch at a time."""
@@ -82,20 +92,24 @@ class AutogradGradient:
     def hold(self, at: FlatParameters, observations: Observations) -> Held:
         """Evaluate; of a few microbatches the graphs are kept."""
         network, count = self._network, len(observations)
-
-        def forward(lane: FlatParameters, part: slice) -> Evaluated:
-            return network.forward(lane, observations[part])
-
         parts = network.slices(count)
+
+        def forward(lane: FlatParameters, part: slice) -> Passed:
+            # What was recorded keeps one batch at a time.
+            return self._forward(lane, observations[part], recorded=len(parts) == 1)
+
         if len(parts) > KEPT_GRAPHS:
             again = partial(self._backward, at, count, forward)
             return Held(network.evaluate(at, observations), again)
         graphs = network.each(at, count, forward)
         kept = {part.start: graph for part, graph in zip(parts, graphs, strict=True)}
-        outputs, values = zip(*kept.values(), strict=True)
-        rows = Evaluated(torch.cat(outputs).detach().cpu(), torch.cat(values).detach().cpu())
+        outputs, values = (
+            torch.from_numpy(np.concatenate([getattr(one, name) for one in kept.values()]))
+            for name in ("outputs", "values")
+        )
         return Held(
-            rows, partial(self._backward, at, count, lambda lane, part: kept.pop(part.start))
+            Evaluated(outputs, values),
+            partial(self._backward, at, count, lambda lane, part: kept.pop(part.start)),
         )
 
     def accumulate(
@@ -104,28 +118,34 @@ class AutogradGradient:
         """Add up the gradients of as many rows at once as stay in the cache."""
         picks = torch.from_numpy(rows).to(self._network.live.values.device)
 
-        def forward(lane: FlatParameters, part: slice) -> Evaluated:
-            return self._network.forward(lane, observations[picks[part]])
+        def forward(lane: FlatParameters, part: slice) -> Passed:
+            return self._forward(lane, observations[picks[part]], recorded=True)
 
         return self._backward(at, len(rows), forward, derive)
+
+    def _forward(self, lane: FlatParameters, rows: Observations, *, recorded: bool) -> Passed:
+        network = self._network
+        if recorded and self._records and len(rows) <= MOST_ROWS:
+            whole, key = in_one_piece(rows), (lane, len(rows))
+            if key not in self._recorded and len(self._recorded) < MOST_SIZES:
+                self._recorded[key] = RecordedPass(network.forward, lane, whole)
+            if key in self._recorded:
+                return self._recorded[key](whole)
+            rows = whole
+        return passed(network.forward(lane, rows))
 
     def _backward(
         self,
         at: FlatParameters,
         count: int,
-        forward: Callable[[FlatParameters, slice], Evaluated],
+        forward: Callable[[FlatParameters, slice], Passed],
         derive: Derive,
     ) -> Iterator[Metrics]:
         def passes(lane: FlatParameters, part: slice) -> Metrics:
-            evaluated = forward(lane, part)
-            outputs, values = map(host_array, evaluated)
+            rows = forward(lane, part)
             with np.errstate(over="ignore", invalid="ignore"):  # shows in the gradient
-                derived = derive(outputs, values, part)
-            downwards = (torch.from_numpy(part).to(evaluated[0].device) for part in derived[:2])
-            pairs = list(zip(evaluated, downwards, strict=True))
-            # A user's network may give constant values, which have no graph.
-            attached = [pair for pair in pairs if pair[0].requires_grad] or pairs
-            torch.autograd.backward([pair[0] for pair in attached], [pair[1] for pair in attached])
+                derived = derive(rows.outputs, rows.values, part)
+            rows.backward(derived.d_outputs, derived.d_values)
             return derived.metrics
 
         return self._network.accumulate(at, count, passes)

@@ -225,6 +225,7 @@ class TD3:
         self._actor_step = ActorStep(settings)
         self._critic_step = CriticStep(settings)
         self._losses = torch.zeros(2, device=settings.place)
+        self._critic_losses, self._policy_values = self._losses.unbind()
         self._counts = [0, 0]
 
     @property
@@ -251,17 +252,19 @@ class TD3:
         """Take one critic step and, if it is due, an actor step; return whether it was."""
         settings = self._settings
         batch = self._draws.draw(watermark)
-        self._losses[0] += self._critic_step(
+        loss = self._critic_step(
             batch, self._target_actor, self._targets, self._critics.live, self._critics.gradient
         )
+        self._critic_losses.add_(loss)
         self._critics.step(settings.critic_learning_rate)
         self._counts[0] += 1
         if self._critics.adam.steps % settings.policy_delay:
             return False
         self._critic.refresh()
-        self._losses[1] += self._actor_step(
+        value = self._actor_step(
             batch.observations, self._actor.live, self._critic, self._actor.gradient
         )
+        self._policy_values.add_(value)
         self._actor.step(settings.actor_learning_rate)
         self._counts[1] += 1
         _follow(self._targets, self._critics.live, settings.polyak)

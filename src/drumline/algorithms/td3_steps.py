@@ -8,6 +8,7 @@ J(φ)  = mean Q_1(s, π_φ(s)),         discrete: mean Σ_a π_φ(a|s) Q_1(s, a)
 # pyright: reportUnknownArgumentType=false
 # (torch's own annotations are incomplete)
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -35,6 +36,7 @@ from drumline.functional.double_q import (
     smoothed_actions,
     squared_error_gradient,
 )
+from drumline.functional.recorded_work import RecordedCall
 from drumline.functional.torch_devices import device_of
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec
@@ -103,6 +105,12 @@ class TD3Settings:
             return parameter_count(self.actor_sizes)
         return sum(parameter.numel() for parameter in build_module(self.actor).parameters())
 
+    def recorded(self, step: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """Return a step that a device records; an actor of the user's may do what no graph can."""
+        if self.place is None or self.actor is not None:
+            return step
+        return RecordedCall(step, self.place)
+
     def actor_network(self, *, learns: bool = True) -> ActorNetwork:
         """Return an actor's forward and, if it `learns`, backward passes."""
         if self.actor is not None:
@@ -166,6 +174,7 @@ class CriticStep:
             unit = torch.ones((), device=settings.place)
         self._noise_std = settings.target_noise * unit
         self._noise_bound = settings.target_noise_clip * unit
+        self._call = settings.recorded(self._step)
 
     def __call__(
         self,
@@ -175,7 +184,17 @@ class CriticStep:
         critics: StackVector,
         gradient: StackVector,
     ) -> Tensor:
-        """Fill `gradient`; return the loss."""
+        """Fill `gradient`; return the loss, which on a device the next call overwrites."""
+        return self._call(batch, target_actor, target_critics, critics, gradient)
+
+    def _step(
+        self,
+        batch: Minibatch,
+        target_actor: NetworkVector,
+        target_critics: StackVector,
+        critics: StackVector,
+        gradient: StackVector,
+    ) -> Tensor:
         settings = self._settings
         targets = one_step_targets(
             batch.rewards,
@@ -237,6 +256,7 @@ class ActorStep:
         self._inputs = torch.empty(1, rows, sizes[0], **own)
         self._of_actions = torch.empty(1, rows, settings.head.output_size, **own)
         self._of_value = torch.full((1, rows, 1), -1.0 / rows, **own)
+        self._call = settings.recorded(self._step)
 
     def __call__(
         self,
@@ -245,7 +265,19 @@ class ActorStep:
         critic: StackVector,
         gradient: NetworkVector,
     ) -> Tensor:
-        """Fill `gradient` with that of −J; return J, the mean value of the policy's actions."""
+        """Fill `gradient` with that of −J; return J, the mean value of the policy's actions.
+
+        On a device the next call overwrites J.
+        """
+        return self._call(observations, actor, critic, gradient)
+
+    def _step(
+        self,
+        observations: Tensor,
+        actor: NetworkVector,
+        critic: StackVector,
+        gradient: NetworkVector,
+    ) -> Tensor:
         settings, bounds = self._settings, self._bounds
         size = settings.observation_size
         self._inputs[..., :size].copy_(observations)

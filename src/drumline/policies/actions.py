@@ -102,12 +102,13 @@ def most_likely(head: ActionHead, outputs: np.ndarray) -> np.ndarray:
 
 
 def _choose(logits: np.ndarray, uniform: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    cumulated = np.cumsum(np.exp(shifted), axis=1)
+    # methods of ufuncs: NumPy's own wrappers cost as much as the work on a few rows
+    shifted = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
+    cumulated = np.add.accumulate(np.exp(shifted), axis=1)
     total = cumulated[:, -1]
     threshold = np.minimum(uniform, _LARGEST_UNIFORM) * total
     # Below the total after rounding too: (1 − 2⁻²⁴) · total is half an ulp or more under it.
-    actions = (cumulated <= threshold[:, None]).sum(axis=1)
+    actions = np.add.reduce(cumulated <= threshold[:, None], axis=1, dtype=np.int64)
     chosen = shifted[np.arange(len(actions)), actions]
     return actions, chosen - np.log(total)
 

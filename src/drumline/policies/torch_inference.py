@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from drumline.functional.recorded_work import RecordedWork, finish, host_buffer
 from drumline.functional.torch_devices import device_of, host_array
 from drumline.policies.actor_critic import build_network
 from drumline.policies.network_spec import is_own
@@ -27,10 +28,15 @@ class DeviceInference:
     """
 
     def __init__(self, spec: "InferenceSpec"):
+        device = device_of(spec.device)
+        assert device is not None, "the host has a forward pass of its own"
         self._spec = spec
-        self._device = device_of(spec.device)
-        self._flat = FlatParameters(build_network(spec.network), device=self._device)
+        self._device = device
+        self._flat = FlatParameters(build_network(spec.network), device=device)
         self._scaling = Scaling(spec.network)
+        self._own = is_own(spec.network.network)
+        """Whether the network is the user's, which may do what no recording repeats."""
+        self._fixed: _FixedRows | None = None
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Load the published arrays of a version."""
@@ -43,15 +49,61 @@ class DeviceInference:
 
     def _forward(self, observations: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
         count = len(observations)
+        if self._spec.rows and not self._own:
+            given = self._scaling.rows(observations, count)
+            if self._fixed is None:
+                self._fixed = _FixedRows(self._flat.module, self._device, rows, given)
+            return self._fixed(given)
         given = torch.from_numpy(self._scaling.rows(observations, rows)).to(self._device)
-        inputs = given.to(torch.float32)
-        if given.dtype == torch.uint8:
-            inputs = inputs.mul_(1.0 / 255.0)
-        elif is_own(self._spec.network.network):
+        inputs = _scaled_bytes(given)
+        if self._own and inputs is given:
             inputs = inputs.clone()  # it may write into its input
         with torch.inference_mode():
             outputs, values = self._flat.module(inputs)
             return host_array(outputs[:count]), host_array(values[:count])
+
+
+class _FixedRows:
+    """A module's forward pass on batches of one size, recorded from copy to copy."""
+
+    def __init__(self, module: nn.Module, device: torch.device, rows: int, like: np.ndarray):
+        """`like`: observations of the kind that it will be given."""
+        self._module = module
+        self._device = device
+        shape, kind = (rows, *like.shape[1:]), torch.from_numpy(like).dtype
+        self._staged = host_buffer(shape, kind, device)
+        self._rows = self._staged.numpy()
+        self._given = torch.empty(shape, dtype=kind, device=device)
+        with torch.no_grad():
+            like_results = module(_scaled_bytes(self._given.zero_()))
+        self._results = [host_buffer(tuple(r.shape), r.dtype, device) for r in like_results]
+        self._work = RecordedWork(device, self._pass)
+
+    def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return outputs and values of at most as many rows.
+
+        The other rows are those of calls before: no row depends on another (`invariance`).
+        """
+        count = len(observations)
+        self._rows[:count] = observations
+        self._work()
+        finish(self._device)
+        outputs, values = (result[:count].numpy().copy() for result in self._results)
+        return outputs, values
+
+    @torch.no_grad()
+    def _pass(self) -> None:
+        self._given.copy_(self._staged, non_blocking=True)
+        for result, found in zip(
+            self._results, self._module(_scaled_bytes(self._given)), strict=True
+        ):
+            result.copy_(found, non_blocking=True)
+
+
+def _scaled_bytes(given: Tensor) -> Tensor:
+    """Return observations in float32; bytes are divided by 255."""
+    inputs = given.to(torch.float32)
+    return inputs.mul_(1.0 / 255.0) if given.dtype == torch.uint8 else inputs
 
 
 class TorchInference:
