@@ -45,7 +45,8 @@ test-slow: setup
 
 # Where there is no CUDA device, each of its tests is skipped with the reason.
 test-gpu: setup
-	@$(PYTEST) -m gpu tests/algorithms/test_device_learners.py tests/training/test_device_promise.py
+	@$(PYTEST) -m gpu tests/functional/test_recorded_work.py tests/algorithms/test_device_learners.py \
+		tests/training/test_device_promise.py
 
 lint: setup
 	@$(BIN)/ruff check .

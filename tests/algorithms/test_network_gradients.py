@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from drumline.algorithms import network_gradients
 from drumline.algorithms.learned_network import LearnedNetwork
 from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.network_gradients import (
@@ -170,3 +171,65 @@ def test_outputs_in_half_precision_reach_the_loss_in_single_precision():
     assert kinds == {np.dtype(np.float32)}
     exact = whole(network, np.arange(ROWS))
     assert network.live.gradient.numpy() == pytest.approx(exact, rel=0.05, abs=0.05)
+
+
+def on_device(network: str, **options: Any) -> LearnedNetwork:
+    spec = NetworkSpec((5,), "<f4", HEADS[0], hidden=(6, 4), network=network)
+    return LearnedNetwork(
+        spec,
+        initial_parameters(spec, 1),
+        precision="fp32",
+        microbatches=Microbatches(**options),
+        device=torch.device("cpu", 0),
+    )
+
+
+@pytest.mark.parametrize("sizes", [0, 1, 4])
+@pytest.mark.parametrize("most_rows", [8, 1024])
+@pytest.mark.parametrize("rows_at_once", [4096, 7])
+def test_recorded_passes_have_the_bits_of_passes_that_are_not(
+    monkeypatch: pytest.MonkeyPatch, rows_at_once: int, most_rows: int, sizes: int
+):
+    def gradients(*, recorded: bool) -> list[bytes]:
+        monkeypatch.setattr(network_gradients, "MOST_SIZES", sizes if recorded else 0)
+        monkeypatch.setattr(network_gradients, "MOST_ROWS", most_rows)
+        network = on_device("mlp", rows_at_once=rows_at_once)
+        gradient, found = AutogradGradient(network), []
+        rng = np.random.default_rng(4)
+        for count in (12, 6, 12, 12, 30, 6):
+            rows = rng.permutation(ROWS)[:count]
+            for _ in gradient.accumulate(network.live, observations(), rows, derive):
+                pass
+            found.append(network.live.gradient.numpy().tobytes())
+            held = gradient.hold(network.live, observations()[:count])
+            found += [part.numpy().tobytes() for part in held.rows]
+            for _ in held.accumulate(derive):
+                pass
+            found.append(network.live.gradient.numpy().tobytes())
+            network.live.values.sub_(network.live.gradient, alpha=0.1)
+        return found
+
+    assert gradients(recorded=True) == gradients(recorded=False)
+
+
+def test_passes_of_the_librarys_networks_alone_are_recorded(monkeypatch: pytest.MonkeyPatch):
+    class Seen(Exception):
+        """A pass would be recorded."""
+
+    def record(*arguments: object) -> None:
+        raise Seen
+
+    monkeypatch.setattr(network_gradients, "RecordedPass", record)
+    rows = np.arange(6)
+    for network in ("mlp", "actor_critic_networks:Doubles"):
+        made = on_device(network, rows_at_once=4096)
+        parts = AutogradGradient(made).accumulate(made.live, observations(), rows, derive)
+        if network == "mlp":
+            with pytest.raises(Seen):
+                list(parts)
+        else:
+            assert len(list(parts)) == 1
+    host = network_of(rows_at_once=4096)
+    assert (
+        len(list(AutogradGradient(host).accumulate(host.live, observations(), rows, derive))) == 1
+    )

@@ -43,3 +43,49 @@ def test_a_run_of_td3_goes_on_after_its_random_steps(script: Any):
     assert script.steps_of("td3", config, bound=50.0, seconds=10.0) == 5800
     config = {"num_envs": 4, "alpha": 8}
     assert script.steps_of("hts", config, bound=50.0, seconds=10.0) == 500
+
+
+def test_another_layout_shares_the_parts_and_the_plain_loop_of_its_round(
+    script: Any, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+
+    def parts(*arguments: Any) -> dict[str, float]:
+        asked.append("parts")
+        return {"environment": 30.0, "bound": 10.0}
+
+    def whole(case: list[str], steps: int, layout: list[str], *, method: str) -> dict[str, float]:
+        asked.append(" ".join([method, *layout]))
+        return {"speed": 8.0 if layout else 6.0}
+
+    def answered(*words: str) -> str:
+        asked.append("plain")
+        return "3.0"
+
+    for replacement in (parts, whole, answered):
+        monkeypatch.setattr(script, replacement.__name__, replacement)
+    beside: dict[str, dict[str, float]] = {}
+    config = {"num_envs": 4, "alpha": 8}
+    names = ["Pong-v5 ppo, hts", "Pong-v5 ppo, hts, 2 actors", "football ppo, hts"]
+    found = [script.one_round(name, "cpu", config, 1.0, beside) for name in names]
+    assert asked == ["parts", "hts", "plain", "hts --actors=2", "parts", "hts"]
+    assert [one["speed"] for one in found] == [6.0, 8.0, 6.0]
+    assert [one.get("plain") for one in found] == [3.0, 3.0, None]
+
+
+def test_the_plain_loop_of_td3_learns_from_steps_of_its_environment():
+    loop = load_script("throughput", "plain_td3_loop")
+    config = {
+        "env": "Pendulum-v1",
+        "hidden": [8],
+        "threads": 1,
+        "learning_rate": 1e-3,
+        "polyak": 0.01,
+        "replay_size": 200,
+        "random_steps": 20,
+        "exploration_noise": 0.1,
+        "batch_size": 16,
+        "discount": 0.9,
+        "policy_delay": 2,
+    }
+    assert loop.run(config, 0.05) > 0.0
