@@ -22,7 +22,7 @@ the device, and does the same when it is done twice."""
 
 
 class RecordedWork:
-    """Stages of one piece of work, called in their order; the second call for a stage may follow.
+    """Stages of one piece of work, each to be called after the one before it.
 
     On a GPU the first call records all of them. On any other device, and on a GPU for work that it
     refuses to record, each call runs its stage.
