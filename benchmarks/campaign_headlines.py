@@ -61,7 +61,13 @@ def of_aes(rows: Rows) -> str:
             "AES-RL is not shown to be ahead of its baselines: the comparison with `td3` and "
             "`cem-rl` has not been run with the same minibatches and random steps."
         )
-    return f"AES-RL beside `td3` and `cem-rl` at 30,000 env steps. {table[-1]}"
+    sentence = f"AES-RL beside `td3` and `cem-rl` at 30,000 env steps. {table[-1]}"
+    fresh = beside_rivals("aes-rl-fresh", rows)
+    return (
+        f"{sentence} The same over seeds that no choice has seen. {fresh[-1]}"
+        if fresh
+        else sentence
+    )
 
 
 def folded(sentence: str) -> list[str]:

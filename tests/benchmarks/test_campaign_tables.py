@@ -385,6 +385,25 @@ def test_headlines_have_the_numbers_of_the_tables(campaign: Any):
     (row,) = (row for row in table_of(campaign, "hts-goals", campaign.Rows(runs, curves)))
     assert f"`hts` has {row[4].split()[0]} to" in words
     assert "none is compared yet" in words
+    assert "no choice has seen" not in words
+
+
+def test_the_headline_of_aes_tells_the_seeds_that_no_choice_has_seen_apart(campaign: Any):
+    def scores(aes: float) -> dict[tuple[str, str], list[float]]:
+        return {
+            (method, f"{task}-v5"): [score] * 5
+            for task in ("HalfCheetah", "Hopper", "Walker2d")
+            for method, score in (("aes", aes), ("td3", 50.0), ("cem-rl", 100.0))
+        }
+
+    both = [made("aes-rl", scores(150.0)), made("aes-rl-fresh", scores(80.0))]
+    for row in [*both[1][0], *both[1][1]]:
+        row["group"] += "-fresh"
+    runs, curves = (both[0][k] + both[1][k] for k in range(2))
+    words = " ".join(lines_of(campaign, "headlines", campaign.Rows(runs, curves)))
+    told, _, fresh = " ".join(words.split()).partition("over seeds that no choice has seen.")
+    assert "with 1.50 to 1.50 of the best rival's score" in told
+    assert "missed, ahead on 0, with 0.80 to 0.80 of the best rival's score" in fresh
 
 
 def test_the_readme_has_the_headlines_of_the_rows(campaign: Any):
