@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from drumline.recipes.hts import HTS
 from drumline.recipes.impala import Impala
 from drumline.recipes.methods import method_of
 from drumline.recipes.td3 import TD3
+from drumline.runs import run_files
 from drumline.runs.checkpoint import checkpoint_numbers
 from drumline.types import EpisodeRow, EvaluationRow
 
@@ -133,6 +135,33 @@ def test_a_callback_that_changes_all_that_it_gets_changes_no_byte(
         int(line.split(",")[0]) for line in evaluated
     ]
     assert heard["on_checkpoint"][-1].update == checkpoint_numbers(run.folder)[-1]
+
+
+def test_a_checkpoint_is_there_while_callbacks_hear_of_it_on_a_slow_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    write = run_files.write_checkpoint
+
+    def slowly(*arguments: Any, **more: Any) -> str:
+        time.sleep(0.05)
+        return write(*arguments, **more)
+
+    told: list[int] = []
+
+    def on_update(metrics: dict[str, float]) -> None:
+        time.sleep(0.5 if metrics["update"] % 8 == 0 else 0.01)  # the disk catches up meanwhile
+
+    def on_checkpoint(checkpoint: Any) -> None:
+        assert (checkpoint.path / "manifest.json").exists()
+        told.append(checkpoint.update)
+
+    monkeypatch.setattr(run_files, "write_checkpoint", slowly)
+    callbacks = drumline.Callbacks(on_update=on_update, on_checkpoint=on_checkpoint)
+    config = replace(CONFIGS["es"], total_steps=1500)
+    run = drumline.train(config, layout=layout(config), out=tmp_path / "run", callbacks=[callbacks])
+    assert len(run.metrics) > 8
+    assert told == sorted(set(told))
+    assert told[-1] == checkpoint_numbers(run.folder)[-1]
 
 
 @pytest.mark.parametrize("name", cases(CONFIGS, quick=QUICK))

@@ -19,7 +19,7 @@ from drumline.envs.last_info import means
 from drumline.errors import CallbackFailed
 from drumline.functional.stability import Falls
 from drumline.runs.card import RunCard, write_card
-from drumline.runs.checkpoint import Checkpoint
+from drumline.runs.checkpoint import KEPT, Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import evaluation_rows, last_evaluation
 from drumline.runs.next_commands import by_path
@@ -210,12 +210,23 @@ class Ledger:
         """
         before, signals.state_whole = signals.state_whole, True
         try:
-            ends = self._callbacks.call(self.recorder.last_checkpoint)
+            ends = self._callbacks.call(self._staying_checkpoint())
         except CallbackFailed as error:
             error.add_note(f"the run can go on: {by_path(self.folder, 'resume')}")
             raise
         signals.state_whole = before
         return ends
+
+    def _staying_checkpoint(self) -> int | None:
+        """Return the newest checkpoint on the disk, which stays there while callbacks run.
+
+        Those that the recorder has still to write take the place of the oldest ones.
+        """
+        newest = self.recorder.last_checkpoint
+        if self._callbacks.behind(newest) >= KEPT:
+            self.recorder.flush()
+            newest = self.recorder.last_checkpoint
+        return newest
 
     def call_last(self) -> None:
         """Tell the callbacks of the last evaluation and checkpoint, once these are on the disk."""
