@@ -62,12 +62,9 @@ def of_aes(rows: Rows) -> str:
             "`cem-rl` has not been run with the same minibatches and random steps."
         )
     sentence = f"AES-RL beside `td3` and `cem-rl` at 30,000 env steps. {table[-1]}"
-    fresh = beside_rivals("aes-rl-fresh", rows)
-    return (
-        f"{sentence} The same over seeds that no choice has seen. {fresh[-1]}"
-        if fresh
-        else sentence
-    )
+    if fresh := beside_rivals("aes-rl-fresh", rows):
+        sentence += f" The same over seeds that no choice has seen. {fresh[-1]}"
+    return sentence
 
 
 def folded(sentence: str) -> list[str]:

@@ -128,8 +128,8 @@ class TD3Jobs:
         self._actor = vectors_of_actor(settings)
         self._critics = vectors_of_critics(settings)
         self._targets = _targets_of(self._critics.live, settings)
-        self._actor_step = ActorStep(settings)
-        self._critic_step = CriticStep(settings)
+        self._actor_step = settings.recorded(ActorStep(settings))
+        self._critic_step = settings.recorded(CriticStep(settings))
         self._critic = _first(self._critics.live, settings)
 
     def refine(
@@ -222,8 +222,8 @@ class TD3:
         self._target_actor = settings.actor_vector(self._actor.live.values.clone())
         self._targets = _targets_of(self._critics.live, settings)
         self._critic = _first(self._critics.live, settings)
-        self._actor_step = ActorStep(settings)
-        self._critic_step = CriticStep(settings)
+        self._actor_step = settings.recorded(ActorStep(settings))
+        self._critic_step = settings.recorded(CriticStep(settings))
         self._losses = torch.zeros(2, device=settings.place)
         self._critic_losses, self._policy_values = self._losses.unbind()
         self._counts = [0, 0]

@@ -106,7 +106,10 @@ class TD3Settings:
         return sum(parameter.numel() for parameter in build_module(self.actor).parameters())
 
     def recorded(self, step: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        """Return a step that a device records; an actor of the user's may do what no graph can."""
+        """Return a step as it is taken on the device, where the next call overwrites its result.
+
+        An actor of the user's may do what no recording repeats.
+        """
         if self.place is None or self.actor is not None:
             return step
         return RecordedCall(step, self.place)
@@ -174,7 +177,6 @@ class CriticStep:
             unit = torch.ones((), device=settings.place)
         self._noise_std = settings.target_noise * unit
         self._noise_bound = settings.target_noise_clip * unit
-        self._call = settings.recorded(self._step)
 
     def __call__(
         self,
@@ -184,17 +186,7 @@ class CriticStep:
         critics: StackVector,
         gradient: StackVector,
     ) -> Tensor:
-        """Fill `gradient`; return the loss, which on a device the next call overwrites."""
-        return self._call(batch, target_actor, target_critics, critics, gradient)
-
-    def _step(
-        self,
-        batch: Minibatch,
-        target_actor: NetworkVector,
-        target_critics: StackVector,
-        critics: StackVector,
-        gradient: StackVector,
-    ) -> Tensor:
+        """Fill `gradient`; return the loss."""
         settings = self._settings
         targets = one_step_targets(
             batch.rewards,
@@ -256,7 +248,6 @@ class ActorStep:
         self._inputs = torch.empty(1, rows, sizes[0], **own)
         self._of_actions = torch.empty(1, rows, settings.head.output_size, **own)
         self._of_value = torch.full((1, rows, 1), -1.0 / rows, **own)
-        self._call = settings.recorded(self._step)
 
     def __call__(
         self,
@@ -265,19 +256,7 @@ class ActorStep:
         critic: StackVector,
         gradient: NetworkVector,
     ) -> Tensor:
-        """Fill `gradient` with that of −J; return J, the mean value of the policy's actions.
-
-        On a device the next call overwrites J.
-        """
-        return self._call(observations, actor, critic, gradient)
-
-    def _step(
-        self,
-        observations: Tensor,
-        actor: NetworkVector,
-        critic: StackVector,
-        gradient: NetworkVector,
-    ) -> Tensor:
+        """Fill `gradient` with that of −J; return J, the mean value of the policy's actions."""
         settings, bounds = self._settings, self._bounds
         size = settings.observation_size
         self._inputs[..., :size].copy_(observations)

@@ -50,7 +50,7 @@ class RecordedWork:
 
     def _record(self) -> None:
         try:
-            self._graphs = recorded(self._device, self._stages)
+            self._graphs = _graphs_of(self._device, self._stages)
         except RuntimeError:  # a kernel that no graph can hold
             self._records = False
             torch.cuda.synchronize(self._device)
@@ -88,7 +88,7 @@ class RecordedCall:
 _streams: dict[torch.device, Any] = {}
 
 
-def recorded(device: torch.device, stages: tuple[Stage, ...]) -> list[Any]:
+def _graphs_of(device: torch.device, stages: tuple[Stage, ...]) -> list[Any]:
     """Return a graph of each stage; RuntimeError for work that no graph can hold.
 
     All stages run once before: libraries set themselves up at their first call, which no graph may
