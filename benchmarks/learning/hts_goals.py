@@ -30,12 +30,13 @@ def pong(*more: str) -> Goal:
 
 
 BF16 = "--precision=bf16"
+PAPER = "--preset=paper"
 A2C = ("--learner=a2c", "--alpha=5", "--total-steps=500000")
 GOALS = {
     "CartPole-v1 ppo": goal("CartPole-v1", 475.0, 100_000, 25),
     "CartPole-v1 a2c": goal("CartPole-v1", 475.0, 500_000, 500, *A2C),
-    "HalfCheetah-v5 ppo": goal("HalfCheetah-v5", 1800.0, 1_000_000, 50),
-    "Hopper-v5 ppo": goal("Hopper-v5", 2000.0, 1_000_000, 50),
+    "HalfCheetah-v5 ppo": goal("HalfCheetah-v5", 1800.0, 1_000_000, 50, PAPER),
+    "Hopper-v5 ppo": goal("Hopper-v5", 2000.0, 1_000_000, 50, PAPER),
     "Pong-v5 ppo": pong(),
     "Pong-v5 ppo bf16": pong(BF16),
     "football empty goal close hts": football("hts", 10),
