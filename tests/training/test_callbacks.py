@@ -2,8 +2,10 @@
 
 import os
 import random
+import signal
 import time
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from drumline.recipes.methods import method_of
 from drumline.recipes.td3 import TD3
 from drumline.runs import run_files
 from drumline.runs.checkpoint import checkpoint_numbers
+from drumline.schedules import evaluations
 from drumline.types import EpisodeRow, EvaluationRow
 
 SMALL: dict[str, Any] = {"hidden": (4,), "evaluate_every": 2, "evaluate_episodes": 2}
@@ -230,6 +233,31 @@ def test_an_evaluation_ends_a_run_and_a_resume_has_callbacks_too(tmp_path: Path)
     assert ended == 2  # the evaluation of update 1 is recorded with update 2
     run = run.resume(workers="inline", callbacks=[Until(3)])
     assert run.metrics[-1]["update"] == 3
+
+
+@pytest.mark.parametrize("name", ["aes", "hts", "td3"])
+def test_a_stop_within_an_evaluation_hides_no_update_from_callbacks(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    collect, calls = evaluations.collect, count(1)
+
+    def stopping(*arguments: Any) -> Any:
+        if next(calls) == 1:
+            signal.raise_signal(signal.SIGINT)  # kept until the next wait, which is for episodes
+        return collect(*arguments)
+
+    monkeypatch.setattr(evaluations, "collect", stopping)
+    heard: dict[str, list[Any]] = {"on_update": [], "on_episode": []}
+    config = CONFIGS[name]
+    callbacks = drumline.Callbacks(**{hook: rows.append for hook, rows in heard.items()})
+    with pytest.raises(drumline.Stopped):
+        drumline.train(config, layout=layout(config), out=tmp_path / "run", callbacks=callbacks)
+    stopped = len(heard["on_update"])
+    run = drumline.load(tmp_path / "run").resume(workers="inline", callbacks=callbacks)
+    assert 0 < stopped < len(run.metrics)
+    updates = [row["update"] for row in heard["on_update"]]
+    assert updates == [row["update"] for row in run.metrics]
+    assert len(heard["on_episode"]) == run.metrics[-1]["episodes"]
 
 
 def test_a_callback_is_asked_before_the_first_step_whether_it_can_be_called(tmp_path: Path):

@@ -197,10 +197,11 @@ class RotationRun:
             self._course.rehearse(
                 self._request.whereabouts
             )  # before any checkpoint, or a resume could pass it by
+            ends = self._ledger.ends_here(signals)  # a stop may come before an evaluation begins
             self._evaluation.begin_if_due()
             if self._ledger.checkpoint_due:
                 self._checkpoint()
-            if self._ledger.ends_here(signals):
+            if self._ledger.ends_here(signals) or ends:
                 return
 
     def _update_with_groups(

@@ -244,10 +244,11 @@ class SteadyRun:
             self._show(pool)  # the schedule does not wait where the next result has come
             if event.index == 0 and self._config.promise:
                 self._rehearse_episode(event)
+            ends = ledger.ends_here(signals)  # a stop may come while an evaluation is waited for
             evaluation.begin_if_due()
             if ledger.checkpoint_due:
                 self._checkpoint()
-            if ledger.ends_here(signals) or self._ended():
+            if ledger.ends_here(signals) or ends or self._ended():
                 break
 
     def _rehearse_episode(self, event: Event) -> None:

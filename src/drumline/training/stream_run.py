@@ -141,11 +141,12 @@ class StreamRun:
             self._record(block)
             if block.update == 1 and config.promise:
                 self._rehearse()
+            ends = ledger.ends_here(signals)  # a stop may come within the evaluation
             self._evaluate_if_due(pool)
             signals.state_whole = True  # the copy: an env step may fail outside of a wait
             if ledger.checkpoint_due:
                 self._checkpoint()
-            if ledger.ends_here(signals):
+            if ledger.ends_here(signals) or ends:
                 return
             self._stream.note()  # an evaluation or a rehearsal may have come between
 
