@@ -21,6 +21,7 @@ name and seed.
 import argparse
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,6 +59,7 @@ RESULTS = TREE / "docs" / "results.md"
 README = TREE / "README.md"
 """Has the three sentences that the tables come to."""
 TABLES = Tables.beside(BENCHMARKS / "results")
+_TABLE = re.compile(r"<!-- begin (\S+) -->.*?<!-- end \1 -->", re.DOTALL)
 
 
 def main() -> int:
@@ -101,8 +103,9 @@ def main() -> int:
         _work(home, given, options)
         groups = decided(home, given)
     if options.do == "tables":
-        draw(rows_of(groups))
-        _write(home, groups)
+        with _alone_with(TABLES.runs.parent):
+            draw(rows_of(groups))
+            _write(home, groups)
         print(f"filled {RESULTS.name} and {README.name}; wrote {home.path / 'page.html'}")
         return 0
     print("\n".join(status(home, groups)))
@@ -158,9 +161,8 @@ def status(home: Home, groups: Sequence[Group]) -> list[str]:
 def hours_left(home: Home, group: Group) -> float:
     """Return the core hours that a group needs, by its ended runs where it has some."""
     runs = [Run(group, seed) for seed in group.seeds]
-    ended = [
-        float(str(home.read_note(run)["seconds"])) for run in runs if home.state(run) == "done"
-    ]
+    notes = [home.read_note(run) for run in runs if home.state(run) == "done"]
+    ended = [float(str(note["seconds"])) for note in notes if "seconds" in note]
     cores = (os.cpu_count() or 1) if group.alone else 1
     each = cores * sum(ended) / len(ended) / 3600 if ended else group.hours
     left = 0.0
@@ -197,9 +199,12 @@ def _go(home: Home, options: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return 2
-        home.paused.unlink(missing_ok=True)
-        print(f"process {number} is at work already")
-        return 0
+        if not home.paused.exists():
+            print(f"process {number} is at work already")
+            return 0
+        print(f"process {number} is stopping its runs; another one goes on then")
+        while worker_process(home) == number:
+            time.sleep(0.2)
     home.paused.unlink(missing_ok=True)
     try_again(home)
     # A name for HEAD: the tree may move on before the last run begins.
@@ -219,12 +224,12 @@ def _pause(home: Home, groups: Sequence[Group]) -> int:
     number = worker_process(home)
     if number:
         os.kill(number, signal.SIGTERM)
-        while worker_process(home):
+        while worker_process(home) == number:
             time.sleep(0.2)
     for run in in_order(groups):  # of a worker that was killed
-        if home.state(run) == "running":
-            os.kill(int(str(home.read_note(run)["process"])), signal.SIGINT)
-            while home.state(run) == "running":
+        if number := home.process(run):
+            os.kill(number, signal.SIGINT)
+            while home.process(run):
                 time.sleep(0.2)
     print("paused; `go` resumes all runs")
     return 0
@@ -245,12 +250,16 @@ def _work(home: Home, given: Sequence[Group], options: argparse.Namespace) -> No
                 what = f"Add {run.group.name}, seed {run.seed}, to the campaign's results"
                 _commit(what, tuple({group.table for group in groups if group.table}))
 
-    Worker(home, lambda: in_order(groups), options.jobs, checkout, options.commit, ended).work()
+    with _alone_with(home.path):
+        Worker(home, lambda: in_order(groups), options.jobs, checkout, options.commit, ended).work()
 
 
 @contextmanager
 def _alone_with(folder: Path) -> Iterator[None]:
-    """Keep workers of other homes from a folder's tables meanwhile: they are read, then written."""
+    """Wait until this process has a folder to itself.
+
+    A home has one worker; workers of several homes read one folder's tables, then write them.
+    """
     opened = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
@@ -307,16 +316,27 @@ def queues(groups: Sequence[Group]) -> list[Group]:
 
 
 def _commit(message: str, tables: Sequence[str]) -> None:
-    """Commit the result files alone; what else is changed or staged in the tree stays as it is."""
+    """Commit the result files alone; what else is changed or staged in the tree stays as it is.
+
+    A page whose own words are being edited is left out: a later row takes its tables along.
+    """
     folder = Path(_git("rev-parse", "--absolute-git-dir"))
     if any((folder / name).exists() for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD")):
         return  # the next row takes this one along
-    every = (*TABLES, *map(TABLES.of_script, tables), RESULTS, README)
+    pages = (page for page in (RESULTS, README) if page.exists() and not _edited(page))
+    every = (*TABLES, *map(TABLES.of_script, tables), *pages)
     files = [str(path) for path in every if path.exists()]
     add = subprocess.run(["git", "-C", str(TREE), "add", *files], check=False)
     if add.returncode == 0:
         words = ["commit", "--quiet", "--only", "-m", message, "--", *files]
         subprocess.run(["git", "-C", str(TREE), *words], check=False)
+
+
+def _edited(page: Path) -> bool:
+    """Return whether a page differs from HEAD's outside of its tables."""
+    kept = _git("show", f"HEAD:{page.relative_to(TREE)}")
+    before, now = (_TABLE.sub("", text.strip()) for text in (kept, page.read_text()))
+    return before != now
 
 
 def _git(*words: str) -> str:

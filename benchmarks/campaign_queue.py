@@ -207,9 +207,18 @@ class Home:
 
     def read_note(self, run: Run) -> dict[str, object]:
         """Return a run's note, empty before its begin and where its command was another one."""
-        path = self.note(run)
-        note = json.loads(path.read_text()) if path.exists() else {}
+        note = self._any_note(run)
         return note if note.get("command", run.command_line) == run.command_line else {}
+
+    def _any_note(self, run: Run) -> dict[str, object]:
+        path = self.note(run)
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def process(self, run: Run) -> int:
+        """Return the process of a run by this name, with any flags; 0 if none is there."""
+        note = self._any_note(run)
+        number = int(str(note.get("process") or 0))
+        return number if number and started_at(number) == note.get("started") else 0
 
     def write_note(self, run: Run, **values: object) -> None:
         """Set values of a run's note."""
@@ -227,7 +236,7 @@ class Home:
             return "done"
         if note.get("failures", 0) == FAILURES:
             return "failed"
-        if note.get("started") and started_at(int(str(note["process"]))) == note["started"]:
+        if self.process(run):
             return "running"
         if any(self.missing(need).exists() for need in run.group.needs):
             return "skipped"

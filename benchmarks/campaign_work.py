@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ NICE = 19
 """Niceness of runs, and of their session."""
 STOPPED = 130
 """Exit code of a run that was asked to stop; it goes on later."""
+RETRY_SECONDS = 60.0
+"""Pause after a row that could not be written, as while a queue is being edited."""
 
 
 def in_background(words: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
@@ -54,12 +57,7 @@ class Checkout:
     def __init__(self, home: Home, tree: Path, commit: str):
         self.sources = home.path / "checkouts" / commit
         if not (self.sources / "pyproject.toml").exists():
-            _git(tree, "worktree", "prune")
-            subprocess.run(
-                ["git", "clone", "--quiet", "--no-checkout", str(tree), str(self.sources)],
-                check=True,
-            )
-            _git(self.sources, "checkout", "--quiet", "--detach", commit)
+            _check_out(tree, commit, self.sources)
         pinned = (self.sources / "constraints.txt").read_bytes()
         place = home.path / "environments" / hashlib.sha256(pinned).hexdigest()[:12]
         self.python = place / "bin" / "python"
@@ -102,6 +100,7 @@ class Worker:
         checkout: Callable[[str], Checkout],
         commit: str,
         ended: Callable[[Run, Checkout], None],
+        retry_seconds: float = RETRY_SECONDS,
     ):
         self._home = home
         self._runs = runs
@@ -109,6 +108,9 @@ class Worker:
         self._checkout = checkout
         self._commit = commit
         self._ended = ended
+        self._retry_seconds = retry_seconds
+        self._later: dict[Run, float] = {}
+        """Runs whose row could not be written, and when to try again."""
         self._running: dict[Run, subprocess.Popen[bytes]] = {}
         self._begun: dict[Run, float] = {}
         self._stopping = False
@@ -130,12 +132,14 @@ class Worker:
             elif len(self._running) < self._jobs and (run := self._next()) and self._fits(run):
                 # The worker was killed before it knew.
                 if self._home.state(run) == "begun" and finished(self._home.folder(run)):
+                    self._count_seconds(run)
                     self._record(run)
                 else:
                     self._begin(run)
                 continue
             if not self._running and (
-                stopping or (self._next() is None and not self._of_another_worker())
+                stopping
+                or (self._next() is None and not self._later and not self._of_another_worker())
             ):
                 return
             time.sleep(poll_seconds)
@@ -151,7 +155,10 @@ class Worker:
                 process.send_signal(signal.SIGINT)
 
     def _next(self) -> Run | None:
-        left = [run for run in self._runs() if run not in self._running]
+        now = time.monotonic()
+        self._later = {run: at for run, at in self._later.items() if at > now}
+        busy = {*self._running, *self._later}
+        left = [run for run in self._runs() if run not in busy]
         return next((run for run in left if self._home.state(run) in ("begun", "not begun")), None)
 
     def _fits(self, run: Run) -> bool:
@@ -223,9 +230,37 @@ class Worker:
         elif failures == FAILURES:
             print(f"{run.name} failed {FAILURES} times: {self._home.log(run)}", flush=True)
 
+    def _count_seconds(self, run: Run) -> None:
+        """Note how long a run went on whose worker did not see its end: since its note."""
+        note = self._home.read_note(run)
+        if note.get("started"):
+            began = self._home.note(run).stat().st_mtime
+            ended = max(path.stat().st_mtime for path in self._home.folder(run).iterdir())
+            seconds = float(str(note.get("seconds", 0.0))) + max(0.0, ended - began)
+            self._home.write_note(run, seconds=seconds, process=None, started=None)
+
     def _record(self, run: Run) -> None:
-        self._ended(run, self._checkout(str(self._home.read_note(run)["commit"])))
-        self._home.write_note(run, recorded=True)
+        """Have a run's row written; a failure is told and tried again, and ends no other run."""
+        try:
+            self._ended(run, self._checkout(str(self._home.read_note(run)["commit"])))
+        except Exception:  # noqa: BLE001 - whatever it was, it is printed
+            traceback.print_exc()
+            print(f"{run.name} has ended, and its row could not be written", flush=True)
+            self._later[run] = time.monotonic() + self._retry_seconds
+        else:
+            self._home.write_note(run, recorded=True)
+
+
+def _check_out(tree: Path, commit: str, sources: Path) -> None:
+    """Make a clone at a commit; a kill leaves it whole or not there."""
+    _git(tree, "worktree", "prune")
+    aside = sources.with_name(f"{sources.name}.partial")
+    for leftover in (aside, sources):
+        shutil.rmtree(leftover, ignore_errors=True)
+    clone = ["git", "clone", "--quiet", "--no-checkout", str(tree), str(aside)]
+    subprocess.run(clone, check=True)
+    _git(aside, "checkout", "--quiet", "--detach", commit)
+    aside.rename(sources)
 
 
 def _git(place: Path, *words: str) -> str:

@@ -225,8 +225,142 @@ def test_runs_of_a_worker_that_was_killed_count_and_are_recorded(campaign: Any, 
     settled(campaign)
     reaping.join()
     assert (home.state(first), home.state(second)) == ("done", "done")
+    assert home.read_note(first)["seconds"] > 0
+    assert campaign.status(home, [group])[0] == "tiny: 2 done"
     began = [(home.folder(run) / "config.json").stat().st_mtime for run in (first, second)]
     assert (home.folder(first) / "policy-last.json").stat().st_mtime <= began[1]
+
+
+def test_a_row_that_cannot_be_written_is_tried_again_and_stops_no_other_run(
+    campaign: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", TINY)
+    home, asked = campaign.Home(tmp_path / "home"), list[Any]()
+
+    def ended(run: Any, checkout: Any) -> None:
+        asked.append(run)
+        if len(asked) == 1:
+            raise campaign.BadQueue("half saved")
+
+    runs = campaign.in_order([group])
+    patient = campaign.Worker(
+        home, lambda: runs, 1, lambda _: Here(), "abc123", ended, retry_seconds=0.2
+    )
+    patient.work(poll_seconds=0.05)
+    settled(campaign)
+    first, second = runs
+    assert sorted(run.seed for run in asked) == [3, 3, 4]
+    assert (home.state(first), home.state(second)) == ("done", "done")
+    assert "BadQueue: half saved" in capsys.readouterr().err
+
+
+def test_a_run_under_its_former_flags_is_left_to_its_end(campaign: Any, tmp_path: Path):
+    """The worker that began it was killed, and the queue's flags have changed since."""
+    home, tables = campaign.Home(tmp_path / "home"), campaign.Tables.beside(tmp_path)
+    one_seed = TINY.replace("[3, 4]", "[3]")
+    (before,) = queue_of(campaign, tmp_path / "queue.toml", one_seed)
+    changed = one_seed.replace("steps=200", "steps=400")
+    (after,) = queue_of(campaign, tmp_path / "queue.toml", changed)
+    old, new = campaign.Run(before, 3), campaign.Run(after, 3)
+    folder = home.folder(old)
+    folder.mkdir(parents=True)
+    writes = "import pathlib, sys, time; time.sleep(2); pathlib.Path(sys.argv[1]).write_text('end')"
+    beside = subprocess.Popen([sys.executable, "-c", writes, str(tmp_path / "told")])
+    started = sys.modules["campaign_queue"].started_at(beside.pid)
+    home.write_note(old, commit="abc123", process=beside.pid, started=started)
+    assert home.state(new) == "running"
+    reaping = Thread(target=beside.wait)
+    reaping.start()
+    worker(campaign, home, [after], tables, jobs=1).work(poll_seconds=0.05)
+    settled(campaign)
+    reaping.join()
+    assert (tmp_path / "told").stat().st_mtime <= (home.folder(new) / "config.json").stat().st_mtime
+    (row,) = campaign.read_rows(tables.runs)
+    assert "--total-steps=400" in row["command"]
+
+
+def repository(path: Path, **files: str) -> str:
+    """Make a repository with one commit; return the commit."""
+    path.mkdir()
+    for name, text in files.items():
+        (path / name).write_text(text)
+    git = ["git", "-C", str(path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True)
+    return head.stdout.decode().strip()
+
+
+def test_a_checkout_that_a_kill_has_cut_off_is_made_anew(
+    campaign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(campaign.Checkout, "_install", lambda *_: None)
+    tree = tmp_path / "tree"
+    commit = repository(tree, **{"pyproject.toml": "[project]", "constraints.txt": "", "b": "c"})
+    home = campaign.Home(tmp_path / "home")
+    sources = home.path / "checkouts" / commit
+    for leftover in (sources.with_name(f"{commit}.partial"), sources):
+        (leftover / ".git").mkdir(parents=True)
+    assert campaign.Checkout(home, tree, commit).sources == sources
+    assert (sources / "b").read_text() == "c"
+    assert [path.name for path in sources.parent.iterdir()] == [commit]
+
+
+def test_a_page_that_is_being_edited_is_in_no_commit_of_rows(
+    campaign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    tree = tmp_path / "tree"
+    page = "words\n<!-- begin a -->\n{}\n<!-- end a -->\n"
+    repository(tree, **{"README.md": page.format(1), "results.md": page.format(1), "runs.csv": "a"})
+    tables = campaign.Tables.beside(tree)
+    tables.runs.write_text("group\n")
+    for name, value in {
+        "TREE": tree,
+        "README": tree / "README.md",
+        "RESULTS": tree / "results.md",
+        "TABLES": tables,
+    }.items():
+        monkeypatch.setattr(campaign, name, value)
+    for name in ("USER", "AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@b.c")
+    (tree / "README.md").write_text("half a sen" + page.format(2))
+    (tree / "results.md").write_text(page.format(2))
+    campaign._commit("Add a row", ())
+    shown = subprocess.run(
+        ["git", "-C", str(tree), "show", "--name-only", "--format=%s"],
+        check=True,
+        capture_output=True,
+    )
+    assert shown.stdout.decode().split("\n\n")[0] == "Add a row"
+    assert set(shown.stdout.decode().split()[3:]) == {tables.runs.name, "results.md"}
+    assert (tree / "README.md").read_text().startswith("half a sen")
+
+
+def test_a_worker_that_stops_is_waited_for_and_another_goes_on(
+    campaign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    home, queue = campaign.Home(tmp_path / "home"), tmp_path / "queue.toml"
+    home.path.mkdir()
+    queue_of(campaign, queue, TINY)
+    sleeps = [sys.executable, "-c", "import time; time.sleep(1.5)", str(queue.resolve()), "work"]
+    stopping = subprocess.Popen(sleeps)
+    home.process_id.write_text(str(stopping.pid))
+    home.paused.touch()
+    begun: list[bool] = []
+
+    def in_background(words: Any, log: Path) -> Any:
+        begun.append(stopping.poll() is not None)
+        return stopping
+
+    monkeypatch.setattr(campaign, "in_background", in_background)
+    reaping = Thread(target=stopping.wait)
+    reaping.start()
+    monkeypatch.setattr(sys, "argv", ["campaign.py", str(queue), "go", f"--home={home.path}"])
+    assert campaign.main() == 0
+    reaping.join()
+    assert begun == [True]
+    assert not home.paused.exists()
 
 
 def test_a_kill_within_a_write_leaves_the_former_table(
