@@ -152,6 +152,25 @@ def test_a_loaded_learner_goes_on_with_the_same_bits(name: str):
         assert np.array_equal(other.tensors[key], tensor), key
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_learners_that_take_turns_in_one_process_keep_their_bits(name: str):
+    settings = ALL[name]
+    states: list[State] = []
+    for seed in (1, 2):
+        learner = TD3(settings, draws(settings), seed)
+        learner.begin(0)
+        for _ in range(seed * 3):
+            learner.learn(60)
+        states.append(learner.state())
+    jobs = TD3Jobs(settings, draws(settings))
+    for state in (*states, states[0]):
+        one, metrics = jobs.learn(state, JOB)
+        other, alone = TD3Jobs(settings, draws(settings)).learn(state, JOB)
+        assert (one.counters, metrics) == (other.counters, alone)
+        for key, tensor in other.tensors.items():
+            assert np.array_equal(one.tensors[key], tensor), key
+
+
 def test_a_state_with_a_part_missing_is_refused():
     learner = TD3(CONTINUOUS, draws(CONTINUOUS), 1)
     state = learner.state()

@@ -131,6 +131,8 @@ class TD3Jobs:
         self._actor_step = settings.recorded(ActorStep(settings))
         self._critic_step = settings.recorded(CriticStep(settings))
         self._critic = _first(self._critics.live, settings)
+        self._learner: TD3 | None = None
+        """Made at the first `learn`, which not every population asks for."""
 
     def refine(
         self,
@@ -189,7 +191,9 @@ class TD3Jobs:
         self, state: State, job: GradientJob, progress: Progress = lambda steps: None
     ) -> tuple[State, Metrics]:
         """Return a learner's state after the job's steps, which are those of `TD3` online."""
-        learner = TD3(self._settings, self._draws, 0)
+        if self._learner is None:
+            self._learner = TD3(self._settings, self._draws, 0)
+        learner = self._learner
         learner.load(state)
         learner.begin_job(job.seed)
         for _ in range(job.steps):
