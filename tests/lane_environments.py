@@ -51,6 +51,23 @@ class Echo(gymnasium.Env):
         return np.reshape(np.asarray(action, np.float64), self.observation_space.shape), 0, 0, 0, {}
 
 
+class Wide(gymnasium.Env):
+    """Observations of 83 KiB, and no end of its own."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (21_168,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(21_168, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(21_168, np.float32), float(action), False, False, {}
+
+
+def wide_and_short():
+    return gymnasium.wrappers.TimeLimit(Wide(), 4)
+
+
 def continuous_echo():
     low, high = np.array([-1, -2], np.float32), np.array([1, 0.5], np.float32)
     return Echo(gymnasium.spaces.Box(low, high))

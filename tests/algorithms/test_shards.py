@@ -139,3 +139,18 @@ def test_a_number_that_is_none_is_named_by_the_environment_of_the_run():
     rollout.observations[4, 3, 0] = np.nan
     with pytest.raises(UnfiniteLoss, match="observation of environment 3 at step 4"):
         made.learner.update(rollout, behavior)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_the_last_observation_before_a_time_limit_is_looked_at_too(value: float):
+    made = everything(PPO_SETTINGS)
+    behavior = made.behavior(1)
+    rollout = rollout_of(made.spec, behavior)
+    assert isinstance(rollout.final_observations, np.ndarray)
+    rollout.final_observations[-1, 0] = value
+    environment, step = rollout.final_environments[-1], rollout.final_steps[-1]
+    before = made.parameters.tobytes()
+    where = f"environment {environment} that was truncated at step {step} of interval"
+    with pytest.raises(UnfiniteLoss, match=where):
+        made.learner.update(rollout, behavior)
+    assert made.parameters.tobytes() == before

@@ -43,6 +43,17 @@ def test_actor_critics_learn_and_act(method: Any, name: str, tmp_path: Path):
         assert run.evaluate(3, sample=sample).returns == (5.0, 5.0, 5.0)
 
 
+def test_large_observations_have_room_for_every_episode_that_a_time_limit_cuts(tmp_path: Path):
+    config = PPO(
+        env="lane_environments:wide_and_short",
+        **{**ACTOR_CRITIC, "num_envs": 16, "alpha": 30, "total_steps": 960},
+        epochs=1,
+        minibatches=2,
+    )
+    run = train(config, workers="inline", out=tmp_path / "run")
+    assert run.metrics[-1]["episodes"] == 16 * (60 // 4)
+
+
 @pytest.mark.parametrize(
     "env",
     [

@@ -258,3 +258,14 @@ def _refuse_unfinite(rollout: Rollout, first: int, last: int) -> None:
                 f"{rollout.interval} is {array[t, environment]}; the parameters are as they were "
                 "before that interval"
             )
+    final = rollout.final_observations
+    if isinstance(final, StackedFrames) or final.dtype.kind != "f":
+        return
+    where, steps = rollout.final_environments, rollout.final_steps
+    for number in np.flatnonzero((where >= first) & (where < last)):
+        if not np.isfinite(final[number]).all():
+            raise UnfiniteLoss(
+                f"the last observation of an episode of environment {where[number]} that was "
+                f"truncated at step {steps[number]} of interval {rollout.interval} is "
+                f"{final[number]}; the parameters are as they were before that interval"
+            )

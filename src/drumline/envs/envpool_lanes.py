@@ -16,6 +16,7 @@ from drumline.envs.envpool_package import (
     known_spec,
     limit_counted_outside,
     one_step_longer,
+    time_limit,
 )
 from drumline.envs.football import Checkpoints, no_checkpoints
 from drumline.envs.football_frames import STACK, FootballFrames, is_football, stacked_space
@@ -67,6 +68,7 @@ class EnvPoolLanes:
         self._pool: Any = None
         known = known_spec(self._envpool, spec.id, self._options)
         self._limit = limit_counted_outside(known)
+        self.limit = time_limit(known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # bounds that Gymnasium casts to float32
             self.observation_space = known.gymnasium_observation_space

@@ -44,7 +44,9 @@ class GymnasiumLanes:
         self._environments = [one.environment for one in self._made]
         self._step = [environment.step for environment in self._environments]
         self._limit = self._made[0].limit
-        self.endless = not (self._limit or self._made[0].wrapped_limit)
+        limits = self._limit, self._made[0].wrapped_limit
+        self.limit = min(filter(None, limits), default=0)
+        self.endless = not self.limit
         self.stack = self._made[0].stack
         self._elapsed: Any = [0] * count
         self._id = spec.id

@@ -58,6 +58,8 @@ class Lanes(Protocol):
     count: int
     needs_renewal: bool
     """Whether exact restore needs `renew`: the engine cannot restart an episode from a seed."""
+    limit: int
+    """Steps after which an episode is cut at the latest; 0: none is known."""
     endless: bool
     """Whether episodes have no time limit and a restore repeats them from their start."""
     observation_space: Any

@@ -94,6 +94,7 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
     try:
         observations, actions = probe.observation_space, probe.action_space
         renewed, stack, endless = probe.needs_renewal, probe.stack, probe.endless
+        limit = probe.limit
     finally:
         probe.close()
     sizes = config.env, config.num_envs, config.alpha
@@ -132,7 +133,7 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
         action_dtype=head.action_dtype,
         noise_size=head.noise_size,
         truncations=config.truncations_per_interval
-        or max(4, min(config.alpha, (16 << 20) // (2 * config.num_envs * item))),
+        or room_for_truncations(config.alpha, limit, 2 * config.num_envs * item),
         stack=stack,
         scores=checkpoints,
     )
@@ -144,6 +145,16 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
     return ActorCriticParts(
         config, lanes, renewed, shape, network, policy_head, starts, restore, endless
     )
+
+
+def room_for_truncations(alpha: int, limit: int, size: int) -> int:
+    """Return how many cut episodes an interval of an environment has room for.
+
+    A time limit bounds their number. Others are unlikely to be many: of large observations there is
+    room for 16 MiB. `size`: bytes of one for each environment and storage.
+    """
+    most = -(-alpha // limit) if limit else 0
+    return max(4, most, min(alpha, (16 << 20) // size))
 
 
 def _policy_head(head: ActionHead, space: Space) -> Head | None:

@@ -174,8 +174,8 @@ class HTS:
     episodes; 0: never; -1: by the environment's speed, so that a restore steps at most 1,000,000
     env steps and takes about 45 seconds, with at least 1,000 steps of each environment."""
     truncations_per_interval: int = 0
-    """Time limits that one environment may meet in one interval; 0: as many as fit in 16 MB, at
-    least 4."""
+    """Time limits that one environment may meet in one interval; 0: as many as it can, and
+    without a known limit as many as fit in 16 MB, at least 4."""
     step_time: str = ""
     """Make environments slow by a law, as in exponential:5ms."""
     evaluate_every: int = 50
