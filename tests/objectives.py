@@ -70,6 +70,11 @@ def not_a_number(parameters: np.ndarray, seed: int) -> float:
     return math.nan
 
 
+def lowest(parameters: np.ndarray, seed: int) -> float:
+    """A penalty that is the least of all numbers."""
+    return float(np.finfo(np.float64).min)
+
+
 def endless(parameters: np.ndarray, seed: int) -> float:
     return math.inf
 

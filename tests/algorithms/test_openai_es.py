@@ -8,7 +8,7 @@ import pytest
 
 from drumline.algorithms.mirrored import IndependentSampler, MirroredSampler, answer
 from drumline.algorithms.openai_es import OpenAIES
-from drumline.algorithms.optimizers import SGD
+from drumline.algorithms.optimizers import SGD, Adam
 from drumline.algorithms.search_state import constant_std
 from drumline.functional.annealing import decaying
 from drumline.functional.perturbation import counter_noise, subset_range
@@ -41,6 +41,22 @@ def test_the_step_follows_the_gradient_of_a_quadratic(subset: dict[str, float]):
     cosine = step @ differences / np.linalg.norm(step) / np.linalg.norm(differences)
     assert cosine > (0.98 if subset else 0.99)
     assert np.linalg.norm(step) == pytest.approx(0.01 * np.linalg.norm(differences), rel=0.1)
+
+
+@pytest.mark.parametrize("penalty", [-1e30, -1e80])
+def test_fitness_whose_gradient_float32_cannot_hold_changes_no_state(penalty: float):
+    adam = Adam(3, learning_rate=0.1, weight_decay=0.0)
+    sampler = MirroredSampler(0, counter_noise(0))
+    start = np.zeros(3, np.float32)
+    strategy = OpenAIES(start, sampler, adam, constant_std(0.1), shaping=unshaped)
+    first, *others = strategy.ask(4)
+    before = strategy.state()
+    with pytest.raises(FloatingPointError, match=r"is -1e\+[38]0 to 1, whose .*centered-rank"):
+        strategy.tell([answer(first, penalty), *(answer(task, 1.0) for task in others)])
+    after = strategy.state()
+    assert after.counters == before.counters
+    for name, array in before.tensors.items():
+        assert np.array_equal(after.tensors[name], array)
 
 
 def test_returns_that_are_ties_to_the_shaping_take_no_step():

@@ -96,6 +96,11 @@ def test_a_value_that_is_not_finite_names_its_seed(name: str, shown: str):
         value(name)
 
 
+def test_a_value_whose_mean_would_be_none_names_its_seed():
+    with pytest.raises(NonFinite, match=r"lowest returned -1\.79.* for seed 5.*such as -1e9"):
+        value("lowest")
+
+
 def test_several_seeds_give_as_many_values_and_their_mean_is_the_fitness():
     context = Context(parameters=VECTOR)
     worker = ObjectiveSpec(objective("batch_of_seeds", 7), 0)(context)

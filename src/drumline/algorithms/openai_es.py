@@ -18,6 +18,10 @@ from drumline.types import Metrics, State
 Shaping = Callable[[Float[np.ndarray, " N"]], Float[np.ndarray, " N"]]
 
 
+_GREATEST = 1e18
+"""Bound of shaped fitness: the optimiser sums up squares of the gradient's parts in float32."""
+
+
 class OpenAIES:
     """Algorithm 1, mirrored: g = (1/N) Σᵢ (uᵢ⁺ − uᵢ⁻) εᵢ, then one optimiser step.
 
@@ -110,6 +114,7 @@ class OpenAIES:
         metrics: Metrics = {"update_skipped": float(skipped), "gradient_norm": 0.0}
         metrics["update_ratio"] = 0.0
         if not skipped:
+            _refuse_great(weights)
             gradient = self._gradient(ordered, weights)
             before = self._search.parameters
             scale = self._step_scale(self.generation)
@@ -158,3 +163,12 @@ class OpenAIES:
         for start, stop in ranges:
             counts[start:stop] += 1.0
         return total * (np.float32(len(keys)) / np.maximum(counts, np.float32(1.0)))
+
+
+def _refuse_great(weights: Float[np.ndarray, " N"]) -> None:
+    """Raise before a step after which no other one could mend the optimiser's state."""
+    if np.abs(weights).max() >= _GREATEST:
+        raise FloatingPointError(
+            f"fitness as shaped is {weights.min():g} to {weights.max():g}, whose gradient is too "
+            "great for float32: take a smaller penalty, or ranks (--shaping centered-rank)"
+        )

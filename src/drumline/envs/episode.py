@@ -18,6 +18,8 @@ WITHDRAWN_EVERY = 64
 
 
 _INFINITY = float("inf")
+GREATEST = 1e100
+"""Bound of a return: greater ones have means and deviations that are no numbers any more."""
 _LARGEST = float(np.finfo(np.float32).max)
 _FEW = 32
 """Values of an observation up to which a sum in Python takes less time than a product in NumPy."""
@@ -145,7 +147,7 @@ class EpisodeLoop:
             if not length:
                 self.opening.end()
             total += float(reward)  # float32 rewards would be added up in float32
-            if not -_INFINITY < total < _INFINITY:
+            if not -GREATEST < total < GREATEST:
                 place = f"{self._where}, episode seed {seed}, step {length}"
                 raise NonFinite(f"the reward is {reward} in {place}: the return is {total}")
             if count_signs:

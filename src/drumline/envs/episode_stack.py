@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from drumline.envs.episode import WITHDRAWN_EVERY, Episode, NonFinite
+from drumline.envs.episode import GREATEST, WITHDRAWN_EVERY, Episode, NonFinite
 from drumline.envs.lean_steps import LeanEnvironment
 
 
@@ -177,7 +177,7 @@ def _refuse_nan(outputs: np.ndarray) -> None:
 
 def _episode(place: _Place, now: int, size: int) -> Episode:
     length, rows = now - place.began, None
-    if not -np.inf < place.total < np.inf:
+    if not -GREATEST < place.total < GREATEST:
         raise NonFinite(f"the return is {place.total}")
     if place.kept is not None:
         rows = np.concatenate(place.kept[:length], axis=None, dtype=np.float64)

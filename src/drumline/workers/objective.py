@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from drumline import seeding
-from drumline.envs.episode import NonFinite
+from drumline.envs.episode import GREATEST, NonFinite
 from drumline.errors import ObjectiveProblem
 from drumline.functional import perturbation
 from drumline.functional.low_rank import LowRank, LowRankNoise, seeded_noise
@@ -122,6 +122,12 @@ class ObjectiveFunction:
                 raise NonFinite(
                     f"the objective {self._objective.function} returned {value} for seed {seed}: "
                     "it must return a finite number, such as a low one for parameters that fail"
+                )
+            if abs(value) >= GREATEST:
+                raise NonFinite(
+                    f"the objective {self._objective.function} returned {value} for seed {seed}, "
+                    f"and means are taken of values within ±{GREATEST:g}: a penalty such as -1e9 "
+                    "is low enough"
                 )
 
     def unperturbed(self, vector: np.ndarray, seeds: Sequence[int]) -> list[tuple[float, ...]]:
