@@ -60,6 +60,9 @@ _WHOLE: tuple[Any, ...] = (int, int | None, "int", "int | None")
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by a daemon, which wants no words
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end
     if arguments is None:
         _begin_as_children_do()
         from drumline.commands.own_output import print_apart
@@ -108,10 +111,16 @@ def _begin_as_children_do() -> None:
     """
     if sys.flags.ignore_environment:
         return
-    if sys.flags.hash_randomization or sys.getfilesystemencoding() != "utf-8":
-        os.environ["PYTHONHASHSEED"] = "0"
-        if sys.getfilesystemencoding() != "utf-8":
-            os.environ["PYTHONUTF8"] = "1"
+    wanted: dict[str, str] = {}
+    if sys.flags.hash_randomization:
+        wanted["PYTHONHASHSEED"] = "0"
+    if sys.getfilesystemencoding() != "utf-8":
+        wanted["PYTHONUTF8"] = "1"
+    if any(os.environ.get(name) == value for name, value in wanted.items()):
+        print("drumline: leave out Python's options -R and -X utf8=0", file=sys.stderr)
+        sys.exit(2)
+    if wanted:
+        os.environ |= {"PYTHONHASHSEED": "0", **wanted}
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 

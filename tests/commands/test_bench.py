@@ -108,6 +108,11 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_same_bytes(tmp_path):
         (["bench", "es", *ON_CARTPOLE, "--budget=ten"], "--budget ten: give env steps as 200000"),
         (["bench", "es", *ON_CARTPOLE, "--budget=3parsec"], "--budget 3parsec: give env steps"),
         (["bench", "es", "es", *ON_CARTPOLE], "give each METHOD once"),
+        (["bench", "es  --std 1", "es --std 1", *ON_CARTPOLE], "give each METHOD once"),
+        (
+            ["bench", "es --env-kwargs '{\"g\":1}'", "es --env-kwargs '{\"g\":-1}'", *ON_CARTPOLE],
+            "would both have the folder es-env-kwargs-g-1",
+        ),
         (["bench", "sac", *ON_CARTPOLE], "sac: "),
         (["bench", "es --nope 3", *ON_CARTPOLE], "es --nope 3: "),
         (["bench", "", *ON_CARTPOLE], "METHOD '' is empty: give one as hts"),
@@ -145,6 +150,18 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
         monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
     ended = terminal("bench", "es", *ON_CARTPOLE, f"--out={out}")
     assert (ended.code, ended.err) == (2, f"drumline: {said}\n")
+
+
+def test_runs_of_other_flags_are_not_taken_for_those_asked_for(terminal: Terminal):
+    words = ("es --std 1e-1", "--env=Pendulum-v1", "--seeds=0", "--budget=200")
+    plan = {"name": "es-std-1e-1-seed0", "words": "es --std 1e+1", "seed": 0}
+    Path("b").mkdir()
+    document = {"env": "Pendulum-v1", "budget": "200", "runs": [{**plan, "state": "ended"}]}
+    Path("b/bench.json").write_text(json.dumps(document))
+    ended = terminal("bench", *words, "--out=b")
+    assert ended.code == 2
+    assert "was trained with other flags" in ended.err
+    assert json.loads(Path("b/bench.json").read_text()) == document
 
 
 def out_of_time(name: str, method: str, rows: str | None) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 import json
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from campaigns import cases
-from typed_commands import TINY, Terminal, drumline, said_command
+from typed_commands import TINY, Terminal, drumline, environ, said_command
 
 from drumline.cli import COMMANDS
 from drumline.commands.run import load
@@ -89,6 +92,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["episode", "run", "--member=-1"], "--member"),
         (["episode", "run", "--checkpoint=9"], "--checkpoint"),
         (["episode", "run", "--stack-seconds=0"], "--stack-seconds"),
+        (["episode", "run", "--stack-seconds=inf"], "at most 1,000,000"),
+        (["verify", "run", "--updates=²"], "--updates '²' is neither"),
+        (["export", "run", "--onnx=no/e.onnx"], "no does not exist; give another --onnx"),
+        (["train", "es", "CartPole-v1", "--seeds", ""], "--seeds is empty"),
+        (["train", "es", "CartPole-v1", "--config="], "--config is empty"),
+        (["train", "es", "CartPole-v1", "--objective", ""], "--objective is empty"),
+        (["train", "es", "CartPole-v1", "--preset="], "--preset is empty"),
+        (["train", "es", "CartPole-v1", "--store="], "--store is empty"),
+        (["train", "es", "CartPole-v1", "--tags", "a", "--tags", "b"], "behind one --tags"),
+        (["train", "es", "CartPole-v1", "--seeds=0-99999999999"], "more than 100,000 seeds"),
     ],
 )
 def test_wrong_use_gets_one_clear_message_and_exit_code_2(
@@ -98,6 +111,53 @@ def test_wrong_use_gets_one_clear_message_and_exit_code_2(
     done = terminal(*arguments)
     assert done.code == 2, done.out + done.err
     assert said in done.err
+
+
+def test_a_policy_file_of_another_problem_is_refused(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    terminal.train("es", "Pendulum-v1", "--out=other")
+    ended = terminal("evaluate", "run", "--policy=other/policy-last.safetensors")
+    assert ended.code == 2
+    assert "is of Pendulum-v1, and run trained on CartPole-v1" in ended.err
+    assert terminal("evaluate", "run", "--policy=run/policy-last.safetensors").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("train", "es", "CartPole-v1", *TINY, "--out=run"), ("compare", "done", "--out=c.png")],
+)
+def test_commands_work_where_a_daemon_has_closed_the_output(
+    terminal: Terminal, tmp_path: Path, words: tuple[str, ...]
+):
+    terminal.train("es", "CartPole-v1", "--out=done")
+    line = shlex.join([sys.executable, "-m", "drumline", *words])
+    for closed in (">&-", "2>&- >&-"):
+        done = subprocess.run(
+            ["bash", "-c", f"{line} {closed}"],
+            cwd=tmp_path,
+            env=environ(),
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+
+def test_options_of_python_that_undo_a_restart_are_named(tmp_path: Path):
+    for options, changes in (
+        (["-R"], {}),
+        (["-X", "utf8=0"], {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}),
+    ):
+        done = subprocess.run(
+            [sys.executable, *options, "-m", "drumline", "--version"],
+            cwd=tmp_path,
+            env=environ(changes),
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert b"leave out Python's options -R and -X utf8=0" in done.stderr
 
 
 def test_an_unknown_flag_exits_with_2_and_offers_the_nearest(terminal: Terminal):

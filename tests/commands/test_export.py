@@ -177,6 +177,13 @@ def test_an_own_networks_observation_may_begin_with_an_axis_of_one(tmp_path: Pat
     assert policy.act(np.zeros((1, 1, 2, 3))).shape == (1, 2)
 
 
+def test_an_empty_batch_is_refused(trained: dict[str, drumline.Run]):
+    for run in trained.values():
+        shape = run.policy.observation_shape
+        with pytest.raises(ValueError, match="batch of one observation or more"):
+            run.policy.act(np.zeros((0, *shape), np.uint8 if len(shape) == 3 else np.float32))
+
+
 def test_what_is_no_observation_is_refused(trained: dict[str, drumline.Run]):
     with pytest.raises(ValueError, match=r"takes an observation of shape \[4\] or a batch"):
         trained["discrete"].policy.act(np.zeros(5))

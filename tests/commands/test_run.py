@@ -393,6 +393,13 @@ def test_an_episode_run_alone_is_the_runs_own(tmp_path: Path):
         assert alone.episode_return == float(returns[version][1])
 
 
+@pytest.mark.parametrize("checkpoint", [2.0, "0", -1, True])
+def test_a_checkpoint_that_is_no_whole_number_is_refused_as_such(tmp_path: Path, checkpoint: Any):
+    run = drumline.train(SHORT, workers="inline", out=tmp_path / "run")
+    with pytest.raises(ValueError, match="checkpoint must be a whole number of 0 or more"):
+        run.episode(0, checkpoint=checkpoint)
+
+
 @pytest.mark.parametrize("field", ["env", "policy"])
 def test_code_of_a_script_is_refused_for_workers_before_anything_is_written(
     tmp_path: Path, field: str

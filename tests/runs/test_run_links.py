@@ -46,6 +46,17 @@ def every_place(folder: Path) -> list[Path]:
     return [*(folder / name for name in sorted(FILES)), folder / "replay" / "000009", *inner]
 
 
+def test_files_of_a_file_manager_do_no_harm(terminal: Terminal):
+    for place in ("checkpoints", "replay"):
+        Path("acem-rl", place, ".DS_Store").touch()
+        Path("acem-rl", place, "thumbnails").mkdir()
+    assert terminal("plot", "acem-rl", "--out=a.png").code == 0
+    numbered = next(path for path in Path("es/checkpoints").iterdir() if path.name.isdecimal())
+    shutil.rmtree(numbered)
+    numbered.touch()
+    assert f"{numbered} is not a directory" in terminal("plot", "es", "--out=a.png").err
+
+
 COMMANDS = (
     ("resume", "--quiet", "--pool=inline", "--total-steps=1000000", "--other-machine"),
     ("evaluate", "--episodes=1"),

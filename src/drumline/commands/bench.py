@@ -16,6 +16,7 @@ from typing import Any
 from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
 from drumline.commands.typed_seeds import seeds_of
 from drumline.runs.atomic_files import replace_file
+from drumline.runs.folder import as_run
 from drumline.runs.run_error import RunError
 from drumline.runs.safe_text import visible
 from drumline.runs.strict_json import parsed
@@ -114,9 +115,17 @@ def _names(methods: Sequence[str]) -> list[str]:
     >>> _names(["hts", "hts --alpha 16"])
     ['hts', 'hts-alpha-16']
     """
+    split = [tuple(_split(words)) for words in methods]
+    if len(set(split)) < len(split):
+        raise WrongUse(f"give each METHOD once, got {' '.join(methods)}")
     names = [re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-") for words in methods]
     if len(set(names)) < len(names):
-        raise WrongUse(f"give each METHOD once, got {' '.join(methods)}")
+        twice = next(name for name in names if names.count(name) > 1)
+        alike = [words for name, words in zip(names, methods, strict=True) if name == twice]
+        raise WrongUse(
+            f"{' and '.join(map(repr, alike))} would both have the folder {twice}: compare them in "
+            "calls of their own, with another --out"
+        )
     return names
 
 
@@ -174,6 +183,7 @@ def _same_as_before(out: Path, plan: dict[str, Any]) -> None:
     try:
         before = parsed(path.read_bytes())
         states = {run["name"]: run["state"] for run in before["runs"]}
+        trained = {run["name"]: _split(run["words"]) for run in before["runs"]}
         same = (before["env"], before["budget"]) == (plan["env"], plan["budget"])
         if not set(states.values()) <= set(_STATES):
             raise ValueError("a state that there is not")
@@ -184,6 +194,12 @@ def _same_as_before(out: Path, plan: dict[str, Any]) -> None:
             f"{out} has a comparison on {before['env']} with the budget "
             f"{before['budget'] or 'of the presets'}: give another --out"
         )
+    for run in plan["runs"]:
+        if trained.get(run["name"], _split(run["words"])) != _split(run["words"]):
+            raise WrongUse(
+                f"{out / run['name']} was trained with other flags "
+                f"({shlex.join(trained[run['name']])}): give another --out"
+            )
     for run in plan["runs"]:  # more methods and more seeds may join
         run["state"] = states.get(run["name"], "waiting")
 
@@ -213,7 +229,7 @@ def _run(folder: Path, run: dict[str, Any], flags: BenchFlags, budget: Budget) -
     trust = ["--trust-code"] if flags.trust_code else []
     if (folder / "checkpoints").is_dir():
         used = _seconds(folder)
-        words = ["resume", str(folder), *trust]
+        words = ["resume", as_run(folder), *trust]
     elif folder.exists():
         shutil.rmtree(folder)  # stopped before its first checkpoint: there is nothing to go on from
     if budget.seconds is not None and used >= budget.seconds:
@@ -271,7 +287,7 @@ def _compare(flags: BenchFlags, plan: dict[str, Any], line: CommandLine) -> int:
         if run["state"] == "out of time" and not _seconds(flags.out / run["name"])
     ]
     names = [run["name"] for run in plan["runs"] if run["name"] not in (*failed, *late)]
-    done = [str(flags.out / name) for name in names]
+    done = [as_run(flags.out / name) for name in names]
     if failed:
         again = "the same command tries them again"
         print(f"drumline: failed: {visible(', '.join(failed))}; {again}", file=sys.stderr)

@@ -20,16 +20,16 @@ class WrongUse(Exception):
     """One sentence for the user about a wrong command line (exit code 2)."""
 
 
-def refuse_unwritable(out: Path) -> None:
-    """Raise WrongUse if --out cannot be written as a file; called before the work."""
+def refuse_unwritable(out: Path, flag: str = "--out") -> None:
+    """Raise WrongUse if `out` cannot be written as a file; called before the work."""
     folder = out.parent
     if out.is_dir():
-        raise WrongUse(f"cannot write {out}: it is a folder; give a file with --out")
+        raise WrongUse(f"cannot write {out}: it is a folder; give a file with {flag}")
     if out.exists() and not out.is_file():
-        raise WrongUse(f"cannot write {out}: it is a device or a pipe; give a file with --out")
+        raise WrongUse(f"cannot write {out}: it is a device or a pipe; give a file with {flag}")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         problem = "is read-only" if folder.is_dir() else "does not exist"
-        raise WrongUse(f"cannot write {out}: {folder} {problem}; give another --out")
+        raise WrongUse(f"cannot write {out}: {folder} {problem}; give another {flag}")
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,15 @@ class CommandLine:
             elif word.startswith(f"{flag}="):
                 found = word.partition("=")[2]
         return found
+
+    def refuse_empty(self, *flags: str) -> None:
+        """Raise WrongUse if a flag has an empty value, as from a shell's variable without one."""
+        for place, word in enumerate(self.words):
+            if word in (f"{flag}=" for flag in flags) or (
+                word in flags and self.words[place + 1 : place + 2] == [""]
+            ):
+                name = word.rstrip("=")
+                raise WrongUse(f"{name} is empty: give it a value, or leave {name} out")
 
     def again(self, *more: str) -> str:
         """Return the typed command with `more` words behind it."""

@@ -21,11 +21,17 @@ class EpisodeFlags:
     """Import the code that the run folder names."""
 
 
+_LONGEST = 1e6
+
+
 def command(line: CommandLine) -> int:
     """Run one episode of es, ars or cem alone, to find out why it hangs or fails."""
     flags = line.flags("RUN", {"episode": EpisodeFlags()})["episode"]
-    if flags.stack_seconds <= 0:
-        raise WrongUse(f"--stack-seconds must be above 0, got {flags.stack_seconds}")
+    if not 0 < flags.stack_seconds <= _LONGEST:
+        raise WrongUse(
+            f"--stack-seconds must be above 0 and at most {_LONGEST:,.0f}, got "
+            f"{flags.stack_seconds}"
+        )
     import faulthandler
     import signal
 

@@ -54,6 +54,12 @@ def command(line: CommandLine) -> int:
     folder = RunFolder.open(line.name())
     config = folder.document["config"]
     stored = stored_policy_of(folder, flags.policy)
+    of_policy = stored.objective.get("function") or stored.document["environment"]["id"]
+    if flags.policy.endswith(".safetensors") and of_policy != problem_of(config):
+        raise WrongUse(
+            f"--policy {flags.policy} is of {of_policy}, and {folder.shown} trained on "
+            f"{problem_of(config)}: give a policy of that run"
+        )
     trust = trust_of(line, trust_code=flags.trust_code)
     sample = draws_actions(config, sample=flags.sample, deterministic=flags.deterministic)
     with kept_prints(_say_aside):

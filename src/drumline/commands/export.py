@@ -31,9 +31,9 @@ def command(line: CommandLine) -> int:
         raise WrongUse("give --onnx FILE or --torch-export FILE, as in: export last --onnx a.onnx")
     if flags.torch_export is not None and flags.torch_export.suffix != ".pt2":
         raise WrongUse(f"--torch-export {flags.torch_export}: name a file that ends in .pt2")
-    for out in (flags.onnx, flags.torch_export):
+    for flag, out in (("--onnx", flags.onnx), ("--torch-export", flags.torch_export)):
         if out is not None:
-            refuse_unwritable(out)
+            refuse_unwritable(out, flag)
     from drumline.commands.evaluate import stored_policy_of
     from drumline.commands.foreign_code import trust_of
     from drumline.display.plain import json_line

@@ -70,6 +70,8 @@ class LoadedPolicy:
             given = self._as_images(given)
         if not self._is_batch(given):
             return self._policy.act(given)
+        if not len(given):
+            raise ValueError("act takes a batch of one observation or more, got none")
         return np.stack([np.asarray(self._policy.act(row)) for row in given])
 
     @process_as_found()

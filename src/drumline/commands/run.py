@@ -150,6 +150,8 @@ class Run:
         `checkpoint` (by default the newest) selects the version of the parameters.
         """
         member = whole_number("member", member, least=0)
+        if checkpoint is not None:
+            checkpoint = whole_number("checkpoint", checkpoint, least=0)
         from drumline.commands.lone_episode import LoneEpisode
 
         return LoneEpisode(

@@ -51,6 +51,9 @@ def command(line: CommandLine) -> int:
     if asks and not names:
         print(_methods_page(), end="")
         return 0
+    line.refuse_empty("--seeds", "--config", "--objective", "--preset", "--store")
+    if sum(word.partition("=")[0] == "--tags" for word in line.words) > 1:
+        raise WrongUse("give all words behind one --tags")
     objective, file = line.value("--objective"), line.value("--config")
     _refuse_wrong_names(names, objective, file, asks=asks)
     from drumline.commands.flag_page import flag_page

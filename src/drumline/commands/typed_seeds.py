@@ -2,6 +2,8 @@
 
 from drumline.commands.command_line import WrongUse
 
+_MOST = 100_000
+
 
 def seeds_of(text: str) -> list[int]:
     """Return the seeds of `--seeds`: a range, both ends in it, or a list.
@@ -17,6 +19,8 @@ def seeds_of(text: str) -> list[int]:
         low, high = int(first), int(last or first)
         if high < low:
             raise WrongUse(f"--seeds {text} goes backwards: write {high}-{low}")
+        if high - low >= _MOST:
+            raise WrongUse(f"--seeds {text} has more than {_MOST:,} seeds")
         found += range(low, high + 1)
     if len(set(found)) < len(found):
         raise WrongUse(f"--seeds {text} has a seed twice")

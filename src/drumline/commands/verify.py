@@ -44,9 +44,9 @@ def command(line: CommandLine) -> int:
     flags = line.flags("RUN | A B", {"verification": VerifyFlags()})["verification"]
     if not 1 <= len(line.names) <= 2:
         raise WrongUse("give one run to repeat or two to compare, as in: drumline verify last")
-    if flags.updates and flags.updates != "all" and not flags.updates.isdigit():
+    if flags.updates and flags.updates != "all" and not flags.updates.isdecimal():
         raise WrongUse(f"--updates {flags.updates!r} is neither a number nor all")
-    if flags.updates.isdigit() and not int(flags.updates):
+    if flags.updates.isdecimal() and not int(flags.updates):
         raise WrongUse("--updates 0 would repeat nothing: give 1 or more, or all")
     if len(line.names) == 2:
         for name in ("updates", "workers", "pool", "nodes"):

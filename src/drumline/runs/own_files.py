@@ -37,6 +37,7 @@ FILES = frozenset(
 DIRECTORIES = ("checkpoints", "replay", "scalars")
 """Names of its directories; everything inside them is drumline's."""
 
+_CHECKPOINT = re.compile(r"\d+|\.\d+\.(partial|replaced)")
 _ASIDE = re.compile(r"\.(?P<name>.+?)(\.[0-9a-f]{32})?\.partial")
 
 
@@ -122,7 +123,8 @@ def _places(folder: Path) -> Iterator[tuple[Path, bool]]:
     for directory in DIRECTORIES:
         for name, is_directory in _entries(folder / directory):
             inner = folder / directory / name
-            yield inner, directory == "checkpoints"
+            ours = directory == "checkpoints" and _CHECKPOINT.fullmatch(name)
+            yield inner, bool(ours) or is_directory  # a file manager's are left alone
             if is_directory:
                 yield from ((inner / file, False) for file, _ in _entries(inner))
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shlex
 import socket
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -104,7 +105,7 @@ def _taken_by_another(store: ObjectStore, there: Mapping[str, Any]) -> RunError:
     if names_of_states(store):
         return RunError(
             f"{store.url} has another run already ({title}): give another --store, or go on with "
-            f"that run: drumline resume {store.url}"
+            f"that run: {shlex.join(['drumline', 'resume', store.url])}"
         )
     # Not taken from it: its driver may be about to upload its first state.
     return RunError(
@@ -141,7 +142,7 @@ def _refuse_behind(store: ObjectStore, folder: RunFolder, states: tuple[StoredSt
     if ahead > here:
         raise RunError(
             f"{store.url} has update {ahead} of this run, {folder.shown} only update {here}: go on "
-            f"with drumline resume {store.url}, or leave --store out"
+            f"with {shlex.join(['drumline', 'resume', store.url])}, or leave --store out"
         )
 
 

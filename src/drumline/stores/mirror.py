@@ -1,6 +1,7 @@
 """Mirror: a thread that copies a run folder to a store, so that training waits for no network."""
 
 import hashlib
+import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -137,7 +138,7 @@ class Mirror:
         if self._complete:
             return (
                 f"{self.url} has this run to update {newest}; on any host: "
-                f"drumline resume {self.url}"
+                f"{shlex.join(['drumline', 'resume', self.url])}"
             )
         has = "nothing of this run" if self.uploaded is None else f"update {self.uploaded}"
         why = self._fault or "the time for uploads is over"
