@@ -24,6 +24,7 @@ from drumline.recipes.hts import HTS
 from drumline.recipes.impala import Impala
 from drumline.recipes.methods import method_of
 from drumline.recipes.td3 import TD3
+from drumline.runs import checkpoint as checkpoint_files
 from drumline.runs import run_files
 from drumline.runs.checkpoint import checkpoint_numbers
 from drumline.schedules import evaluations
@@ -165,6 +166,31 @@ def test_a_checkpoint_is_there_while_callbacks_hear_of_it_on_a_slow_disk(
     assert len(run.metrics) > 8
     assert told == sorted(set(told))
     assert told[-1] == checkpoint_numbers(run.folder)[-1]
+
+
+def test_a_checkpoint_is_not_replaced_by_one_of_its_update_while_callbacks_hear_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """Individuals of a generation end one by one: checkpoints between them are of one update."""
+    put, name = checkpoint_files._put_in_place, "_put_in_place"
+
+    def slowly(aside: Path, path: Path) -> None:
+        if path.exists():
+            path.rename(path.with_name("moved"))
+            time.sleep(0.03)
+            path.with_name("moved").rename(path)
+        put(aside, path)
+
+    def on_checkpoint(checkpoint: Any) -> None:
+        for _ in range(8):
+            assert (checkpoint.path / "manifest.json").exists()
+            time.sleep(0.005)
+
+    monkeypatch.setattr(checkpoint_files, name, slowly)
+    callbacks = drumline.Callbacks(on_checkpoint=on_checkpoint)
+    config = CONFIGS["erl"]
+    run = drumline.train(config, layout=layout(config), out=tmp_path / "run", callbacks=callbacks)
+    assert run.metrics
 
 
 @pytest.mark.parametrize("name", cases(CONFIGS, quick=QUICK))

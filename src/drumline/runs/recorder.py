@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from queue import Empty, SimpleQueue
 from time import perf_counter, sleep
@@ -67,6 +68,7 @@ class Recorder:
             os.close(self._claim)
             raise
         self._queue: SimpleQueue[Callable[[], None] | threading.Event | None] = SimpleQueue()
+        self._waiting: deque[int] = deque()
         self._room = threading.Semaphore(BACKLOG)
         self._error: BaseException | None = None
         self._closed = False
@@ -100,7 +102,13 @@ class Recorder:
 
         `segments` are those that the checkpoint counts on.
         """
-        self._put(lambda: self._files.checkpoint(update, state, extra, segments))
+
+        def write() -> None:
+            self._files.checkpoint(update, state, extra, segments)
+            self._waiting.popleft()
+
+        self._waiting.append(update)
+        self._put(write)
 
     def policy(self, name: str, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> None:
         """Replace a policy; `name` is `best` or `last`."""
@@ -129,6 +137,11 @@ class Recorder:
     def last_checkpoint(self) -> int | None:
         """Update of the newest checkpoint on the disk; None before the first."""
         return self._files.last_checkpoint
+
+    @property
+    def waiting_checkpoints(self) -> tuple[int, ...]:
+        """Updates of the checkpoints that are not on the disk yet."""
+        return tuple(self._waiting)
 
     @property
     def chained(self) -> str:

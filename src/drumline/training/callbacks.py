@@ -88,10 +88,6 @@ class CallbackQueue:
         """Whether a callback has still to be told of a checkpoint."""
         return bool(self._saved)
 
-    def behind(self, newest_checkpoint: int | None) -> int:
-        """Return the number of checkpoints that the recorder has been given since this one."""
-        return sum(each.update > (newest_checkpoint or 0) for each in self._saved)
-
     def call(self, newest_checkpoint: int | None) -> bool:
         """Tell the callbacks all that is kept; return whether one of them ends the run.
 

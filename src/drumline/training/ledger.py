@@ -220,13 +220,16 @@ class Ledger:
     def _staying_checkpoint(self) -> int | None:
         """Return the newest checkpoint on the disk, which stays there while callbacks run.
 
-        Those that the recorder has still to write take the place of the oldest ones.
+        Those that the recorder has still to write take the place of the oldest ones, or of one of
+        the same update.
         """
+        waiting = self.recorder.waiting_checkpoints  # read first: the recorder goes on meanwhile
         newest = self.recorder.last_checkpoint
-        if self._callbacks.behind(newest) >= KEPT:
-            self.recorder.flush()
-            newest = self.recorder.last_checkpoint
-        return newest
+        stays = len(waiting) < KEPT and newest not in waiting
+        if stays or not self._callbacks.awaits_checkpoints:
+            return newest
+        self.recorder.flush()
+        return self.recorder.last_checkpoint
 
     def call_last(self) -> None:
         """Tell the callbacks of the last evaluation and checkpoint, once these are on the disk."""
