@@ -34,7 +34,8 @@ TIME_GOAL = 0.6
 def beside_rivals(part: str, rows: Rows) -> list[str]:
     """Return a table: task × interquartile means of `aes` and its rivals at equal env steps.
 
-    The seeds are those that all methods of a task have.
+    The seeds are those that all methods of a task have. A task counts once it has as many of them
+    as the other tasks have.
     """
     runs = [row for row in rows.runs if row["part"] == part]
     rivals = RIVALS[part]
@@ -43,6 +44,9 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
     table.append("|" + "---|" * (6 + len(rivals)))
     found: list[float] = []
     apart = 0
+    most = max(
+        (len(_common_seeds(runs, env, rivals)) for env in {r["env"] for r in runs}), default=0
+    )
     for env in dict.fromkeys(row["env"] for row in runs):
         by_method = {
             method: [row for row in runs if (row["env"], row["method"]) == (env, method)]
@@ -58,7 +62,9 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
         steps = min(int(row["env_steps"]) for mine in there.values() for row in mine)
         scores = {method: _scores(rows, mine, steps) for method, mine in there.items()}
         share, verdict = math.nan, ""
-        if set(scores) == set(by_method):
+        if len(_common_seeds(runs, env, rivals)) < most:
+            verdict = "runs are outstanding"
+        elif set(scores) == set(by_method):
             middles = {method: interquartile_mean(values) for method, values in scores.items()}
             nearest = max(rivals, key=lambda method: middles[method])
             best = middles[nearest]
@@ -75,6 +81,16 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
     if len(table) == 2:
         return []
     return [*table, "", f"{_goal(part, found)}{_told_apart(apart, len(found))}"]
+
+
+def _common_seeds(runs: Sequence[Row], env: str, rivals: Sequence[str]) -> set[str]:
+    """Return the seeds that `aes` and all of its rivals have on a task."""
+    return set.intersection(
+        *(
+            {row["seed"] for row in runs if (row["env"], row["method"]) == (env, method)}
+            for method in ("aes", *rivals)
+        )
+    )
 
 
 def _told_apart(apart: int, of: int) -> str:
