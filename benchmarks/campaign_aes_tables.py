@@ -44,10 +44,9 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
     table.append("|" + "---|" * (6 + len(rivals)))
     found: list[float] = []
     apart = 0
-    most = max(
-        (len(_common_seeds(runs, env, rivals)) for env in {r["env"] for r in runs}), default=0
-    )
-    for env in dict.fromkeys(row["env"] for row in runs):
+    envs = dict.fromkeys(row["env"] for row in runs)
+    complete = {env: len(_common_seeds(runs, env, rivals)) for env in envs}
+    for env in envs:
         by_method = {
             method: [row for row in runs if (row["env"], row["method"]) == (env, method)]
             for method in ("aes", *rivals)
@@ -62,7 +61,7 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
         steps = min(int(row["env_steps"]) for mine in there.values() for row in mine)
         scores = {method: _scores(rows, mine, steps) for method, mine in there.items()}
         share, verdict = math.nan, ""
-        if len(_common_seeds(runs, env, rivals)) < most:
+        if complete[env] < max(complete.values()):
             verdict = "runs are outstanding"
         elif set(scores) == set(by_method):
             middles = {method: interquartile_mean(values) for method, values in scores.items()}

@@ -93,6 +93,26 @@ def test_a_nan_in_a_later_output_of_a_network_of_ones_own_ends_the_episode():
         run(Spiked(3.0, (1,)), **own)
 
 
+class Penalised(Spiked):
+    """Gives a penalty whose square is no number."""
+
+    def step(self, action: Any) -> Any:
+        """Count."""
+        observation, _, *others = super().step(action)
+        return observation, -1e200, *others
+
+
+def test_a_return_that_has_no_deviation_ends_the_episode_and_the_stack():
+    with pytest.raises(NonFinite, match=r"spiked, episode seed 5, step 0: the return is -1e\+200"):
+        run(Penalised(1.0))
+    policy = StackedMLP(PolicySpec(3, TWO, (4,)), 1)
+    beginning = Beginning(1, 0, lambda vector: vector.fill(0.1), None, False)
+    with pytest.raises(NonFinite, match="the return is"):
+        EpisodeStack([Penalised(1.0, dtype="f8")], policy).run(
+            [beginning], count_signs=False, probe=quiet, progress=quiet, withdrawn=lambda: False
+        )
+
+
 class LaterRows(Spiked):
     """Returns rows `[1, D]`, as an environment may after its first episode, which is checked."""
 

@@ -26,7 +26,7 @@ _FEW = 32
 
 
 class NonFinite(RuntimeError):
-    """An environment or policy returned NaN or ±∞; the message names episode and step."""
+    """An environment or policy gave NaN, ±∞ or a return beyond ±`GREATEST`, in the named step."""
 
 
 def storable(reward: float) -> bool:

@@ -24,6 +24,11 @@ def by_path(folder: RunFolder, command: str, *words: str) -> str:
     return _joined(folder, command, folder.shown, words)
 
 
+def from_store(url: str) -> str:
+    """Return the command that goes on with a run that was copied to an object store."""
+    return shlex.join(["drumline", "resume", url])
+
+
 def _joined(folder: RunFolder, command: str, run: str, words: tuple[str, ...]) -> str:
     acting = command in ACTING
     named = code_of_acting(folder.document["config"]) if acting else folder.named_code()

@@ -35,7 +35,7 @@ FILES = frozenset(
 """Names of the plain files that drumline reads or writes in a run folder."""
 
 DIRECTORIES = ("checkpoints", "replay", "scalars")
-"""Names of its directories; everything inside them is drumline's."""
+"""Names of its directories; what is inside them is drumline's, or is left alone."""
 
 _CHECKPOINT = re.compile(r"\d+|\.\d+\.(partial|replaced)")
 _ASIDE = re.compile(r"\.(?P<name>.+?)(\.[0-9a-f]{32})?\.partial")

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shlex
 import socket
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import Any
 
 from drumline.runs.checkpoint import checkpoint_numbers
 from drumline.runs.folder import RunFolder
+from drumline.runs.next_commands import from_store
 from drumline.runs.run_error import RunError
 from drumline.runs.safe_text import visible
 from drumline.runs.strict_json import check_fields, parsed
@@ -105,7 +105,7 @@ def _taken_by_another(store: ObjectStore, there: Mapping[str, Any]) -> RunError:
     if names_of_states(store):
         return RunError(
             f"{store.url} has another run already ({title}): give another --store, or go on with "
-            f"that run: {shlex.join(['drumline', 'resume', store.url])}"
+            f"that run: {from_store(store.url)}"
         )
     # Not taken from it: its driver may be about to upload its first state.
     return RunError(
@@ -142,7 +142,7 @@ def _refuse_behind(store: ObjectStore, folder: RunFolder, states: tuple[StoredSt
     if ahead > here:
         raise RunError(
             f"{store.url} has update {ahead} of this run, {folder.shown} only update {here}: go on "
-            f"with {shlex.join(['drumline', 'resume', store.url])}, or leave --store out"
+            f"with {from_store(store.url)}, or leave --store out"
         )
 
 

@@ -1,14 +1,13 @@
 """Mirror: a thread that copies a run folder to a store, so that training waits for no network."""
 
 import hashlib
-import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from drumline.runs.folder import RunFolder
-from drumline.runs.next_commands import by_path
+from drumline.runs.next_commands import by_path, from_store
 from drumline.runs.run_error import RunError
 from drumline.stores.claim import Claim
 from drumline.stores.object_store import StoreError
@@ -137,8 +136,7 @@ class Mirror:
             return ""  # said before, or nothing to say
         if self._complete:
             return (
-                f"{self.url} has this run to update {newest}; on any host: "
-                f"{shlex.join(['drumline', 'resume', self.url])}"
+                f"{self.url} has this run to update {newest}; on any host: {from_store(self.url)}"
             )
         has = "nothing of this run" if self.uploaded is None else f"update {self.uploaded}"
         why = self._fault or "the time for uploads is over"
