@@ -103,6 +103,7 @@ class ProcessActivity(NamedTuple):
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     pid: int
     tasks: int
+    """Pieces of work: tasks, episodes, an actor's forward passes, an executor's steps of lanes."""
     progress: int
     busy_seconds: float
     restarts: int

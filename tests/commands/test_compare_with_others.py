@@ -8,6 +8,8 @@ import pytest
 from torch.utils.tensorboard import SummaryWriter
 from typed_commands import Terminal
 
+from drumline.display import monitor_files
+
 EPISODES = [(10.0, 10, 1.0), (20.0, 20, 2.0), (60.0, 60, 4.0)]
 
 
@@ -59,6 +61,25 @@ def test_environments_of_one_run_are_merged_by_the_ends_of_their_episodes(termin
     assert answer["wall_seconds"] == pytest.approx(3.0)
 
 
+def test_a_run_that_went_on_has_its_sessions_one_after_the_other(terminal: Terminal):
+    """Appended episodes have a clock that begins anew, in the file of each environment."""
+    for index, returns in ((0, 10.0), (1, 20.0)):
+        first = [(returns, 50, t) for t in (40.0 + index, 100.0 + index)]
+        later = [(500.0, 50, t) for t in (45.0 + index, 90.0 + index)]
+        monitored(f"ppo_1/{index}.monitor.csv", [*first, *later])
+    run = monitor_files.read(Path("ppo_1"), monitor_files.files_at(Path("ppo_1"))).curve
+    assert run.wall_seconds.tolist() == [40.0, 41.0, 100.0, 101.0, 145.0, 147.0, 190.0, 192.0]
+    assert run.episode_return_mean.tolist()[:4] == [10.0, 15.0, pytest.approx(40 / 3), 15.0]
+    assert np.all(np.diff(run.episode_return_mean[3:]) > 0)
+
+
+def test_folders_with_a_value_at_their_end_are_different_settings(terminal: Terminal):
+    for name in ("lr_0.001", "lr_0.01", "lr-1e-3", "lr-1e-4"):
+        monitored(f"{name}/monitor.csv")
+    groups = compared(terminal, "lr_0.001", "lr_0.01", "lr-1e-3", "lr-1e-4")["groups"]
+    assert [group["runs"] for group in groups] == [1, 1, 1, 1]
+
+
 def test_a_run_that_is_named_twice_counts_once(terminal: Terminal):
     monitored("sb/ppo/CartPole-v1_1/0.monitor.csv")
     path = Path("sb/ppo/CartPole-v1_1")
@@ -96,6 +117,14 @@ def test_cleanrl_is_named_by_its_table_of_settings(terminal: Terminal):
     groups = {group["group"]: group for group in compared(terminal, *names)["groups"]}
     assert set(groups) == {"cleanrl ppo Pong-v5 num_steps=128", "cleanrl ppo Pong-v5 num_steps=64"}
     assert groups["cleanrl ppo Pong-v5 num_steps=128"]["final"]["iqm"] == pytest.approx(4.0)
+
+
+def test_a_setting_that_one_group_lacks_is_in_the_names_of_both(terminal: Terminal):
+    settings = {"exp_name": "ppo", "env_id": "Pong-v5", "seed": 1}
+    one = cleanrl("x__ppo__1__1", [1.0], settings={**settings, "num_steps": 128})
+    other = cleanrl("x__ppo__1__2", [5.0], settings=settings)
+    names = {group["group"] for group in compared(terminal, str(one), str(other))["groups"]}
+    assert names == {"cleanrl ppo Pong-v5 num_steps=128", "cleanrl ppo Pong-v5 num_steps=None"}
 
 
 def test_cleanrl_without_settings_is_named_by_its_folder(terminal: Terminal):

@@ -17,6 +17,8 @@ from drumline.commands.report import same_again
 from drumline.runs.fingerprints import chain_header, chain_start, next_row, row_line
 from drumline.runs.folder import RunFolder
 from drumline.runs.policy_files import write_policy
+from drumline.runs.timeline import write_timeline
+from drumline.types import Span
 
 METRICS = "update,env_steps,wall_seconds,episode_return_mean\n"
 EVALUATIONS = "update,env_steps,episodes,mean,standard_error,minimum,maximum,returns,lengths\n"
@@ -197,6 +199,48 @@ def test_individuals_of_aes_are_drawn_too(terminal: Terminal):
     assert len(page.sources) == 3
 
 
+def test_two_runs_of_one_folder_name_are_told_apart(terminal: Terminal):
+    recorded("a/run")
+    recorded("b/run", std=0.2)
+    assert terminal("report", "a/run", "b/run").code == 0
+    assert {"es CartPole-v1 std=0.1", "es CartPole-v1 std=0.2"} <= set(Page().text)
+
+
+def test_contributions_are_drawn_apart_for_each_environment(terminal: Terminal):
+    for name, environment in (("a", "CartPole-v1"), ("b", "Pendulum-v1")):
+        folder = recorded(name)
+        folder.update_document(config={**folder.document["config"], "env": environment})
+        head, *rows = (HEADER + ROWS).splitlines()
+        lines = [f"{head},episode_return_mean", *(f"{row},1.0" for row in rows)]
+        folder.metrics_csv.write_text("\n".join(lines) + "\n")
+    assert terminal("report", "a", "b").code == 0
+    text = Page().text
+    drawn = text[text.index("Contribution of either kind of individual") :]
+    assert drawn[1:3] == ["CartPole-v1", "Pendulum-v1"]
+
+
+def test_damage_of_the_processes_leaves_their_table_out(terminal: Terminal):
+    folder = recorded("a")
+    folder.metrics_csv.write_text(
+        "update,env_steps,wall_seconds,episode_return_mean,policy_lag,policy_lag_max,"
+        "gradient_step_lag\n1,64,0.5,1.0,1.0,1.0,1.0\n"
+    )
+    processes = "role,index,pid,tasks,progress,busy_seconds,restarts\n"
+    folder.processes_csv.write_text(processes + "learner,0,4,3,3,0.9,0\n")
+    assert "Speed, lag and batches" in report_of(terminal)
+    folder.processes_csv.write_text(processes + "learner,0,1executor,0,1,3,96,0.8,0\n")
+    assert "Speed, lag and batches" not in report_of(terminal)
+
+
+def test_a_page_says_of_which_time_its_shares_are(terminal: Terminal):
+    folder = recorded("a")
+    learner = [Span("learner", 0, float(t), t + 0.5, 1) for t in range(10)]
+    write_timeline(folder.timeline_json, [*learner, Span("executor", 0, 8.0, 9.9, 1)])
+    page = report_of(terminal)
+    assert "This is about the last 0:02 of the session's 0:10" in page
+    assert "The executor bounds the speed" in page
+
+
 def test_updates_are_repeated_on_demand(terminal: Terminal):
     terminal.train("es", "CartPole-v1", "--out=a")
     assert terminal("report", "a", "--verify=1").code == 0
@@ -255,6 +299,20 @@ def test_the_command_of_the_page_begins_the_same_run(terminal: Terminal, words: 
     assert f"<code>{html.escape(again)}</code>" in report_of(terminal)
     _, *typed = shlex.split(again)
     assert json.loads(terminal(*typed, "--print-config").out) == config
+
+
+def test_a_prolonged_run_is_made_again_in_its_parts(terminal: Terminal):
+    config = json.loads(terminal("train", "ppo", "CartPole-v1", "--print-config").out)
+    folder = recorded("a")
+    folder.update_document(
+        method="ppo",
+        config={**config, "total_steps": 9_000},
+        horizons=[[0, 2_048], [4, 9_000]],
+    )
+    first, then = same_again(folder).splitlines()
+    assert " --total-steps 2048 " in first
+    assert then == "drumline resume a --total-steps 9000  # after update 4"
+    assert then in report_of(terminal)
 
 
 def test_updates_to_repeat_are_none_or_more(terminal: Terminal):

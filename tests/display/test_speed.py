@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -12,6 +12,7 @@ from drumline.display.report import ReportedRun
 from drumline.display.speed import Speed, speed_of
 from drumline.recipes.methods import with_late_settings
 from drumline.runs.folder import RunFolder
+from drumline.training.layout import RotationLayout
 
 OLD = Path(__file__).parents[1] / "v0_1_folders"
 
@@ -56,10 +57,41 @@ def test_the_busiest_role_bounds_the_speed_of_what_overlaps(tmp_path: Path):
 
 def test_only_the_latest_session_counts(tmp_path: Path):
     head, *rows = PROCESSES.splitlines(keepends=True)
-    before = "executor,0,9,0,2560,90.0,0\nexecutor,1,9,0,2560,90.0,1\nlearner,0,9,3,3,80.0,0\n"
+    before = "executor,0,9,0,2560,90.0,0\nexecutor,1,9,0,2560,90.0,1\nlearner,0,9,2,2,80.0,0\n"
     once = found(recorded(tmp_path / "once"))
     resumed = found(recorded(tmp_path / "resumed", processes=head + before + "".join(rows)))
-    assert resumed == once
+    assert resumed._replace(measured=once.measured) == once
+    assert resumed.measured == pytest.approx(64 / 0.6)  # the update after the second
+
+
+def test_a_run_that_went_back_counts_whole(tmp_path: Path):
+    head, *rows = PROCESSES.splitlines(keepends=True)
+    before = "executor,0,9,0,2560,90.0,0\nlearner,0,9,70,70,80.0,0\n"
+    speed = found(recorded(tmp_path / "run", processes=head + before + "".join(rows)))
+    assert speed.measured == pytest.approx(192 / 1.6)
+
+
+@pytest.mark.parametrize("pool", ["inline", "process"])
+def test_a_run_counts_the_rows_of_its_forward_passes(
+    tmp_path: Path, pool: Literal["inline", "process"]
+):
+    config = drumline.HTS(
+        env="CartPole-v1",
+        engine="gymnasium",
+        total_steps=64,
+        num_envs=4,
+        alpha=8,
+        epochs=1,
+        minibatches=2,
+        hidden=(4,),
+        evaluate_every=0,
+        evaluate_episodes=1,
+    )
+    layout = RotationLayout(pool=pool, executors=1, actors=1)
+    run = drumline.train(config, layout=layout, out=tmp_path / "run", progress=False)
+    speed = speed_of(run.folder, run.folder.document)
+    assert speed is not None
+    assert 1.0 <= speed.forward_rows <= 4.0
 
 
 def test_a_session_ends_with_the_learners_own_row(tmp_path: Path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from drumline.display import timeline
-from drumline.display.timeline import Track, bottleneck, drawn, read_tracks, shares
+from drumline.display.timeline import Track, bottleneck, drawn, judged, read_tracks, shares
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.timeline import write_timeline
 from drumline.types import Span
@@ -67,10 +67,23 @@ def test_places_in_virtual_time_are_no_processes():
     assert share.busy == pytest.approx(1.0)
 
 
+def test_shares_are_of_the_time_of_which_every_process_has_its_slices():
+    """A process keeps its latest slices: here the executors' are those of the last second."""
+    tracks = [
+        track("learner", 0, *((t + 0.9, t + 1.0) for t in range(10))),
+        *(track("executor", i, (9.0 + i / 100, 9.9)) for i in (0, 1)),
+        track("evaluator", 0, (9.5, 9.6)),
+    ]
+    assert judged(tracks) == pytest.approx((9.01, 10.0))
+    executor = next(share for share in shares(tracks) if share.role == "executor")
+    assert executor.busy == pytest.approx(0.89 / 0.99)
+    assert bottleneck(shares(tracks)).startswith("The executors bound the speed")
+
+
 @pytest.mark.parametrize(
     ("tracks", "sentence"),
     [
-        ([track("learner", 0, (0.0, 9.0)), track("executor", 0, (9.0, 10.0))],
+        ([track("learner", 0, (0.5, 9.5)), track("executor", 0, (0.0, 0.5), (9.5, 10.0))],
          "The learner bounds the speed: it worked 90% of the time."),
         ([track("worker", i, (0.0, 8.0), (9.0, 10.0)) for i in (0, 1)],
          "The workers bound the speed: they worked 90% of the time."),

@@ -27,7 +27,7 @@ class PlotFlags:
     y: str = "episode_return_mean"
     """Column of metrics.csv to draw, as in --y approximate_kl_nats."""
     title: str = ""
-    """Title of the picture; by default the run's name."""
+    """Title of the picture; by default the run's name, or how many runs there are."""
     contributions: bool = False
     """Of aes runs: draw the contributions of either kind of individual (ES, RL) to the mean."""
     json: bool = False

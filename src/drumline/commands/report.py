@@ -59,14 +59,22 @@ def command(line: CommandLine) -> int:
 
 
 def same_again(folder: "RunFolder") -> str:
-    """Return the command that begins the same run; empty for a method from outside."""
+    """Return the command that begins the same run; empty for a method from outside.
+
+    A run that was prolonged begins with its first `total_steps`, which its step sizes may depend
+    on; a line for each later one says how it goes on.
+    """
     from drumline.recipes.methods import METHODS, with_late_settings
+    from drumline.runs.next_commands import by_path
     from drumline.runs.problem import has_objective
 
     document = with_late_settings(folder.document)
-    name, config = document["method"], document["config"]
-    if name not in METHODS:
+    if document["method"] not in METHODS:
         return ""
+    name, config = document["method"], dict(document["config"])
+    horizons = document.get("horizons", [])
+    if horizons:
+        config["total_steps"] = horizons[0][1]
     method = METHODS[name]
     if has_objective(config):
         objective = str(config["objective"])
@@ -82,7 +90,11 @@ def same_again(folder: "RunFolder") -> str:
     for field, value in config.items():
         if field in defaults and field != "env" and value != _plain(usual[field]):
             words += _flag(field.replace("_", "-"), value)
-    return shlex.join(words)
+    prolonged = [
+        f"{by_path(folder, 'resume', '--total-steps', str(total))}  # after update {update:,}"
+        for update, total in horizons[1:]
+    ]
+    return "\n".join([shlex.join(words), *prolonged])
 
 
 def _plain(value: Any) -> Any:

@@ -284,5 +284,6 @@ def _known_at(x: np.ndarray, y: np.ndarray, budget: float) -> float:
 
 def _label(facts: Mapping[str, Any], everything: Sequence[Mapping[str, Any]]) -> str:
     mine = [o for o in everything if all(o[k] == facts[k] for k in ("method", "env"))]
-    names = sorted({k for other in mine for k in other if other[k] != facts.get(k)})
+    keys = {k for other in mine for k in other}
+    names = sorted(k for k in keys if any(o.get(k) != facts.get(k) for o in mine))
     return " ".join([facts["method"], facts["env"], *(f"{k}={facts.get(k)}" for k in names)])

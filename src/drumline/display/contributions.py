@@ -39,7 +39,7 @@ _PANELS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Individuals:
     """The individuals of one run, in the order of their tells: arrays `[N]` by name.
 

@@ -19,6 +19,8 @@ UNKNOWN = "unknown environment"
 
 _NUMBERED = re.compile(r"[-_.](?:seed|run|s)?[-_]?\d+$")
 """The ending that tells seeds of one setting apart: ppo_2, ppo-seed3."""
+_VALUE = re.compile(r"\d(?:\.|e-)\d+$")
+"""The ending that is a setting's value: ppo_lr_0.001, ppo-1e-3."""
 
 
 class Episode(NamedTuple):
@@ -49,8 +51,10 @@ def without_number(name: str) -> str:
 
     >>> without_number("ppo_2"), without_number("a2c-seed3"), without_number("CartPole-v1")
     ('ppo', 'a2c', 'CartPole-v1')
+    >>> without_number("ppo_lr_0.001"), without_number("ppo-1e-3_2")
+    ('ppo_lr_0.001', 'ppo-1e-3')
     """
-    return _NUMBERED.sub("", name) or name
+    return name if _VALUE.search(name) else _NUMBERED.sub("", name) or name
 
 
 def curve_of_episodes(

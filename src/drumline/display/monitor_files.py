@@ -101,7 +101,11 @@ def _start(path: Path) -> _Start:
 
 
 def _ends(path: Path, start: _Start, began: float) -> Iterator[tuple[float, float, float]]:
-    """Yield (seconds since the run began, length, return) of a file's episodes."""
+    """Yield (seconds since the run began, length, return) of a file's episodes, in order.
+
+    A run that went on appends to its file with a clock that begins anew: its seconds follow on.
+    """
+    before = latest = 0.0
     for number, line in enumerate(whole_lines(path), start=1):
         if number <= 2:
             continue
@@ -114,7 +118,10 @@ def _ends(path: Path, start: _Start, began: float) -> Iterator[tuple[float, floa
                 raise ValueError("a length or a time that is none")
         except ValueError as error:
             raise RunError(f"{path} is damaged: line {number}: {error}") from error
-        yield start.seconds - began + seconds, length, episode_return
+        if seconds < latest:
+            before += latest
+        latest = seconds
+        yield start.seconds - began + before + seconds, length, episode_return
 
 
 def _evaluations(folder: Path) -> Evaluations | None:

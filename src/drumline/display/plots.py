@@ -79,7 +79,8 @@ def curves_figure(
         _draw_reference(axes, reference, x)
     words = words_together(run.words for run in runs)
     what = runs[0].what if len({run.what for run in runs}) == 1 else words.value_axis
-    dress(axes, x, title or plot_label(runs[0].label), what, words)
+    name = plot_label(runs[0].label) if len(runs) == 1 else f"{len(runs)} runs"
+    dress(axes, x, title or name, what, words)
     _legend(figure, axes, any(run.evaluation_mean.size for run in runs))
     return figure
 
@@ -137,7 +138,7 @@ def _legend(figure: "Figure", axes: "Axes", evaluated: bool) -> None:
 
     handles, labels = axes.get_legend_handles_labels()
     training = Line2D([], [], color=_GRAY, linewidth=0.8, alpha=0.7)
-    handles, labels = [*handles, training], [*labels, "thin: training, mean of each update"]
+    handles, labels = [*handles, training], [*labels, "thin: training"]
     if evaluated:
         handles.append(Line2D([], [], color=_GRAY, linewidth=1.8, marker="o", markersize=5))
         labels.append("marked: evaluation ± standard error")

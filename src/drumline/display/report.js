@@ -19,8 +19,16 @@ for (const place of document.querySelectorAll(".timeline")) {
   const label = () => Math.min(130, canvas.clientWidth / 4);
   const x = (t) => label() + (t - from) / (to - from) * (canvas.clientWidth - label());
   const time = (px) => from + (px - label()) / (canvas.clientWidth - label()) * (to - from);
-  const words = (us) => us >= 1e6 ? (us / 1e6).toPrecision(4) + " s"
-    : us >= 1e3 ? (us / 1e3).toPrecision(3) + " ms" : us + " µs";
+  const fixed = (value, digits) => value.toFixed(Math.max(0, Math.min(6, digits)));
+  const digits = (value) => 3 - Math.floor(Math.log10(value));  // four digits in all
+  const words = (us) => us >= 999500 ? fixed(us / 1e6, digits(us / 1e6)) + " s"
+    : us >= 1e3 ? fixed(us / 1e3, digits(us / 1e3) - 1) + " ms" : Math.round(us) + " µs";
+  // A time of the session, with the digits that tell it from its neighbours in the picture.
+  const moment = (us, more = 0) => {
+    const step = (to - from) / 4;
+    return us >= 1e6 ? fixed(us / 1e6, digits(step / 1e6) - 2 + more) + " s"
+      : us >= 1e3 ? fixed(us / 1e3, digits(step / 1e3) - 2 + more) + " ms" : us + " µs";
+  };
 
   // First slice that ends after a time: slices are in order and do not overlap.
   const first = (slices, t) => {
@@ -62,7 +70,7 @@ for (const place of document.querySelectorAll(".timeline")) {
     pen.fillStyle = colour("--quiet");
     for (let i = 0; i < 4; i++) {
       const t = from + (to - from) * i / 4;
-      pen.fillText(words(Math.round(t)), x(t), AXIS / 2);
+      pen.fillText(moment(Math.round(t)), x(t), AXIS / 2);
       pen.fillRect(x(t), AXIS - 4, 1, 4);
     }
     place.dataset.shown = words(Math.round(to - from));
@@ -111,7 +119,7 @@ for (const place of document.querySelectorAll(".timeline")) {
     const before = track.slices[first(track.slices, t) - 1];
     const begin = works ? slice[0] : before ? before[1] : 0, stop = works ? slice[1] : slice ? slice[0] : end;
     const done = works ? (slice[2] === 1 ? track.noun[0] : slice[2] + " " + track.noun[1]) : "waits";
-    says.textContent = `${track.name}: ${done}, ${words(stop - begin)} from ${words(begin)}`;
+    says.textContent = `${track.name}: ${done}, ${words(stop - begin)} from ${moment(begin, 2)}`;
   });
   window.addEventListener("resize", draw);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

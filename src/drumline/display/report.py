@@ -28,16 +28,16 @@ from drumline.display.comparison import (
     score_at,
     steadiness,
 )
-from drumline.display.contributions import contributions_figure, read_individuals
+from drumline.display.contributions import Individuals, contributions_figure, read_individuals
 from drumline.display.glyphs import duration
 from drumline.display.glyphs import score as written
 from drumline.display.plots import curves_figure
 from drumline.display.run_data import RunCurve, last_returns, read_columns, read_run
 from drumline.display.speed import Speed, speed_of
-from drumline.display.timeline import bottleneck, drawn, read_tracks, shares
+from drumline.display.timeline import bottleneck, drawn, judged, read_tracks, shares
 from drumline.functional.stability import stability
 from drumline.functional.statistics import mean_interval
-from drumline.runs.folder import RunFolder
+from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.problem import problem_of, words_together
 from drumline.runs.safe_text import visible
 
@@ -61,7 +61,7 @@ class ReportedRun:
     """Its config.json, with defaults for settings that are newer than the run."""
     checks: tuple[Check, ...]
     again: str = ""
-    """Command that begins the same run; empty if it is not known."""
+    """Commands that make the same run, a line each; empty if they are not known."""
 
 
 def report_page(runs: Sequence[ReportedRun], command: str) -> str:
@@ -169,7 +169,7 @@ def _curves(
             curves_figure(own, x="wall_seconds", title=title), f"{words.values} against time"
         )
         parts.append(f'<div class="pair">{by_steps}{by_time}</div>')
-        theirs = [group for group in groups if any(run in own for run in group.runs)]
+        theirs = [group for group in groups if any(run is one for run in group.runs for one in own)]
         if len(own) > 1:
             figure = comparison_figure(theirs)
             parts.append(_picture(figure, f"groups against {words.steps} and time"))
@@ -203,17 +203,21 @@ def _group_row(group: Group, what: str, final_what: str) -> list[str]:
 
 
 def _contributions(runs: Sequence[ReportedRun]) -> str:
-    found = []
+    """Return the pictures, apart for each environment."""
+    found: dict[str, list[Individuals]] = {}
     for run in runs:
         try:
-            found.append(read_individuals(run.folder.path))
-        except ValueError:  # another method's column, or a run in its warm-up
+            individuals = read_individuals(run.folder.path)
+        except (ValueError, RunError):  # another method's column, or a run in its warm-up
             continue
-    if not found:
-        return ""
-    return _picture(
-        contributions_figure(found), "contribution of ES and RL individuals to the mean"
-    )
+        found.setdefault(problem_of(run.document["config"]), []).append(individuals)
+    parts = []
+    for environment, own in found.items():
+        if len(found) > 1:
+            parts.append(f"<h3>{_inert(environment)}</h3>")
+        words = "contribution of ES and RL individuals to the mean"
+        parts.append(_picture(contributions_figure(own), words))
+    return "\n".join(parts)
 
 
 def _promise(run: ReportedRun) -> str:
@@ -249,8 +253,14 @@ def _timeline(run: ReportedRun) -> str:
         )
     )
     name = _inert(run.folder.path.name)
+    begin, end = judged(tracks)
+    judged_words = (
+        f"This is about the last {duration(end - begin)} of the session's {duration(end)}: of the "
+        "time before, not every process has kept its slices."
+    )
     return (
         f"<h3>{name}</h3><p>{_inert(bottleneck(found))}</p>"
+        + (f'<p class="sub">{judged_words}</p>' if begin > 0.05 * end else "")
         + _table(
             ("role (processes)", "working", "waiting, and the role that worked meanwhile"), rows
         )
@@ -268,14 +278,14 @@ def _speed(runs: Sequence[ReportedRun]) -> str:
     for run in runs:
         try:
             one = speed_of(run.folder, run.document)
-        except ValueError:  # files of an older or a damaged run
+        except (ValueError, RunError):  # files of an older or a damaged run
             continue
         if one is not None:
             rows.append([run.folder.path.name, *_speed_cells(one)])
     words = (
-        "Predicted from the pieces of the run's latest session: env steps per second if the role "
-        "that bounds it had worked all the time. Where processes share cores, the seconds of a "
-        "piece include waiting for a core."
+        "Of the run's latest session, measured and predicted from its pieces: env steps per "
+        "second if the role that bounds it had worked all the time. Where processes share cores, "
+        "the seconds of a piece include waiting for a core."
     )
     table = _table((*heads, *more, "rows of a forward pass"), rows)
     return f'<p class="sub">{words}</p>{table}' if rows else ""
@@ -284,7 +294,7 @@ def _speed(runs: Sequence[ReportedRun]) -> str:
 def _speed_cells(one: Speed) -> list[str]:
     known = np.isfinite(one.predicted)
     return [
-        f"{one.measured:,.0f}",
+        f"{one.measured:,.0f}" if np.isfinite(one.measured) else "-",
         f"{one.predicted:,.0f}" if known else "-",
         f"{one.measured / one.predicted:.0%}" if known else "-",
         one.bound,
@@ -307,7 +317,7 @@ def _waits(role: str, waits: Mapping[str, float]) -> str:
 
 
 def _again(run: ReportedRun) -> str:
-    return f"<p><code>{_inert(run.again)}</code></p>" if run.again else ""
+    return "".join(f"<p><code>{_inert(line)}</code></p>" for line in run.again.splitlines())
 
 
 def _folded(words: str, content: str) -> str:

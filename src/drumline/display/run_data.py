@@ -19,7 +19,7 @@ _CLOCKS = ("env_steps", "wall_seconds")
 _EVALUATIONS = ("env_steps", "mean", "standard_error")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunCurve:
     """Data of one run's curves: training `[N]` and evaluation `[M]` against two clocks.
 

@@ -11,6 +11,7 @@ from drumline.runs.tables import read_table
 
 LOCKSTEP = ("a2c", "ppo")
 """Methods whose acting and learning take turns, as hts's do with `--lag 0`."""
+_CLOCKS = ("env_steps", "wall_seconds")
 LAGS = ("policy_lag", "policy_lag_max", "gradient_step_lag")
 
 
@@ -18,7 +19,7 @@ class Speed(NamedTuple):
     """Facts about the speed of one run; nan where the run's files do not say."""
 
     measured: float
-    """Env steps of training per second, over the whole run."""
+    """Env steps of training per second, since the session before the latest ended."""
     predicted: float
     """Env steps per second if the role that bounds the speed had never waited."""
     bound: str
@@ -39,11 +40,11 @@ def speed_of(folder: RunFolder, document: Mapping[str, Any]) -> Speed | None:
     """Return the speed of a run; None for methods whose updates have no lag, or no updates yet."""
     if "policy_lag" not in read_table(folder.metrics_csv).columns:
         return None
-    rows = read_columns(folder.metrics_csv, ("env_steps", "wall_seconds", *LAGS))
+    rows = read_columns(folder.metrics_csv, ("update", *_CLOCKS, *LAGS))
     if not rows["env_steps"].size:
         return None
     config = document["config"]
-    roles = _roles(folder)
+    roles, ended = _roles(folder)
     in_turn = document["method"] in LOCKSTEP or config.get("lag") == 0
     predicted, bound = _bound(roles, in_turn=in_turn)
     actors = roles.get("actor")
@@ -52,7 +53,7 @@ def speed_of(folder: RunFolder, document: Mapping[str, Any]) -> Speed | None:
     with np.errstate(invalid="ignore"):
         lags = [float(np.nanmean(rows[name])) for name in LAGS[::2]]
     return Speed(
-        measured=float(rows["env_steps"][-1] / rows["wall_seconds"][-1]),
+        measured=_measured(rows, ended),
         predicted=predicted,
         bound=bound,
         policy_lag=lags[0],
@@ -71,25 +72,41 @@ class _Role(NamedTuple):
     busy_seconds: float
 
 
-def _roles(folder: RunFolder) -> dict[str, _Role]:
-    """Return the sums over the processes of each role, of the latest session alone."""
+def _measured(rows: Mapping[str, np.ndarray], ended: float) -> float:
+    """Return env steps per second after the update `ended`; over the whole run with none after."""
+    first = int(np.searchsorted(rows["update"], ended, side="right")) - 1
+    last = len(rows["update"]) - 1
+    steps, seconds = (
+        float(rows[name][last] - (rows[name][first] if 0 <= first < last else 0.0))
+        for name in _CLOCKS
+    )
+    return steps / seconds if seconds > 0.0 else np.nan
+
+
+def _roles(folder: RunFolder) -> tuple[dict[str, _Role], float]:
+    """Return each role's sums over its processes in the latest session, and the update before it.
+
+    That update is the one at which the session before ended in order; 0 without one.
+    """
     if not folder.processes_csv.exists():
-        return {}
+        return {}, 0.0
     table = read_table(folder.processes_csv)
     names = ("role", "index", "tasks", "progress", "busy_seconds")
     if any(name not in table.columns for name in names):
-        return {}
+        return {}, 0.0
+    before = newest = 0.0
     sums: dict[str, list[float]] = {}
     places: dict[str, set[int]] = {}
     ended = False
     for role, index, *values in table.values(names, (str, int, float, float, float)):
         if ended:
-            sums, places = {}, {}
+            sums, places, before = {}, {}, newest
         # The driver writes its own row as the last one of a session.
         ended = (role, index) == ("learner", 0)
+        newest = values[0] if ended else newest
         places.setdefault(role, set()).add(index)
         sums[role] = [a + b for a, b in zip(sums.get(role, [0.0] * 3), values, strict=True)]
-    return {role: _Role(len(places[role]), *sums[role]) for role in sums}
+    return {role: _Role(len(places[role]), *sums[role]) for role in sums}, before
 
 
 def _bound(roles: Mapping[str, _Role], *, in_turn: bool) -> tuple[float, str]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,12 @@ LONGEST_SECONDS = 1e9
 LOGICAL = "logical "
 """Beginning of the roles that show jobs by their place in virtual time, and no process."""
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_FROM_THE_START = ("worker", "actor", "executor")
+"""Roles that work from a session's start; a learner or an evaluator begins when it has work."""
 _ORDER = ("learner", "worker", "actor", "executor", "evaluator")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Track:
     """Slices of one process, in order: seconds since the session's first slice."""
 
@@ -99,14 +101,29 @@ def _place(item: tuple[tuple[str, int], Any]) -> tuple[int, str, int]:
     return (_ORDER.index(role) if role in _ORDER else len(_ORDER), role, index)
 
 
+def judged(tracks: Sequence[Track]) -> tuple[float, float]:
+    """Return the begin and the end, in seconds, of the time that `shares` judges.
+
+    A process keeps its latest slices alone, so busy ones show less of a long session than others:
+    the time begins when every process that works from the start has its first slice.
+    """
+    real = [track for track in tracks if not track.role.startswith(LOGICAL)]
+    if not real:
+        return 0.0, 0.0
+    end = float(max(track.ends.max() for track in real))
+    begins = [float(track.begins[0]) for track in real if track.role in _FROM_THE_START]
+    return max(begins, default=float(min(track.begins[0] for track in real))), end
+
+
 def shares(tracks: Sequence[Track]) -> list[Share]:
-    """Return each role's parts of the session: working, and waiting while others worked.
+    """Return each role's parts of the time `judged`: working, and waiting while others worked.
 
     A process that waits while another of its role works counts for its own role; else for the
     first role that works, in the order learner, worker, actor, executor, evaluator; else for the
     driver, which has no slices of its own.
     """
-    real = [track for track in tracks if not track.role.startswith(LOGICAL)]
+    begin, _ = judged(tracks)
+    real = [_since(begin, track) for track in tracks if not track.role.startswith(LOGICAL)]
     edges = np.unique(np.concatenate([np.r_[t.begins, t.ends] for t in real] or [np.zeros(0)]))
     if len(edges) < 2:
         return []
@@ -134,6 +151,13 @@ def shares(tracks: Sequence[Track]) -> list[Share]:
         worked = sum(float(lengths[mask].sum()) for mask in own) / scale
         found.append(Share(role, len(own), worked, shared))
     return found
+
+
+def _since(begin: float, track: Track) -> Track:
+    """Return a track whose earlier slices have no length."""
+    return replace(
+        track, begins=np.maximum(track.begins, begin), ends=np.maximum(track.ends, begin)
+    )
 
 
 def _busy(track: Track, edges: np.ndarray) -> np.ndarray:

@@ -16,8 +16,8 @@ PROCESSES_HEADER = ",".join(ProcessActivity._fields)
 NOUNS = {
     "worker": ("task", "tasks"),
     "evaluator": ("evaluation episode", "evaluation episodes"),
-    "executor": ("interval", "intervals"),
-    "actor": ("forward pass", "forward passes"),
+    "executor": ("stretch of work", "stretches of work"),
+    "actor": ("stretch of work", "stretches of work"),
     "learner": ("update", "updates"),
     "logical worker": ("job", "jobs"),
     "logical critic": ("job of the critic", "jobs of the critic"),

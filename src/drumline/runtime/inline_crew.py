@@ -128,8 +128,8 @@ class InlineCrew:
         rows: list[ProcessActivity] = []
         for place, (name, index) in enumerate(self._plan.roles):
             status = self._rows.status(place)
-            busy, done = status.busy_seconds, status.progress
-            rows.append(ProcessActivity(name, index, os.getpid(), 0, done, busy, 0))
+            busy, done, pieces = status.busy_seconds, status.progress, status.pieces
+            rows.append(ProcessActivity(name, index, os.getpid(), pieces, done, busy, 0))
         return rows
 
     def timeline(self) -> list[Span]:

@@ -256,7 +256,7 @@ class ProcessCrew:
             role=process.role,
             index=process.index,
             pid=process.pid,
-            tasks=0,
+            tasks=status.pieces,
             progress=status.progress,
             busy_seconds=status.busy_seconds,
             restarts=process.restarts,

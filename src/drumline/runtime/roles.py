@@ -13,14 +13,15 @@ from drumline.runtime.published import PublishedSlots
 from drumline.types import Span
 
 CREATING, WAITING, BUSY, LEAVING = range(4)
-PHASE, PROGRESS, BUSY_NS, STRETCHES, SIGNS, REPLAYED, TO_REPLAY, BEATS = range(8)
+PHASE, PROGRESS, BUSY_NS, STRETCHES, SIGNS, REPLAYED, TO_REPLAY, BEATS, PIECES = range(9)
 """The words of a row. Memory starts as zeros, so a role that has not begun is creating.
 
 SIGNS counts work that is no progress of the run: environments made, steps replayed. BEATS counts
-how often it has looked for work, and grows while the role waits, too.
+how often it has looked for work, and grows while the role waits, too. PIECES counts pieces of work:
+a forward pass of an actor, a step of some lanes of an executor.
 """
 
-_ROW_WORDS = 8  # one cache line per role
+_ROW_WORDS = 16  # two cache lines per role
 STRETCHES_KEPT = 16_384
 
 
@@ -43,6 +44,7 @@ class RoleStatus(NamedTuple):
     """Env steps of the journal that were made again, of `to_replay`."""
     to_replay: int
     beats: int
+    pieces: int
 
 
 class RoleRows:
@@ -58,7 +60,7 @@ class RoleRows:
 
     def status(self, place: int) -> RoleStatus:
         """Return the words that a role has written about itself."""
-        phase, progress, busy_ns, _, *others = self._status[place, :_ROW_WORDS].tolist()
+        phase, progress, busy_ns, _, *others = self._status[place, : PIECES + 1].tolist()
         return RoleStatus(phase, progress, busy_ns * 1e-9, *others)
 
     def restoring(self, places: int) -> tuple[int, int]:
@@ -123,8 +125,10 @@ class SharedRoleContext:
         self.copy_of_newest = slots.copy_of_newest
 
     def progress(self, amount: int) -> None:
-        """Count progress, which shows that the role is alive."""
-        self.row.words[PROGRESS] += amount
+        """Count a piece of work and its progress, which shows that the role is alive."""
+        words = self.row.words
+        words[PROGRESS] += amount
+        words[PIECES] += 1
 
     def alive(self) -> None:
         """Count a sign of life that is no progress of the run."""
