@@ -24,6 +24,11 @@ RIVALS = {
     "aes-rl-fresh": ("td3", "cem-rl"),
     "aes-rl-100k": ("td3", "cem-rl", "p-cem-rl"),
 }
+FIRST_RELEASE = "td3-first-release"
+"""TD3 with the networks (400-300) and the step size (1e-3) of its first release, too.
+
+It joins the rivals of a task once it has all of their seeds.
+"""
 GOALS = {"aes-rl": (4, 5), "aes-rl-fresh": (2, 3), "aes-rl-100k": (2, 3)}
 """On how many tasks of how many `aes` is to be ahead of all rivals, and nowhere below 0.9."""
 LEAST_SHARE = 0.9
@@ -35,22 +40,26 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
     """Return a table: task × interquartile means of `aes` and its rivals at equal env steps.
 
     The seeds are those that all methods of a task have. A task counts once it has as many of them
-    as the other tasks have.
+    as the other tasks have. The share of the best rival is counted from a random policy's return.
     """
     runs = [row for row in rows.runs if row["part"] == part]
     rivals = RIVALS[part]
+    if any(competitor(row) == FIRST_RELEASE for row in runs):
+        rivals = (*rivals, FIRST_RELEASE)
     table = ["| task | env steps | seeds | `aes` | " + " | ".join(f"`{one}`" for one in rivals)]
     table[0] += " | `aes` / best rival | |"
     table.append("|" + "---|" * (6 + len(rivals)))
     found: list[float] = []
     apart = 0
     envs = dict.fromkeys(row["env"] for row in runs)
-    complete = {env: len(_common_seeds(runs, env, rivals)) for env in envs}
+    complete = {env: len(_common_seeds(runs, env, RIVALS[part])) for env in envs}
     for env in envs:
         by_method = {
-            method: [row for row in runs if (row["env"], row["method"]) == (env, method)]
+            method: [row for row in runs if (row["env"], competitor(row)) == (env, method)]
             for method in ("aes", *rivals)
         }
+        if len(by_method.get(FIRST_RELEASE, ())) < complete[env]:
+            by_method[FIRST_RELEASE] = []
         there = {method: mine for method, mine in by_method.items() if mine}
         common = set.intersection(*({row["seed"] for row in mine} for mine in there.values()))
         if common:  # while runs are outstanding, one method may be seeds ahead of another
@@ -63,9 +72,10 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
         share, verdict = math.nan, ""
         if complete[env] < max(complete.values()):
             verdict = "runs are outstanding"
-        elif set(scores) == set(by_method):
-            middles = {method: interquartile_mean(values) for method, values in scores.items()}
-            nearest = max(rivals, key=lambda method: middles[method])
+        elif set(scores) >= {"aes", *RIVALS[part]}:
+            zero = random_means().get(env, 0.0)
+            middles = {m: interquartile_mean(values) - zero for m, values in scores.items()}
+            nearest = max(set(middles) - {"aes"}, key=lambda method: middles[method])
             best = middles[nearest]
             apart += intervals_apart(scores["aes"], scores[nearest])
             share = middles["aes"] / best if best > 0.0 else math.nan
@@ -73,7 +83,7 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
             verdict = "ahead" if ahead else "within 0.9" if share >= LEAST_SHARE else "behind"
             found.append(share if best > 0.0 else (1.0 if ahead else 0.0))
         seeds = {int(row["seed"]) for mine in there.values() for row in mine}
-        cells = [interval(scores[method]) if method in scores else "" for method in by_method]
+        cells = [interval(scores[m]) if m in scores else "" for m in ("aes", *rivals)]
         words = [env, f"{steps:,}", seeds_in_words(sorted(seeds)), *cells]
         words += ["" if math.isnan(share) else f"{share:.2f}", verdict]
         table.append("| " + " | ".join(words) + " |")
@@ -86,10 +96,15 @@ def _common_seeds(runs: Sequence[Row], env: str, rivals: Sequence[str]) -> set[s
     """Return the seeds that `aes` and all of its rivals have on a task."""
     return set.intersection(
         *(
-            {row["seed"] for row in runs if (row["env"], row["method"]) == (env, method)}
+            {row["seed"] for row in runs if (row["env"], competitor(row)) == (env, method)}
             for method in ("aes", *rivals)
         )
     )
+
+
+def competitor(run: Row) -> str:
+    """Return the name under which a run competes: its method, or TD3's first release."""
+    return FIRST_RELEASE if run["group"].endswith("-first-release") else run["method"]
 
 
 def _told_apart(apart: int, of: int) -> str:
@@ -106,7 +121,10 @@ def _goal(part: str, shares: Sequence[float]) -> str:
     ahead = sum(share >= 1.0 for share in shares)
     if not shares:
         return f"{goal}; none is compared yet."
-    span = f"with {min(shares):.2f} to {max(shares):.2f} of the best rival's score"
+    span = (
+        f"with {min(shares):.2f} to {max(shares):.2f} of the best rival's score, counted from a "
+        "random policy's"
+    )
     if len(shares) < of:
         return f"{goal}; so far ahead on {ahead} of the {len(shares)} that are compared, {span}."
     met = ahead >= wanted and min(shares) >= LEAST_SHARE

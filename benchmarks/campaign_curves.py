@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from campaign_aes_tables import competitor
 from campaign_es_tables import dimensions_of, frame_skip_of
 from campaign_tables import Row, Rows
 
@@ -288,7 +289,7 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "es-variants": Picture(_by_variant, _setting),
         "es-beside-others": Picture(_by_task, _method_and_setting),
         "es-frame-skip": Picture(_by_task, _frame_skip, "frames of the emulator", frame_skip_of),
-        "aes-rl": Picture(_by_task, lambda run: run["method"]),
+        "aes-rl": Picture(_by_task, competitor),
         "humanoid": Picture(_by_task_if_long, lambda run: run["method"], fewest=1),
         "hts-goals": Picture(_by_task_and_budget, lambda run: run["method"]),
     }

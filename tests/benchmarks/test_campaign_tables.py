@@ -77,6 +77,13 @@ def test_scores_at_equal_env_steps_do_not_depend_on_the_place_of_the_evaluations
 TASKS = ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Swimmer-v5", "InvertedDoublePendulum-v5")
 
 
+@pytest.fixture
+def zero(campaign: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random policies have a return of 0, so that shares are those of the returns."""
+    monkeypatch.setattr(sys.modules["campaign_aes_tables"], "random_means", dict)
+
+
+@pytest.mark.usefixtures("zero")
 @pytest.mark.parametrize(
     ("scores", "verdicts", "goal"),
     [
@@ -121,6 +128,29 @@ def test_aes_is_to_be_ahead_of_all_rivals_on_four_tasks_of_five(
     assert f"so far ahead on {ahead} of the 4 that are compared, with" in goal_of(
         campaign, "aes-rl", some
     )
+
+
+def test_tds_first_release_joins_the_rivals_with_all_of_its_seeds(campaign: Any):
+    scores = {(method, "Hopper-v5"): [100.0] * 3 for method in ("aes", "td3", "cem-rl")}
+    runs, curves = made("aes-rl", scores)
+    more = made("aes-rl", {("td3", "Hopper-v5"): [200.0] * 3})
+    for row in [*more[0], *more[1]]:
+        row["group"] += "-first-release"
+    (row,) = table_of(campaign, "aes-rl", campaign.Rows(runs + more[0], curves + more[1]))
+    assert row[3:7] == ["100 (100 … 100)"] * 3 + ["200 (200 … 200)"]
+    zero = sys.modules["campaign_tables"].random_means()["Hopper-v5"]
+    assert row[7:] == [f"{(100 - zero) / (200 - zero):.2f}", "behind"]
+    (row,) = table_of(campaign, "aes-rl", campaign.Rows(runs + more[0][:2], curves + more[1]))
+    assert row[6:] == ["", "1.00", "ahead"]
+
+
+def test_shares_of_the_best_rival_are_counted_from_a_random_policys_return(campaign: Any):
+    zero = sys.modules["campaign_tables"].random_means()["HalfCheetah-v5"]
+    assert zero < -100
+    scores = {("aes", "HalfCheetah-v5"): [50.0] * 3, ("td3", "HalfCheetah-v5"): [-100.0] * 3}
+    scores[("cem-rl", "HalfCheetah-v5")] = [-200.0] * 3
+    (row,) = table_of(campaign, "aes-rl", campaign.Rows(*made("aes-rl", scores)))
+    assert row[6:] == [f"{(50 - zero) / (-100 - zero):.2f}", "ahead"]
 
 
 def test_a_task_without_all_its_rivals_has_scores_and_no_verdict(campaign: Any):
@@ -392,6 +422,7 @@ def test_headlines_have_the_numbers_of_the_tables(campaign: Any):
     assert "no choice has seen" not in words
 
 
+@pytest.mark.usefixtures("zero")
 def test_the_headline_of_aes_tells_the_seeds_that_no_choice_has_seen_apart(campaign: Any):
     def scores(aes: float) -> dict[tuple[str, str], list[float]]:
         return {
