@@ -20,11 +20,12 @@ def of_es(rows: Rows) -> str:
     made = [row for row in table if row.steps]
     if not made:
         return "OpenAI-ES: no run of the paper's MuJoCo table has ended."
+    short = sum(row.begun and not row.steps for row in table)
+    undecided = f"; {short} are undecided, because their runs are shorter" if short else ""
     return (
         f"OpenAI-ES reaches TRPO's scores within the published env steps in "
-        f"{sum(row.met for row in made)} of the {len(made)} rows of the paper's MuJoCo table that "
-        f"were run so far, of {len(table)} (medians over three or five seeds; published on v1 "
-        "environments, ours on v5)."
+        f"{sum(row.met for row in made)} of the {len(table)} rows of the paper's MuJoCo table"
+        f"{undecided} (medians over three or five seeds; published on v1 environments, ours on v5)."
     )
 
 

@@ -220,6 +220,8 @@ class PublishedRow(NamedTuple):
     budget: float
     steps: Sequence[float]
     """Infinite for a seed that does not reach the score; none where no run is long enough."""
+    begun: bool
+    """Whether there are runs, if only shorter ones."""
 
     @property
     def met(self) -> bool:
@@ -243,7 +245,7 @@ def published_rows(runs: Sequence[Row], curves: Sequence[Row]) -> list[Published
         mine = _long_enough(here, budget)
         steps = [_reached(curves, run, score) for run in mine]
         steps += _reached_by_shorter(here, mine, curves, score)
-        found.append(PublishedRow(task, score, budget, steps))
+        found.append(PublishedRow(task, score, budget, steps, bool(here)))
     return found
 
 
@@ -263,7 +265,7 @@ def published_scores(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
     for row in rows:
         begin = f"| {row.task} | {row.score:g} | {row.budget:,.0f} |"
         if not row.steps:
-            table.append(f"{begin} | | not run |")
+            table.append(f"{begin} | | {'runs are too short' if row.begun else 'not run'} |")
             continue
         middle, there = median(row.steps), sum(map(math.isfinite, row.steps))
         ours = f"{middle:,.0f}" if math.isfinite(middle) else "not reached"
@@ -295,9 +297,10 @@ def _reached_by_shorter(
 def published_games(runs: Sequence[Row], curves: Sequence[Row]) -> list[str]:
     """Return OpenAI-ES's Atari table: published scores beside ours, with the env steps of ours.
 
-    The published ones are after 250 million env steps (a billion frames); both are the mean of ten
-    episodes with up to 30 no-ops at the start. Blank: the paper has no number, or random actions
-    and single ones were not measured. ±: our source of the paper's table has lost the sign.
+    ES's published ones are after 250 million env steps (a billion frames), A3C's and A2C's after
+    320 million frames; all are the mean of ten episodes with up to 30 no-ops at the start. Blank:
+    the paper has no number, or random actions and single ones were not measured. ±: our source of
+    the paper's table has lost the sign.
     """
     if not runs:
         return []

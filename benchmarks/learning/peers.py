@@ -70,7 +70,7 @@ CASES = {
     "CartPole-v1 ppo": Case(
         "CartPole-v1",
         "ppo",
-        {"ppo": [], "hts": []},
+        {"ppo": [], "hts": ["--correction=truncated-is"]},
         PPO_CARTPOLE,
         updates=40,
         episodes=20,
@@ -82,7 +82,7 @@ CASES = {
     "HalfCheetah-v5 ppo": Case(
         "HalfCheetah-v5",
         "ppo",
-        {"ppo": [], "hts": []},
+        {"ppo": [], "hts": ["--correction=truncated-is"]},
         PPO_CONTROL,
         updates=24,
         episodes=10,
