@@ -130,7 +130,8 @@ class SymmetricSearch:
         deviations = self._deviations()
         if self._generation == 0:
             self._baseline = mean_return
-        if scale > 0.0:
+        equal = bool(np.all(returns == returns[0]))  # their std need not be 0 then
+        if not equal:
             plus, minus = returns[0::2], returns[1::2]
             std = self._std.astype(np.float64)
             slopes = deviations * ((plus - minus) / (2 * scale))[:, None]
@@ -146,7 +147,7 @@ class SymmetricSearch:
             "baseline": self._baseline,
             "std_mean": float(self._std.mean(dtype=np.float64)),
             "parameter_norm": float(np.sqrt(np.square(self._mean, dtype=np.float64).sum())),
-            "update_skipped": float(scale == 0.0),
+            "update_skipped": float(equal),
         }
 
     def published(self) -> Mapping[str, np.ndarray]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from drumline.algorithms.ars import ARS as ARSStrategy
     from drumline.algorithms.async_es import AsyncES
+    from drumline.algorithms.learning_state import UnfiniteLoss
     from drumline.algorithms.mirrored import answer
     from drumline.algorithms.openai_es import OpenAIES
     from drumline.commands.evaluation import EvaluationResult
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from drumline.training.callbacks import Callbacks
     from drumline.training.layout import Layout
     from drumline.training.stopped import Stopped
+    from drumline.workers.transition_stream import UnfiniteTransition
 
     __version__: str
 
@@ -75,6 +77,8 @@ _PLACES = {
     "StrategyFailed": ("drumline.errors", "StrategyFailed"),
     "TD3": ("drumline.recipes.td3", "TD3"),
     "TaskKilledWorkers": ("drumline.errors", "TaskKilledWorkers"),
+    "UnfiniteLoss": ("drumline.algorithms.learning_state", "UnfiniteLoss"),
+    "UnfiniteTransition": ("drumline.workers.transition_stream", "UnfiniteTransition"),
     "UntrustedCode": ("drumline.commands.foreign_code", "UntrustedCode"),
     "WorkerError": ("drumline.errors", "WorkerError"),
     "WorkersLost": ("drumline.errors", "WorkersLost"),
@@ -117,6 +121,8 @@ __all__ = [
     "Stopped",
     "StrategyFailed",
     "TaskKilledWorkers",
+    "UnfiniteLoss",
+    "UnfiniteTransition",
     "UntrustedCode",
     "WorkerError",
     "WorkersLost",

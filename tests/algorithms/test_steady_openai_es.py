@@ -1,12 +1,15 @@
 """OpenAI-ES in the steady-state loop."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from individuals_examples import told
 
 from drumline.algorithms.individuals import live
-from drumline.algorithms.optimizers import SGD
+from drumline.algorithms.optimizers import SGD, Adam
 from drumline.algorithms.steady_openai_es import SteadyOpenAIES
+from drumline.functional.ranking import centered_ranks
 
 
 def plain(size: int = 1, **options) -> SteadyOpenAIES:
@@ -47,6 +50,23 @@ def test_equal_returns_take_no_step():
     for candidate in strategy.ask(8):
         strategy.tell([live(candidate, 4.0)])
     assert strategy.parameters.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_ties_take_no_step_either():
+    """A step without a gradient would go on with Adam's momentum."""
+    shaping = partial(centered_ranks, tie_tolerance=0.5)
+    strategy = SteadyOpenAIES(
+        np.ones(2),
+        Adam(2, learning_rate=0.1, weight_decay=0.0),
+        seed=0,
+        population_size=2,
+        shaping=shaping,
+    )
+    for fitnesses in ((1.0, 9.0), (9.0, 9.1)):
+        before = strategy.parameters.copy()
+        for candidate, fitness in zip(strategy.ask(2), fitnesses, strict=True):
+            strategy.tell([live(candidate, fitness)])
+        assert bool(np.any(strategy.parameters != before)) == (fitnesses[0] == 1.0)
 
 
 @pytest.mark.parametrize("options", [{"std": 0.0}, {"population_size": 1}])

@@ -91,10 +91,12 @@ def test_a_loaded_state_goes_on_with_the_same_bits():
         assert array.tobytes() == other.published()[name].tobytes(), name
 
 
-def test_equal_returns_change_neither_mean_nor_std():
-    search = SymmetricSearch(SMALL, np.zeros(3))
+@pytest.mark.parametrize("equal", [7.0, -8.3])  # the std of six times -8.3 is not 0
+def test_equal_returns_change_neither_mean_nor_std(equal: float):
+    search = SymmetricSearch(replace(SMALL, population_size=6), np.zeros(3))
+    told(search, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     before = search.state().tensors
-    assert told(search, [7.0] * 4)["update_skipped"] == 1.0
+    assert told(search, [equal] * 6)["update_skipped"] == 1.0
     assert all(np.array_equal(before[name], search.state().tensors[name]) for name in before)
 
 

@@ -105,11 +105,12 @@ class SteadyOpenAIES:
         }
 
     def _step(self) -> None:
-        """Take one step, in the order of candidate indices; none if all returns are equal."""
+        """Take one step, in the order of candidate indices; none if all returns are alike."""
         places = self._generation.by_index()
         fitness = self._generation.fitness[places]
-        if np.all(fitness == fitness[0]):
+        weights = self._shaping(fitness)
+        if np.all(fitness == fitness[0]) or not weights.any():
             return  # docs/adr/0004
         deviations = self._generation.vectors[places] - self._parameters
-        ascent = weighted_mean(list(deviations), self._shaping(fitness) / len(places))
+        ascent = weighted_mean(list(deviations), weights / len(places))
         self._parameters = self._optimizer.step(self._parameters, ascent / self._std)
