@@ -138,6 +138,23 @@ def test_messages_and_parts_do_not_mix(three: list[Mesh]):
     assert texts == ["before", "after"]
 
 
+def test_groups_meet_over_ipv6_too():
+    try:
+        listener = listening("::1")
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with listener:
+        link, found = at_once(
+            [
+                lambda: called(("::1", listener.getsockname()[1]), TOKEN),
+                lambda: answered(listener, TOKEN),
+            ]
+        )
+    for each in (link, found):
+        assert isinstance(each, GroupLink)
+        each.close()
+
+
 def test_no_descriptor_is_left():
     before = len(os.listdir("/proc/self/fd"))
     for mesh in meshes(3):

@@ -145,3 +145,25 @@ def test_a_breakpoint_is_no_hang(monkeypatch: pytest.MonkeyPatch):
         breakpoint()  # noqa: T100 - what a user does in an environment
         guard.again()
         assert guard._process.poll() is None
+
+
+def test_a_forked_child_that_lives_on_holds_up_no_close():
+    """It has the guardian's pipe, too: its end alone would not tell the guardian."""
+    code = (
+        "import os, time\n"
+        "from drumline.runtime.guard import Guard\n"
+        "guard = Guard(60.0)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    time.sleep(60)\n"
+        "    os._exit(0)\n"
+        "guard.close()\n"
+        "os.kill(child, 9)\n"
+        "os.waitpid(child, 0)\n"
+        "print('closed')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, timeout=50, check=False, env=environ(),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "closed\n", "")

@@ -1,3 +1,4 @@
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -49,6 +50,30 @@ def test_many_frames_in_one_read_stay_apart(pipe: tuple[int, int]):
     for payload in (b"", b"one", b"two"):
         write_frame(pipe[1], payload, lambda: None)
     assert incoming.receive() == [b"", b"one", b"two"]
+
+
+@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT])
+def test_a_machine_without_a_route_to_it_is_gone(
+    pipe: tuple[int, int], number: int, monkeypatch: pytest.MonkeyPatch
+):
+    def unreachable(*arguments: object) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    incoming, outgoing = IncomingFrames(pipe[0]), OutgoingFrames(pipe[1])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", unreachable)
+        patch.setattr(os, "write", unreachable)
+        outgoing.send(b"lost")
+        assert incoming.receive() == []
+    assert incoming.ended
+    assert not outgoing.waiting
+
+
+def test_another_error_of_a_link_is_raised(pipe: tuple[int, int]):
+    incoming = IncomingFrames(pipe[0])
+    os.close(pipe[0])
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        incoming.receive()
 
 
 def test_sending_to_a_dead_reader_is_silent(pipe: tuple[int, int]):

@@ -7,7 +7,7 @@ import doubles
 import numpy as np
 import pytest
 from runtime.contract import NOTHING, MakePool, PoolContract, digest_of
-from runtime.thread_nodes import ThreadNodes
+from runtime.thread_nodes import ThreadLink, ThreadNodes
 
 from drumline.errors import TaskKilledWorkers, WorkersLost
 from drumline.protocols import PublishedLayout
@@ -21,9 +21,19 @@ from drumline.runtime import (
     stragglers,
 )
 from drumline.runtime.kept_results import LEAST_BYTES
-from drumline.runtime.node_messages import Node, Publish, Submit
+from drumline.runtime.node_messages import HostSpec, Node, Publish, Submit
 from drumline.runtime.node_pool import NodePool
 from drumline.runtime.shared_arrays import SharedArrays
+
+
+class MutedNodes(ThreadNodes):
+    """Nodes of which the first has no core free: its host does not begin."""
+
+    def start(self, node: Node, spec: HostSpec, cores: int) -> ThreadLink:
+        link = super().start(node, spec, cores)
+        if node.id == "node-0":
+            link.muted.set()
+        return link
 
 
 @pytest.fixture
@@ -133,9 +143,11 @@ def test_a_silent_node_holds_up_nothing_and_its_late_results_are_dropped(
     monkeypatch.setattr(node_pool, "_SILENT_SECONDS", 0.3)
     nodes, lines = ThreadNodes(1, 1), []
     pool = begun(make_pool(doubles.digest_worker, nodes=nodes, log=lines.append))
-    results = doubles.collect(pool, 10)
+    assert finish(pool, []) == expected
+    work_until_all_share(pool, 2)
     nodes.links[1].muted.set()
-    assert finish(pool, results) == expected
+    pool.submit(TASKS)
+    assert finish(pool, []) == expected
     assert any("has said nothing for 0.3 s" in line for line in lines)
     nodes.links[1].muted.clear()
     pool.submit(TASKS)
@@ -170,6 +182,25 @@ def test_a_node_to_spare_takes_the_place_of_a_silent_one_which_is_not_taken_back
     doubles.wait_until(dismissed)
     assert pool.size == 2
     assert len(nodes.links) == 3, "no host is started beyond the workers asked for"
+
+
+def test_a_host_that_waits_for_cores_is_named_and_another_node_works(
+    make_pool: MakePool, expected, monkeypatch
+):
+    monkeypatch.setattr(node_pool, "LATE_SECONDS", 0.3)
+    nodes, lines = MutedNodes(1, 1), []
+    pool = begun(make_pool(doubles.digest_worker, nodes=nodes, size=1, log=lines.append))
+    assert finish(pool, []) == expected
+    assert [link.node.name for link in nodes.links] == ["10.0.0.0", "10.0.0.1"]
+    assert lines == ["waiting for node 10.0.0.0, which may have no core free"]
+
+
+def test_hosts_that_never_get_cores_end_the_wait(make_pool: MakePool, monkeypatch):
+    monkeypatch.setattr(node_pool, "LATE_SECONDS", 0.1)
+    monkeypatch.setattr(host_roster, "WATCH_SECONDS", 0.05)
+    pool = begun(make_pool(doubles.digest_worker, nodes=MutedNodes(1), creation_seconds=0.5))
+    with pytest.raises(WorkersLost, match=r"no core free for 0\.5 s: start a node"):
+        doubles.collect(pool, len(TASKS))
 
 
 def test_hosts_are_told_to_speak_less_often_the_more_of_them_there_are(

@@ -53,7 +53,7 @@ class StoredRun:
 
     def close(self, deadline: float | None = None) -> str:
         self.recorder.close()
-        return self.mirror.close(deadline)
+        return self.mirror.close(lambda: deadline)
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def stored_run(
         yield run
     finally:
         run.recorder.close()
-        run.mirror.close(0.0)
+        run.mirror.close(lambda: 0.0)
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:

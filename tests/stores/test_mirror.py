@@ -13,7 +13,7 @@ from drumline.runs.checkpoint import checkpoint_numbers, read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.stores.claim import claimed, names_of_states, stored_state
 from drumline.stores.fetch import fetched
-from drumline.stores.mirror import KEPT
+from drumline.stores.mirror import KEPT, PATIENCE_SECONDS
 from drumline.stores.stored_state import PIECE
 
 
@@ -135,6 +135,39 @@ def test_a_store_that_stays_away_is_said_at_the_close_with_the_way_to_catch_up(
     with stored_run(RunFolder.open(folder.path), store, resumed_from=resumed) as run:
         assert "to update 1" in run.close()
     assert read_checkpoint(RunFolder.open(fetched(store, elsewhere))).update == 1
+
+
+def test_a_signal_that_comes_during_the_last_uploads_ends_them_within_its_grace_time(
+    folder: RunFolder, store: WatchedStore
+):
+    asked: list[float] = []
+
+    def deadline() -> float | None:
+        return asked[0] if asked else None
+
+    with stored_run(folder, store) as run:
+        run.update(0)
+        run.uploaded(0)
+        store.fails = lambda name: True
+        run.update(1)
+        run.recorder.close()
+        Timer(0.5, lambda: asked.append(time.monotonic() + 0.1)).start()
+        before = time.monotonic()
+        sentence = run.mirror.close(deadline)
+        assert 0.5 < time.monotonic() - before < PATIENCE_SECONDS / 2
+    assert sentence.startswith(f"{store.url} has update 0, not the newest state of update 1 (")
+
+
+def test_a_claim_whose_answer_was_lost_is_ones_own(folder: RunFolder, store: WatchedStore):
+    """The request is repeated below, and its repetition finds the object of the first one."""
+    put_new = store.put_new
+
+    def lost_answer(name: str, data: bytes) -> bool:
+        assert put_new(name, data)
+        return put_new(name, data)
+
+    store.put_new = lost_answer
+    assert claimed(store, folder).taken_by() == ""
 
 
 def test_a_state_is_there_only_when_all_its_pieces_are(

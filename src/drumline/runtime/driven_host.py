@@ -42,6 +42,7 @@ class DrivenHost:
         self._activity: Sequence[ProcessActivity] = ()
         self._commands: list[Command] = []
         self._data: list[Any] = []
+        self.began = time.perf_counter()
         self.speaks = False
         """Whether it has said anything yet."""
         self.closed = False

@@ -26,6 +26,7 @@ from drumline.runtime.group_messages import (
     GroupSpec,
     Hello,
     Line,
+    Missed,
     Peers,
 )
 from drumline.runtime.node_checks import processor, versions_of
@@ -132,8 +133,12 @@ def main() -> NoReturn:
         context = GroupContext(spec, mesh_of, probe)
         work: GroupWork = pickle.loads(spec.factory)
         work(context)
-    except (GroupFinished, GroupLost):
+    except GroupFinished:
         pass
+    except GroupLost as lost:
+        if lost.index != HEAD:
+            head.say(Missed(lost.index))
+            _send_all(head)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the head must see it
         code = 1
         head.say(packed(error))

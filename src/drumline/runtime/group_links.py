@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ LOOK_SECONDS = 0.05
 _INTRODUCTION_SECONDS = 10
 _SILENT_SECONDS = 15
 """Time after which the kernel gives up a connection to a machine that does not answer."""
+_MEANWHILE_SECONDS = 1.0
 _HEADER = struct.Struct("<QQ")
 """Kind and number of a message; 16 bytes, so that arrays behind it are aligned."""
 _NEWS, _PART = 0, 1
@@ -46,11 +48,15 @@ class GroupLink:
         self._outgoing = OutgoingFrames(self.fd)
         self._parts: deque[tuple[int, memoryview]] = deque()
         self._news: deque[bytes] = deque()
+        self._receiving = threading.Lock()
+        self._ended = False
+        self.parts_taken = 0
+        """Swaps for which the other group's bytes have arrived, ever."""
 
     @property
     def ended(self) -> bool:
         """Whether the other group is gone; what it has sent before can still be taken."""
-        return self._incoming.ended
+        return self._ended
 
     @property
     def received_bytes(self) -> int:
@@ -67,6 +73,11 @@ class GroupLink:
         """Whether the other group's bytes of the next swap are here."""
         return bool(self._parts)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether a message of the other group is here."""
+        return bool(self._news)
+
     def say(self, message: Any) -> None:
         """Send a message."""
         pickled = pickle.dumps(message, protocol=5)
@@ -81,18 +92,22 @@ class GroupLink:
         self._outgoing.flush()
 
     def take_in(self) -> None:
-        """Receive what has arrived."""
-        for frame in self._incoming.receive():
-            kind, number = _HEADER.unpack_from(frame)
-            if kind == _NEWS:
-                self._news.append(frame)
-            else:
-                self._parts.append((number, memoryview(frame)[_HEADER.size :]))
+        """Receive what has arrived; any thread may."""
+        with self._receiving:
+            for frame in self._incoming.receive():
+                kind, number = _HEADER.unpack_from(frame)
+                if kind == _NEWS:
+                    self._news.append(frame)
+                else:
+                    self._parts.append((number, memoryview(frame)[_HEADER.size :]))
+                    self.parts_taken += 1
+            self._ended = self._incoming.ended  # after all that came before
 
     def news(self) -> list[Any]:
         """Return the messages that have arrived."""
-        found = [pickle.loads(memoryview(frame)[_HEADER.size :]) for frame in self._news]
-        self._news.clear()
+        found: list[Any] = []
+        while self._news:
+            found.append(pickle.loads(memoryview(self._news.popleft())[_HEADER.size :]))
         return found
 
     def part(self, number: int) -> memoryview:
@@ -103,9 +118,10 @@ class GroupLink:
         return chunk
 
     def close(self) -> None:
-        """Close the connection."""
-        self._incoming.ended = True
-        self._connection.close()
+        """Close the connection; may be called twice."""
+        with self._receiving:
+            self._incoming.ended = self._ended = True
+            self._connection.close()
 
 
 class Mesh:
@@ -126,11 +142,19 @@ class Mesh:
         self._probe = probe
         self._number = 0
         self._next_look = 0.0
+        self._closed = threading.Event()
+        threading.Thread(target=self._take_in_meanwhile, daemon=True).start()
 
-    @property
-    def swaps(self) -> int:
-        """Return how many swaps have begun."""
-        return self._number
+    def _take_in_meanwhile(self) -> None:
+        """Take in what arrives while the group is busy elsewhere, as in a callback of the user's.
+
+        The kernel's buffers would be full at some time, and the other end would give up a
+        connection on which it cannot send, as one to a machine that is gone.
+        """
+        while not self._closed.wait(_MEANWHILE_SECONDS):
+            for link in self.links.values():
+                with suppress(OSError):  # whatever it is, the group itself meets it
+                    link.take_in()
 
     def swap(self, chunks: Sequence[Chunk]) -> dict[int, memoryview]:
         """Send bytes to all other groups and return theirs by group, in the order of the groups.
@@ -169,14 +193,16 @@ class Mesh:
                 raise GroupLost(index, "it ended")
 
     def close(self) -> None:
-        """Close all links."""
+        """Close all links; may be called twice."""
+        self._closed.set()
         for link in self.links.values():
             link.close()
 
 
 def listening(host: str) -> socket.socket:
     """Return a socket that other groups can call."""
-    return socket.create_server((host, 0), backlog=64)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, 0), family=family, backlog=64)
 
 
 def called(address: tuple[str, int], token: bytes) -> GroupLink:

@@ -68,6 +68,13 @@ class Alive(NamedTuple):
     activity: Sequence[ProcessActivity]
 
 
+class Missed(NamedTuple):
+    """A group leaves, because it has lost another one."""
+
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    """The number of that one."""
+
+
 class Closed(NamedTuple):
     """The group's last words."""
 
@@ -104,6 +111,10 @@ class Places(Protocol):
 
     def start(self, index: int, count: int, spec_on: Callable[[str], GroupSpec]) -> StartedGroup:
         """Start group `index` of `count`; `spec_on(host)` is its spec on a machine."""
+        ...
+
+    def look(self) -> None:
+        """Raise WorkersLost if no machine can be had any more; called about once a second."""
         ...
 
 

@@ -39,6 +39,7 @@ from drumline.runtime.group_messages import (
     GroupSpec,
     Hello,
     Line,
+    Missed,
     Peers,
     Places,
     StartedGroup,
@@ -52,6 +53,7 @@ _STRIKES = 3
 _LAST_WORDS_SECONDS = 8.0
 _CAUSE_SECONDS = 1.0
 _LATE_SECONDS = 30.0
+_PLACES_SECONDS = 1.0
 
 
 class ThisMachine:
@@ -62,6 +64,9 @@ class ThisMachine:
     def start(self, index: int, count: int, spec_on: Callable[[str], GroupSpec]) -> "LocalGroup":
         """Start a process."""
         return LocalGroup(spec_on(self.host))
+
+    def look(self) -> None:
+        """Do nothing: this machine is there."""
 
 
 class LocalGroup:
@@ -100,6 +105,8 @@ class _Group:
         self.link: GroupLink | None = None
         self.built: Built | None = None
         self.closed = False
+        self.missed = 0
+        """Number of the group for whose loss it left; 0: it has said nothing of the kind."""
         self.silent_seconds = 0.0
         self.heard_bytes = -1
         self.activity: Sequence[ProcessActivity] = ()
@@ -144,7 +151,7 @@ class Groups:
         self._losses: list[str] = []
         """Causes of the losses since the latest update."""
         self._update = -1
-        self._last_look = time.perf_counter()
+        self._last_look = self._looked_at_places = time.perf_counter()
         self._closed = False
         self.idle: Callable[[], None] = self.look
         """Called while the head waits for other groups; it should call `look`."""
@@ -180,10 +187,16 @@ class Groups:
                 self._hear(group)
         for group in self._groups:
             self._watch(group, elapsed)
+        if now - self._looked_at_places > _PLACES_SECONDS:
+            self._looked_at_places = now
+            self._places.look()
 
     def again(self, lost: GroupLost, update: int) -> None:
         """Start all groups again after the loss of one; WorkersLost after the third in a row."""
         cause = self._cause(lost)
+        if missed := self._groups[lost.index - 1].missed:
+            lost = GroupLost(missed, f"the loss of its link to group {lost.index}")
+            cause = self._cause(lost)
         if update != self._update:
             self._losses, self._update = [], update
         if cause != NODE_LOST:
@@ -311,6 +324,8 @@ class Groups:
                     self._log(f"group {group.index}: {text}")
                 case Alive(activity):
                     group.activity = activity
+                case Missed(index):
+                    group.missed = index
                 case Closed():
                     self._take_last_words(group, news)
                 case Failure():
@@ -338,11 +353,11 @@ class Groups:
         group.silent_seconds += elapsed
         cause = None
         link = group.link
-        if link is not None and link.ended and not link.has_part:
+        if link is not None and link.ended and not (link.has_part or link.has_news):
             cause = "the end of its connection"
         elif link is None and (ended := group.started.ended()) is not None:
             cause = ended
-        working = self._mesh is not None and self._mesh.swaps > 0
+        working = link is not None and link.parts_taken > 0  # its environments are made
         limit = self._hang_seconds if working else self._creation_seconds
         if cause is None and group.silent_seconds > limit:
             cause = f"{HANG} {limit:g} s"
@@ -375,7 +390,9 @@ class Groups:
                 group.link.close()
             group.started.end(lost=group.index == lost)
         self._groups.clear()
-        self._mesh = None
+        if self._mesh is not None:
+            self._mesh.close()
+            self._mesh = None
         if self._listener is not None:
             self._listener.close()
             self._listener = None

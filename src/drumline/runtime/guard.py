@@ -92,6 +92,8 @@ class Guard:
         sys.breakpointhook = self._breakpoint
         if not self._had_handler:
             faulthandler.disable()
+        with suppress(OSError):  # a child of the user's that was forked may hold the pipe open
+            os.write(self._pipe, b"\0")
         os.close(self._pipe)
         self._process.wait()
 

@@ -11,6 +11,9 @@ from drumline.runtime.host_loads import WATCH_SECONDS, even_sizes
 from drumline.runtime.node_messages import HostSpec, Node, Nodes
 from drumline.types import ProcessActivity
 
+LATE_SECONDS = 30.0
+"""Time after which a host that has not begun counts as absent: its cores may be another's."""
+
 
 class HostRoster:
     """Hosts that there are now, and the nodes that cannot take part."""
@@ -80,7 +83,8 @@ class HostRoster:
     def fill(self, present: Mapping[str, Node]) -> list[DrivenHost]:
         """Start hosts on nodes without one, as far as workers are missing, and return them.
 
-        WorkersLost if every node that had a host is refused, or none has one for too long.
+        WorkersLost if every node that had a host is refused, or none has one that begins for too
+        long.
         """
         taken = {host.node.id for host in self.hosts} | self._refused.keys()
         free = [n for n in present.values() if n.id not in taken and n.leaves_in is None]
@@ -118,7 +122,7 @@ class HostRoster:
         return self.hosts[-1]
 
     def _give_up_if_alone(self) -> None:
-        if self.hosts:
+        if any(host.speaks or not host.silent for host in self.hosts):
             self._alone_since = None
             return
         refusals = "; ".join(self._refused.values())
@@ -129,7 +133,8 @@ class HostRoster:
             self._alone_since = now
         elif now - self._alone_since > self._patience:
             others = f"; nodes that cannot take part: {refusals}" if refusals else ""
+            lacks, one = ("core free", "a node") if self.hosts else ("node with cores", "one")
             raise WorkersLost(
-                f"the cluster has had no node with cores for {self._patience:g} s: "
-                f"start one, then go on with drumline resume{others}"
+                f"the cluster has had no {lacks} for {self._patience:g} s: "
+                f"start {one}, then go on with drumline resume{others}"
             )

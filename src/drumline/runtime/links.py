@@ -4,6 +4,7 @@ The driver's ends never block: bytes for a full pipe, and a message that a kille
 written, stay in a buffer. The child's ends block, because a child has nothing else to do.
 """
 
+import errno
 import os
 import struct
 from collections import deque
@@ -11,6 +12,10 @@ from collections.abc import Callable
 
 _LENGTH = struct.Struct("<Q")
 _CHUNK = 1 << 18
+_NO_ROUTE = {
+    *(errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ENETRESET)
+}
+"""What the kernel may say of a socket to a machine that is gone, in place of a time-out."""
 
 
 class DriverEnds:
@@ -53,7 +58,9 @@ class OutgoingFrames:
                 written = os.write(self.fd, head)
             except BlockingIOError:
                 return
-            except (ConnectionError, TimeoutError):  # a pipe breaks, a socket may be reset
+            except OSError as error:
+                if not _is_gone(error):
+                    raise
                 self._waiting.clear()
                 return
             if written == len(head):
@@ -80,7 +87,9 @@ class IncomingFrames:
                 chunk = os.read(self.fd, _CHUNK)
             except BlockingIOError:
                 break
-            except (ConnectionError, TimeoutError):
+            except OSError as error:
+                if not _is_gone(error):
+                    raise
                 chunk = b""
             self.ended = not chunk
             self.received_bytes += len(chunk)
@@ -100,6 +109,11 @@ class IncomingFrames:
         if start:
             del self._buffer[:start]
         return frames
+
+
+def _is_gone(error: OSError) -> bool:
+    """Return whether the other end is gone: a pipe breaks, a socket is reset or has no route."""
+    return isinstance(error, (ConnectionError, TimeoutError)) or error.errno in _NO_ROUTE
 
 
 def read_frame(fd: int) -> bytes | None:

@@ -23,7 +23,7 @@ from drumline.runtime.deaths import STRIKES
 from drumline.runtime.driven_host import DrivenHost
 from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.gathering import waits_among
-from drumline.runtime.host_roster import HostRoster
+from drumline.runtime.host_roster import LATE_SECONDS, HostRoster
 from drumline.runtime.host_supply import HostSupply
 from drumline.runtime.issued_tasks import IssuedTasks
 from drumline.runtime.node_messages import (
@@ -291,6 +291,10 @@ class NodePool:
         for host in self._hosts:
             if host.silent_seconds > longest and host.speaks and not host.silent:
                 self._doubt(host, longest)
+            elif not host.speaks and not host.silent and now - host.began > LATE_SECONDS:
+                host.silent = True  # another node may have cores for its workers
+                self._log(f"waiting for node {host.node.name}, which may have no core free")
+                self._roster.look_soon()
         if self._roster.is_due:
             self._watch()
         self.size = self._roster.workers

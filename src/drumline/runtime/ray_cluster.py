@@ -160,7 +160,7 @@ def _refuse_unreachable(address: str) -> None:
             f"--ray-address {address!r} is not host:port (or auto), as in 10.0.0.1:6379"
         )
     try:
-        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except OSError as error:
         raise ValueError(
             f"no Ray cluster answers at --ray-address {address} ({error.strerror or error}): start "

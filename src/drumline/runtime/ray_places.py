@@ -39,7 +39,7 @@ class RayPlaces:
     def start(self, index: int, count: int, spec_on: Callable[[str], GroupSpec]) -> "RayGroup":
         """Start a group on the node that lost and has the fewest of them, the driver's node last.
 
-        Each claims an equal share of its node's cores.
+        Each claims its node's cores, or an equal share where a node may get several groups.
         """
         nodes = [node for node in self._cluster.present() if node.leaves_in is None]
         if not nodes:
@@ -53,7 +53,8 @@ class RayPlaces:
 
         node = min(nodes, key=order)
         self._placed[index] = node.id
-        cores = node.cores // count if taken[node.id] else node.cores
+        shared = len(nodes) < count or any(self._losses.values())
+        cores = node.cores // count if shared else node.cores
         actor = (
             ray.remote(GroupHost)
             .options(
@@ -66,6 +67,10 @@ class RayPlaces:
             .remote(spec_on(node.name))
         )
         return RayGroup(self._cluster, node, actor, self._losses)
+
+    def look(self) -> None:
+        """Raise WorkersLost once the cluster's head has been silent for too long."""
+        self._cluster.present()
 
 
 class RayGroup:
@@ -96,5 +101,7 @@ class RayGroup:
     def end(self, *, lost: bool = False) -> None:
         """Kill the actor; its process ends with it."""
         self._losses[self._node.id] += lost
+        if self._cluster.headless:
+            return  # Ray would wait for the head; the actor ends with this process
         with suppress(exceptions.RayError):
             ray.kill(self._actor)

@@ -93,7 +93,7 @@ def claimed(store: ObjectStore, folder: RunFolder, *, rewinds: bool = False) -> 
     data = (json.dumps(words, indent=1) + "\n").encode()
     if there is not None:
         store.put(CLAIM, data)
-    elif not store.put_new(CLAIM, data):
+    elif not store.put_new(CLAIM, data) and claim.taken_by():  # else a repeated request met its own
         raise RunError(f"another run has just begun to write to {store.url}; give another --store")
     if other := claim.taken_by():
         raise RunError(f"another driver (on {other}) has just begun to write to {store.url}")

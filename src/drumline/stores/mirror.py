@@ -108,10 +108,11 @@ class Mirror:
             with suppress(RunError):
                 self._claim.give_back(self._known | self._garbage)
 
-    def close(self, deadline: float | None = None) -> str:
+    def close(self, deadline: Callable[[], float | None] = lambda: None) -> str:
         """Upload the closed run and return a sentence about it for the user.
 
-        Waits until `deadline` (of `time.monotonic`), by default as long as pieces arrive.
+        Waits until `deadline()` (of `time.monotonic`), which a signal may set meanwhile; as long as
+        pieces arrive where it is None.
         """
         snapshot = None
         try:
@@ -122,7 +123,7 @@ class Mirror:
             self._closing = True
             self._replace_pending(snapshot)
             self._moved = time.monotonic()
-            while self._thread.is_alive() and time.monotonic() < self._until(deadline):
+            while self._thread.is_alive() and time.monotonic() < self._until(deadline()):
                 self._changed.wait(0.1)
             self._given_up = True
             self._changed.notify_all()

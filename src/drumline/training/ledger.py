@@ -102,6 +102,7 @@ class Ledger:
         self._layout = layout
         self._mirror = mirror
         self._ended_by: BaseException | None = None
+        self._signals: StopSignals | None = None
         self.display = display
         self.unended = UnendedEpisodes(identity.env_id, display.message, limited=identity.limited)
         self._wall_before = 0.0
@@ -359,6 +360,10 @@ class Ledger:
         finally:
             self._close_mirror()
 
+    def closes_within(self, signals: StopSignals) -> None:
+        """Take note of the signals that may come while the run closes."""
+        self._signals = signals
+
     def ended_by(self, error: BaseException) -> None:
         """Take note of the error that ends the run: a signal leaves little time for uploads."""
         self._ended_by = error
@@ -378,11 +383,15 @@ class Ledger:
         """Upload the rest: after a signal within its grace time, after a second one nothing."""
         if self._mirror is None:
             return
-        stop, deadline = self._ended_by, None
-        if self._recorder is None or (isinstance(stop, Stopped) and stop.midway):
-            deadline = time.monotonic()
-        elif isinstance(stop, Stopped):
-            deadline = stop.asked + self._layout.grace_seconds
+        stop, signals, now = self._ended_by, self._signals, time.monotonic()
+        at_once = self._recorder is None or (isinstance(stop, Stopped) and stop.midway)
+
+        def deadline() -> float | None:
+            if at_once:
+                return now
+            asked = stop.asked if isinstance(stop, Stopped) else signals and signals.asked
+            return None if asked is None else asked + self._layout.grace_seconds
+
         sentence = self._mirror.close(deadline)
         with suppress(OSError):  # the reader of the output has gone
             for text in (*self._mirror.news(), sentence):

@@ -68,6 +68,7 @@ def run_in_order(
         close_ledger(spans, activity())
 
     with StopSignals() as signals, ExitStack() as closing:
+        ledger.closes_within(signals)
         closing.callback(ledger.display.close)
         closing.callback(afterwards)
         closing.callback(close)

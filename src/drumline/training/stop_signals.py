@@ -62,6 +62,11 @@ class StopSignals:
         if kind is None and self._pending is not None:  # it came while the run closed
             signal.raise_signal(self._pending)
 
+    @property
+    def asked(self) -> float | None:
+        """Return when a signal came (`time.monotonic`); None before any."""
+        return None if self._pending is None else self._asked
+
     def arm(self) -> None:
         """Let signals raise from here on, where the run waits and its state is whole."""
         self.state_whole = True
