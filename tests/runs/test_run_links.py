@@ -10,6 +10,7 @@ from typed_commands import Terminal
 
 from drumline.runs.append_file import AppendFile
 from drumline.runs.atomic_files import replace_file, write_synced
+from drumline.runs.claims import LOCK
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.own_files import DIRECTORIES, FILES, read_file
 from drumline.runs.recorder import Recorder
@@ -32,11 +33,11 @@ def terminal(
 
 
 def contents(folder: Path) -> dict[str, bytes | str]:
-    """Return every file with its bytes, and every link with its target."""
+    """Return every file but the lock with its bytes, and every link with its target."""
     return {
         str(path): os.readlink(path) if path.is_symlink() else path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_symlink() or path.is_file()
+        if path.is_symlink() or (path.is_file() and path.name != LOCK)
     }
 
 

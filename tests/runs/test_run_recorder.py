@@ -1,4 +1,5 @@
 import csv
+import fcntl
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from runs.runs_examples import example_evaluation, example_record, example_state
 
 from drumline.runs.append_file import AppendFile
 from drumline.runs.checkpoint import best_policy_file, checkpoint_numbers, read_checkpoint
+from drumline.runs.claims import LOCK, is_claimed
 from drumline.runs.fingerprints import first_difference, read_chain
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.policy_files import put_back_best, read_policy
@@ -77,7 +79,7 @@ def test_every_manifest_counts_exactly_the_rows_before_it(folder: RunFolder):
         lengths[update] = {
             path.name: path.stat().st_size
             for path in folder.path.iterdir()
-            if path.is_file() and path.name != "config.json"
+            if path.is_file() and path.name not in ("config.json", LOCK)
         }
     recorder.close()
     for number in checkpoint_numbers(folder):
@@ -292,6 +294,30 @@ def test_two_recorders_cannot_write_one_run(folder: RunFolder):
         Recorder(folder, tensorboard=False)
     recorder.close()
     Recorder(folder, tensorboard=False).close()
+
+
+@pytest.mark.parametrize("place", [".", LOCK])
+def test_a_lock_of_the_folder_or_of_its_file_keeps_others_out(folder: RunFolder, place: str):
+    """On a network file system the first counts on one machine alone."""
+    Recorder(folder, tensorboard=False).close()
+    assert not is_claimed(folder)
+    descriptor = os.open(folder.path / place, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(RunError, match="being written by another process"):
+            Recorder(folder, tensorboard=False)
+        assert is_claimed(folder)
+    finally:
+        os.close(descriptor)
+    Recorder(folder, tensorboard=False).close()
+
+
+def test_a_link_in_the_place_of_the_lock_is_not_followed(folder: RunFolder, tmp_path: Path):
+    (folder.path / LOCK).symlink_to(tmp_path / "elsewhere")
+    recorder = Recorder(folder, tensorboard=False)
+    assert not (tmp_path / "elsewhere").exists()
+    assert is_claimed(folder)
+    recorder.close()
 
 
 def test_closed_recorder_takes_nothing(folder: RunFolder):

@@ -8,6 +8,7 @@ from runs.runs_examples import example_record, example_state
 from s3_server import wait_for
 
 from drumline.runs.checkpoint import Checkpoint
+from drumline.runs.claims import LOCK
 from drumline.runs.folder import RunFolder
 from drumline.runs.recorder import Recorder
 from drumline.stores.claim import claimed
@@ -69,5 +70,5 @@ def stored_run(
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != LOCK)
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}

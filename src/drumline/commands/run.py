@@ -43,6 +43,7 @@ from drumline.recipes.method import Method
 from drumline.recipes.methods import config_from, find_method, method_of
 from drumline.recipes.named_objects import with_plain_numbers
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
+from drumline.runs.claims import refuse_busy
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.horizons import after_resume, horizons_of
 from drumline.runs.metrics import MOST_EPISODES
@@ -51,7 +52,6 @@ from drumline.runs.own_files import is_there
 from drumline.runs.policy_files import read_policy
 from drumline.runs.printed_file import PrintedFile
 from drumline.runs.problem import problem_of
-from drumline.runs.recorder import refuse_busy
 from drumline.runs.tables import read_table
 from drumline.runs.typed_paths import typed_here
 from drumline.runtime.guard import Guard

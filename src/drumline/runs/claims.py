@@ -1,20 +1,76 @@
-"""Whether a process writes a run folder: its lock, which the kernel frees with the process."""
+"""The claim of a run folder by the one process that writes it: locks that the kernel frees with it.
+
+The folder itself is locked, and a file in it: on a network file system (NFS, Lustre) the lock of a
+directory counts on one machine alone, that of a file on all of them.
+"""
 
 import fcntl
 import os
+from contextlib import suppress
+from time import sleep
 
-from drumline.runs.folder import RunFolder
+from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.own_files import opened
+
+LOCK = ".lock"
+"""Name of the file; it has no bytes."""
+_LOOKED_AT_SECONDS = 0.05
+
+
+class Claim:
+    """The right of this process to write a run; RunError if another process has it."""
+
+    def __init__(self, folder: RunFolder):
+        self._descriptors = [os.open(folder.path, os.O_RDONLY)]
+        try:
+            _lock(self._descriptors[0], folder)
+            with suppress(OSError):  # a full or read-only disk, which the writer's first row meets
+                self._descriptors.append(opened(folder.path / LOCK, os.O_RDWR | os.O_CREAT))
+            _lock(self._descriptors[-1], folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give it up; may be called twice."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+def refuse_busy(folder: RunFolder) -> None:
+    """Raise RunError if another process writes to the folder now."""
+    Claim(folder).close()
 
 
 def is_claimed(folder: RunFolder) -> bool:
     """Return whether a process writes the run now; always False on a file system without locks."""
-    descriptor = os.open(folder.path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+    for path, flags in ((folder.path, 0), (folder.path / LOCK, os.O_NOFOLLOW | os.O_NONBLOCK)):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | flags)
+        except OSError:
+            continue  # a run that no process has written since there is such a file
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
     return False
+
+
+def _lock(descriptor: int, folder: RunFolder) -> None:
+    """Lock a file for this process; the kernel unlocks it however the process ends."""
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sleep(_LOOKED_AT_SECONDS)  # `drumline list` may just look whether it is locked
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise RunError(
+            f"{folder.shown} is being written by another process; wait for it, or give another RUN"
+        ) from error
+    except OSError:
+        pass  # a file system without locks: the run goes on unlocked

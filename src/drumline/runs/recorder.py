@@ -1,18 +1,17 @@
 """The recorder: a thread that writes the run folder, so that training waits for no disk."""
 
 import errno
-import fcntl
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from queue import Empty, SimpleQueue
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers
+from drumline.runs.claims import Claim
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.next_commands import by_path
 from drumline.runs.own_files import refuse_links, remove_asides
@@ -23,8 +22,6 @@ from drumline.types import EvaluationRow, NodeTraffic, State, UpdateRecord
 
 FLUSH_SECONDS = 0.5
 """Longest time in seconds that a row waits in memory while more rows keep coming."""
-
-_LOOKED_AT_SECONDS = 0.05
 
 BACKLOG = 256
 """Records in the queue from which on the caller waits: a slow disk must not fill the memory."""
@@ -51,7 +48,7 @@ class Recorder:
     ):
         """`checkpointed` is called on the recorder's thread after each checkpoint."""
         self._folder = folder
-        self._claim = _claim(folder)
+        self._claim = Claim(folder)
         try:
             refuse_links(folder.path, writing=True)
             remove_asides(folder.path)
@@ -65,7 +62,7 @@ class Recorder:
                 checkpointed=checkpointed,
             )
         except BaseException:
-            os.close(self._claim)
+            self._claim.close()
             raise
         self._queue: SimpleQueue[Callable[[], None] | threading.Event | None] = SimpleQueue()
         self._waiting: deque[int] = deque()
@@ -130,7 +127,7 @@ class Recorder:
             self._thread.join()
             self._closed = True
             self._files.close()
-            os.close(self._claim)
+            self._claim.close()
         self._raise_error()
 
     @property
@@ -208,11 +205,6 @@ class Recorder:
         return RecordingFailed(f"cannot write {file} ({error.strerror}); {way_out}")
 
 
-def refuse_busy(folder: RunFolder) -> None:
-    """Raise RunError if another process writes to the folder now."""
-    os.close(_claim(folder))
-
-
 def _start_from(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
     if checkpoint is not None:
         rewind(folder, checkpoint)
@@ -222,22 +214,3 @@ def _start_from(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
         raise ValueError(f"{folder.shown} has checkpoint {numbers[-1]}; resumed_from must be given")
     sync_names(folder, {})
     cut_files(folder, {})  # without a checkpoint, all rows are written again
-
-
-def _claim(folder: RunFolder) -> int:
-    """Lock the folder for this process; the kernel unlocks it however the process ends."""
-    descriptor = os.open(folder.path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sleep(_LOOKED_AT_SECONDS)  # `drumline list` may just look whether it is locked
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise RunError(
-            f"{folder.shown} is being written by another process; wait for it, or give another RUN"
-        ) from error
-    except OSError:
-        pass  # a file system without locks: the run goes on unlocked
-    return descriptor

@@ -15,7 +15,7 @@ _CHUNK = 1 << 18
 _NO_ROUTE = {
     *(errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ENETRESET)
 }
-"""What the kernel may say of a socket to a machine that is gone, in place of a time-out."""
+"""Errors that the kernel may give a socket to a machine that is gone, in place of a time-out."""
 
 
 class DriverEnds:
