@@ -346,10 +346,14 @@ def test_a_checkpoint_that_is_removed_during_its_upload_is_uploaded_whole(
         run.update(0)
         run.uploaded(0)
 
+        def newest_waits() -> bool:  # else another state comes between
+            pending = run.mirror._pending
+            return pending is not None and pending.update == 5
+
         def slow(name: str) -> bool:
             if "checkpoints/1/" in name:
                 begun.set()
-                wait_for(lambda: checkpoint_numbers(folder) == [3, 4, 5])
+                wait_for(lambda: checkpoint_numbers(folder) == [3, 4, 5] and newest_waits())
             return False
 
         store.fails = slow
