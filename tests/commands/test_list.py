@@ -76,7 +76,7 @@ def test_a_run_with_the_name_of_the_newest_or_of_a_flag_is_listed_as_itself(term
         ended = terminal("train", "es", "CartPole-v1", f"--out={out}", f"--seed={seed}", *TINY)
         assert ended.code == 0, ended.err
     found = rows(terminal, ".")
-    assert {name: row["seed"] for name, row in found.items()} == {"last": 5, "-x": 6}
+    assert {name: row["seed"] for name, row in found.items()} == {"last": 5, "-x": 6, "newest": 7}
     for name in ("last", "-x"):
         assert rows(terminal, found[name]["run"]) == {name: found[name]}
     (newest,) = rows(terminal, "runs").values()

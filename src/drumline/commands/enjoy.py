@@ -145,7 +145,16 @@ def _made_to_draw(spec: "EnvironmentSpec", render_mode: str) -> "MadeEnvironment
     from drumline.runs.safe_text import visible
 
     if spec.engine == "gymnasium":
-        return make_environment(spec, render_mode=render_mode)
+        try:
+            return make_environment(spec, render_mode=render_mode)
+        except EnvironmentProblem as error:
+            if ":" not in spec.id:
+                raise
+            make_environment(spec).close()  # else its own fault
+            raise WrongUse(
+                f"{error}: to be shown, {spec.id} takes an argument render_mode, here "
+                f"{render_mode!r}, and has a render(), as Gymnasium's environments"
+            ) from error
     trained = make_environment(spec)
     trained.close()
     drawn = replace(spec, engine="gymnasium")

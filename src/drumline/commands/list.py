@@ -1,6 +1,7 @@
 """`drumline list`: a table of runs."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ def command(line: CommandLine) -> int:
         for row in found:
             print(json_line(row))
     elif found:
-        print(visible("\n".join(_table(found)), lines=True))
+        print(visible("\n".join(_table(found, places)), lines=True))
     else:
         tagged = f" with the tag {flags.tag}" if flags.tag else ""
         print(f"no runs{tagged} in {', '.join(map(str, places))}")
@@ -71,11 +72,17 @@ def _rows(place: Path) -> "Iterator[dict[str, Any]]":
 
 
 def _runs_in(place: Path) -> list[Path]:
-    """Return the runs in a folder, and what is perhaps one; none where there is no folder."""
-    try:
-        return [path for path in place.iterdir() if _may_be_run(path)]
-    except FileNotFoundError:
-        return []
+    """Return the runs in a folder and in its folders of runs, and what is perhaps one.
+
+    None where there is no folder.
+    """
+    from drumline.runs.folder import runs_in
+
+    found: list[Path] = []
+    with suppress(FileNotFoundError):
+        for path in place.iterdir():
+            found += [path] if _may_be_run(path) else runs_in(path)
+    return found
 
 
 def _may_be_run(path: Path) -> bool:
@@ -130,9 +137,9 @@ def _env_steps(folder: "RunFolder") -> int:
     return newest
 
 
-def _table(rows: "Sequence[dict[str, Any]]") -> list[str]:
+def _table(rows: "Sequence[dict[str, Any]]", places: "Sequence[Path]") -> list[str]:
     """Return the lines of the table; a column that is empty in all rows is left out."""
-    cells = [{name: _cell(name, row[name]) for name in _COLUMNS} for row in rows]
+    cells = [{name: _cell(name, row[name], places) for name in _COLUMNS} for row in rows]
     columns = [name for name in _COLUMNS if name != "tags" or any(row["tags"] for row in rows)]
     widths = {name: max(len(name), *(len(row[name]) for row in cells)) for name in columns}
     lines = []
@@ -145,11 +152,13 @@ def _table(rows: "Sequence[dict[str, Any]]") -> list[str]:
     return lines
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: Any, places: "Sequence[Path]") -> str:
     if value is None:
         return "-"
     if name == "run":
-        return Path(os.path.abspath(value)).name
+        path = Path(os.path.abspath(value))
+        inside = any(path.parent.parent == Path(os.path.abspath(place)) for place in places)
+        return "/".join(path.parts[-2:]) if inside else path.name
     if name == "score":
         return f"{value:.6g}"
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -49,6 +49,8 @@ def _restored() -> Iterator[None]:
     threads = None if torch is None else torch.get_num_threads()
     arithmetic: Any = None if torch is None else _arithmetic().now()
     try:
+        if torch is not None:  # a caller's float64 would be mixed with the networks' float32
+            torch.set_default_dtype(torch.float32)
         with seeding.kept_globals():
             yield
     finally:

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from drumline.commands.evaluation import EvaluationResult, evaluate_policy
+from drumline.commands.call_settings import in_our_words, layout_from
+from drumline.commands.evaluation import EvaluationResult, draws_actions, evaluate_policy
 from drumline.commands.foreign_code import (
     TRUSTED,
     UNTRUSTED,
@@ -39,6 +40,9 @@ from drumline.commands.whole_numbers import whole_number
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.notebook import notebook_display
 from drumline.display.plain import ReaderGone
+from drumline.envs.environment import EnvironmentProblem
+from drumline.envs.episode import NonFinite
+from drumline.errors import ObjectiveProblem, WorkerError
 from drumline.recipes.method import Method
 from drumline.recipes.methods import config_from, find_method, method_of
 from drumline.recipes.named_objects import with_plain_numbers
@@ -134,11 +138,21 @@ class Run:
 
     @process_as_found()
     def evaluate(
-        self, episodes: int = 20, policy: str = "last", seed: int = 0, *, sample: bool = False
+        self,
+        episodes: int = 20,
+        policy: str = "last",
+        seed: int = 0,
+        *,
+        sample: bool | None = None,
     ) -> EvaluationResult:
-        """Run episodes of a saved policy in this process; `sample` draws its actions."""
+        """Run episodes of a saved policy in this process, `last` or `best`.
+
+        `sample` draws its actions, `False` takes the most likely ones; by default it is as in the
+        run's own evaluations. (`drumline evaluate` takes `best`, unless told otherwise.)
+        """
         stored = read_policy(self.folder, policy)
         config = self.folder.document["config"]
+        sample = draws_actions(config, sample=bool(sample), deterministic=sample is False)
         return evaluate_policy(stored, config, episodes, seed, self._trust, sample=sample)
 
     @process_as_found()
@@ -163,14 +177,24 @@ class Run:
         *,
         workers: int | Literal["inline"] = 0,
         total_steps: int | None = None,
+        layout: Layout | None = None,
         callbacks: object = (),
         store: str = "",
         progress: bool = True,
+        **settings: Any,
     ) -> "Run":
-        """Go on, bit for bit as an uninterrupted run; the other arguments are those of `train`."""
+        """Go on, bit for bit as an uninterrupted run; the other arguments are those of `train`.
+
+        `settings` are those of the layout: `run.resume(executors=2)`.
+        """
         self._trust.method(self.folder)
-        kind = find_method(self.folder.document["method"]).layout
-        layout = layout_of(workers, kind)
+        method = find_method(self.folder.document["method"])
+        layout = layout_from(method, workers, layout, settings)
+        if settings:
+            raise ValueError(
+                f"resume changes total_steps and the layout alone, not {', '.join(settings)}: a "
+                "run keeps its config"
+            )
         return resume(
             self.folder,
             layout,
@@ -186,13 +210,6 @@ def _number(cell: str) -> float | None:
     return float(cell) if cell else None
 
 
-def layout_of(workers: int | Literal["inline"], kind: type[Layout] = Layout) -> Layout:
-    """Return the layout that the Python interface's `workers` names."""
-    if workers == "inline":
-        return kind(pool="inline")
-    return kind(workers=whole_number("workers", workers, least=0, other=', or "inline"'))
-
-
 def configure(
     method: str, env: Any = "", *, preset: str | None = "", objective: Any = "", **settings: Any
 ) -> Any:
@@ -204,6 +221,7 @@ def configure(
     """
     importable_cwd(first=False)
     found = find_method(method)
+    settings = in_our_words(found, settings)
     found.refuse_unknown(settings)
     if objective:
         if env or preset:
@@ -234,7 +252,8 @@ def train(
 ) -> Run:
     """Train a config and return its run; `workers` changes the speed and never a bit.
 
-    In place of a config, `train("es", "Hopper-v5", seed=1)` takes what `configure` takes.
+    In place of a config, `train("es", "Hopper-v5", seed=1)` takes what `configure` takes. Settings
+    of the layout are arguments, too: `executors=2`, `hang_seconds=600`; or all of it is `layout`.
     `last_update` ends the run early and changes nothing in the updates before. `callbacks`: one or
     a list of objects with `on_update`, `on_episode`, `on_evaluation` or `on_checkpoint`; one that
     returns `False` ends the run in order, and none changes a bit (`drumline.Callbacks`). `store` is
@@ -242,6 +261,8 @@ def train(
     `drumline list`. In a notebook the cell shows the run's `progress`; scripts print nothing.
     """
     importable_cwd(first=False)
+    method = find_method(config) if isinstance(config, str) else method_of(config)
+    layout = layout_from(method, workers, layout, settings)
     if isinstance(config, str):
         config = configure(config, env, preset=preset, **settings)
     elif env or preset or settings:
@@ -253,7 +274,6 @@ def train(
         last_update = whole_number("last_update", last_update, least=0)
     if sentence := slow_in_bf16(config):
         _LOGGER.warning("%s", sentence)
-    layout = layout or layout_of(workers, method_of(config).layout)
     return trained(
         config,
         layout,
@@ -505,6 +525,8 @@ def _carry_out(
         stop.run = folder
         stop.add_note(f"the run can go on: {as_typed(folder, 'resume')}")
         raise
+    except WorkerError as error:
+        raise _own_cause(error) from error
     except ReaderGone as error:
         stop = Stopped(signal.SIGPIPE)
         stop.run = folder
@@ -514,6 +536,18 @@ def _carry_out(
             folder.discard_unbegun()
         raise
     return Run(folder, trust)
+
+
+def _own_cause(error: WorkerError) -> BaseException:
+    """Return a worker's exception where it is Drumline's own, which says all; else the error."""
+    cause = error.cause
+    if not isinstance(cause, (EnvironmentProblem, ObjectiveProblem, NonFinite, FloatingPointError)):
+        return error
+    if not type(cause).__module__.startswith("drumline."):
+        return error
+    for note in getattr(error, "__notes__", ()):
+        cause.add_note(note)
+    return cause
 
 
 @contextmanager

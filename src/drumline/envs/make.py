@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import importlib
 import importlib.metadata
+import importlib.util
 import sys
 from typing import Any
 
@@ -128,12 +129,18 @@ def refuse_registered_here(env_id: str) -> None:
     advice = (
         f"put it and its registration into a module, and name both, as in my_envs:{env_id}"
         if place == "__main__"
-        else f"name the module that registers it too, as in {place.partition('.')[0]}:{env_id}"
+        else f"name its class, {_place_of_entry(entry)}, or, if a module registers it when it is "
+        f"imported, that module and the id, as in my_envs:{env_id}"
     )
     raise EnvironmentProblem(
         f"{env_id!r} of {where} is registered in this process alone, and workers are processes of "
         f'their own: {advice}; or use workers="inline" (--pool inline)'
     )
+
+
+def _place_of_entry(entry: Any) -> str:
+    """Return module:name of a registered environment's class or function."""
+    return entry if isinstance(entry, str) else f"{entry.__module__}:{entry.__qualname__}"
 
 
 def _plugins() -> set[str]:
@@ -330,7 +337,18 @@ def _unknown(env_id: str, reason: str) -> str:
         )
     if env_id in others:
         return f"{said}; EnvPool has it (--engine envpool)"
+    module, _, name = env_id.rpartition(".")
+    if name.isidentifier() and _can_be_imported(module):
+        return f"{said}; did you mean {module}:{name}?"
     return said + _nearest(env_id, list(dict.fromkeys([*known, *others])), cutoff=0.6)
+
+
+def _can_be_imported(module: str) -> bool:
+    """Return whether a module of that name can be found, without importing it."""
+    try:
+        return bool(module) and importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _nearest(env_id: str, known: list[str], cutoff: float) -> str:

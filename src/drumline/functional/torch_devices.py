@@ -109,6 +109,8 @@ class Arithmetic(NamedTuple):
     recurrent: str = "tf32"
     products: str = "none"
     """Precisions of fp32 on a device: tf32, ieee, or none, which is torch's own."""
+    dtype: torch.dtype = torch.float32
+    """Of new tensors of floats."""
 
     @staticmethod
     def now() -> "Arithmetic":
@@ -120,6 +122,7 @@ class Arithmetic(NamedTuple):
             torch.backends.cudnn.benchmark,
             torch.backends.cudnn.deterministic,
             *(place.fp32_precision for place in _places()),
+            torch.get_default_dtype(),
         )
 
     def set(self) -> None:
@@ -127,6 +130,7 @@ class Arithmetic(NamedTuple):
         # use_deterministic_algorithms sets the same, and imports torch's compiler: two seconds.
         torch.set_deterministic_debug_mode(self.deterministic * (1 if self.warns_only else 2))
         setattr(torch.utils.deterministic, _FILLS, self.fills_memory)
+        torch.set_default_dtype(self.dtype)
         torch.backends.cudnn.benchmark = self.benchmark
         torch.backends.cudnn.deterministic = self.deterministic_convolutions
         # torch refuses to tell its older switches once these have been set: only what differs is.

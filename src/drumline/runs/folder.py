@@ -25,6 +25,8 @@ FORMAT = 1
 RUNS = Path("runs")
 """Directory of runs and of their names, below the current directory."""
 
+_CONFIG = "config.json"
+
 LAST = "last"
 """Name of the run created most recently."""
 
@@ -111,10 +113,13 @@ class RunFolder:
 
     @staticmethod
     def open_each(names: Sequence[str]) -> "list[RunFolder]":
-        """Open run folders; a folder named twice is opened once."""
+        """Open run folders, and all in a folder of runs; one that is named twice counts once."""
         once: dict[Path, RunFolder] = {}
-        for folder in map(RunFolder.open, names):
-            once.setdefault(folder.path.resolve(), folder)
+        for name in names:
+            path = _find(name)
+            inside = [] if is_there(typed(path) / _CONFIG) else runs_in(path)
+            for folder in map(RunFolder.at, inside or [path]):
+                once.setdefault(folder.path.resolve(), folder)
         return list(once.values())
 
     def discard_unbegun(self) -> None:
@@ -290,7 +295,8 @@ def _find(name: str) -> Path:
                 return path
         except OSError as error:  # a name that is too long, or a folder above it without access
             raise RunError(f"cannot read {path} ({error.strerror}); give another RUN") from error
-    near = difflib.get_close_matches(name, [run.name for run in _known_runs()], n=1, cutoff=0.4)
+    known = [str(run.relative_to(RUNS)) for run in _known_runs()]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else "give RUN as a path, a name under runs/, or last"
     raise RunError(f"there is no run {name!r} here or under {RUNS}/; {hint}")
 
@@ -300,8 +306,16 @@ def newest_run() -> Path | None:
     return max(_known_runs(), key=_created, default=None)
 
 
+def runs_in(place: Path) -> list[Path]:
+    """Return the runs in a folder, as `train --seeds … --out FOLDER` makes them, by name."""
+    return sorted(place / each.parent.name for each in typed(place).glob(f"*/{_CONFIG}"))
+
+
 def _known_runs() -> list[Path]:
-    return sorted(RUNS / each.parent.name for each in typed(RUNS).glob("*/config.json"))
+    """Return the runs under runs/, and those in its folders of runs."""
+    place = typed(RUNS)
+    found = [*place.glob(f"*/{_CONFIG}"), *place.glob(f"*/*/{_CONFIG}")]
+    return sorted(RUNS / each.parent.relative_to(place) for each in found)
 
 
 def _created(path: Path) -> tuple[datetime, str]:

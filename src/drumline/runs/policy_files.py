@@ -101,8 +101,12 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
     try:
         return _read(path)[0]._replace(path=Path(folder.shown, path.name))
     except FileNotFoundError as error:
+        other = "last" if name == "best" else "best"
+        there = folder.policy_tensors(other).exists()
+        when = "its first evaluation" if name == "best" else "its end or a stop"
         raise RunError(
-            f"{folder.shown} has no policy {name!r} yet ({path.name}); give another --policy"
+            f"{folder.shown} has no policy {name!r} until {when} ({path.name}); "
+            + (f"--policy {other} is there" if there else "it has none yet")
         ) from error
     except _UNREADABLE as error:
         raise RunError(f"{path} is damaged ({error}); give another --policy") from error
