@@ -47,6 +47,25 @@ def assert_equal_states(one: State, other: State) -> None:
         assert found.flags.writeable
 
 
+def test_a_checkpoint_whose_files_cannot_be_removed_stops_no_other(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+):
+    """On NFS a file that is open elsewhere keeps its directory."""
+
+    def kept(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr("shutil.rmtree", kept)
+    for update in (1, 2, 3, 4, 1, 5):
+        write_checkpoint(folder, update, example_state(update), {}, {})
+    assert checkpoint_numbers(folder)[-2:] == [4, 5]
+    assert read_checkpoint(folder, 5).update == 5
+    monkeypatch.undo()
+    write_checkpoint(folder, 6, example_state(6), {}, {})
+    assert not [path.name for path in folder.checkpoints.iterdir() if path.name.startswith(".")]
+
+
 def test_checkpoint_comes_back_with_the_same_bits(folder: RunFolder):
     fingerprint = write(folder, 4, chained="ab")
     checkpoint = read_checkpoint(folder)

@@ -184,7 +184,7 @@ def test_policy_is_replaced_and_read_back(folder: RunFolder):
     described = json.loads(folder.policy_json("best").read_text())
     assert len(described.pop("sha256")) == 64
     assert described == {"update": 2.0}
-    with pytest.raises(RunError, match=r"no policy 'last' yet.*--policy"):
+    with pytest.raises(RunError, match=r"no policy 'last' until its end.*--policy best is there"):
         read_policy(folder, "last")
     whole = folder.policy_tensors("best").read_bytes()
     folder.policy_tensors("best").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -318,6 +318,53 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(folder: RunFolder, tmp_
     assert not (tmp_path / "elsewhere").exists()
     assert is_claimed(folder)
     recorder.close()
+
+
+def test_a_resume_that_another_process_has_overtaken_is_refused_and_changes_nothing(
+    folder: RunFolder,
+):
+    """It has read its checkpoint before it could claim the folder."""
+    recorder = Recorder(folder, tensorboard=False)
+    record(recorder, range(1, 3))
+    recorder.flush()
+    read = read_checkpoint(folder)
+    record(recorder, range(3, 9))
+    recorder.close()
+    before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match="another process has gone on with"):
+        Recorder(RunFolder.open(folder.path), tensorboard=False, resumed_from=read)
+    assert checkpoint_numbers(folder) == [4, 6, 8]
+    assert before == {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+
+
+def test_a_resume_with_settings_that_another_process_has_changed_is_refused(folder: RunFolder):
+    recorder = Recorder(folder, tensorboard=False)
+    record(recorder, range(1, 3))
+    recorder.close()
+    mine, theirs = (RunFolder.open(folder.path) for _ in range(2))
+    read = read_checkpoint(mine)
+    theirs.update_document(horizons=[[0, 7]])
+    with pytest.raises(RunError, match=r"another process has changed .*config\.json"):
+        Recorder(mine, tensorboard=False, resumed_from=read)
+
+
+def test_a_run_whose_folder_was_moved_writes_into_no_other(folder: RunFolder, tmp_path: Path):
+    recorder = Recorder(folder, tensorboard=False)
+    record(recorder, range(1, 3))
+    recorder.flush()
+    folder.path.rename(tmp_path / "moved")
+    other = new_folder(folder.path)
+    with pytest.raises(RunError, match="was moved or removed while it was written"):
+        record_and_wait(recorder)
+    with pytest.raises(RunError, match="was moved or removed"):
+        recorder.close()
+    assert [path.name for path in other.path.iterdir()] == ["config.json"]
+    assert checkpoint_numbers(RunFolder.open(tmp_path / "moved")) == [2]
+
+
+def record_and_wait(recorder: Recorder) -> None:
+    record(recorder, range(3, 5))
+    recorder.flush()
 
 
 def test_closed_recorder_takes_nothing(folder: RunFolder):

@@ -158,6 +158,25 @@ def test_a_signal_that_comes_during_the_last_uploads_ends_them_within_its_grace_
     assert sentence.startswith(f"{store.url} has update 0, not the newest state of update 1 (")
 
 
+def test_a_shared_piece_that_lost_its_bytes_is_uploaded_again(
+    folder: RunFolder, store: WatchedStore, elsewhere: Path
+):
+    """A power cut may leave a name in a directory without its bytes."""
+    with stored_run(folder, store) as run:
+        run.update(0)
+        run.uploaded(0)
+        run.close()
+    (name,) = (name for name in store.names("files") if "config.json" in name)
+    whole = store.get(name, 1 << 20)
+    store.put(name, b"")
+    saved = read_checkpoint(folder)
+    with stored_run(RunFolder.open(folder.path), store, resumed_from=saved) as run:
+        run.update(1)
+        run.close()
+    assert store.get(name, 1 << 20) == whole
+    assert read_checkpoint(RunFolder.open(fetched(store, elsewhere))).update == 1
+
+
 def test_a_claim_whose_answer_was_lost_is_ones_own(folder: RunFolder, store: WatchedStore):
     """The request is repeated below, and its repetition finds the object of the first one."""
     put_new = store.put_new

@@ -1,5 +1,6 @@
 """Objects on a real S3 server and in a directory, and a sentence for every fault."""
 
+import os
 import resource
 from pathlib import Path
 
@@ -100,6 +101,26 @@ def test_a_new_object_is_never_one_that_was_there(store: ObjectStore):
     assert store.put_new("claim", b"mine")
     assert not store.put_new("claim", b"yours")
     assert store.get("claim", 9) == b"mine"
+
+
+def test_a_write_of_a_new_object_that_fails_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Else an empty claim would block the prefix for ever."""
+    store = ObjectStore(f"file://{tmp_path / 'store'}")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(StoreError, match="No space left"):
+            store.put_new("claim", b"whole")
+    assert store.names("") == []
+    assert store.put_new("claim", b"whole")
+    assert not store.put_new("claim", b"another")
+    assert store.get("claim", 99) == b"whole"
+    assert store.names("") == ["claim"]
+
+
+def full(descriptor: int) -> None:
+    raise OSError(28, "No space left on device")
 
 
 def test_removing_twice_is_no_error(store: ObjectStore):

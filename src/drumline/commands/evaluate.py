@@ -47,6 +47,7 @@ def command(line: CommandLine) -> int:
     from drumline.commands.evaluation import draws_actions, evaluate_policy
     from drumline.commands.foreign_code import trust_of
     from drumline.commands.kept_prints import kept_prints
+    from drumline.commands.stored_policy import environment_of
     from drumline.display.plain import json_line
     from drumline.runs.folder import RunFolder
     from drumline.runs.problem import problem_of
@@ -54,7 +55,7 @@ def command(line: CommandLine) -> int:
     folder = RunFolder.open(line.name())
     config = folder.document["config"]
     stored = stored_policy_of(folder, flags.policy)
-    of_policy = stored.objective.get("function") or stored.document["environment"]["id"]
+    of_policy = stored.objective.get("function") or environment_of(stored).id
     if flags.policy.endswith(".safetensors") and of_policy != problem_of(config):
         raise WrongUse(
             f"--policy {flags.policy} is of {of_policy}, and {folder.shown} trained on "

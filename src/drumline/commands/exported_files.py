@@ -40,7 +40,7 @@ def export_onnx(policy: LoadedPolicy, out: Path) -> float:
     import torch
 
     module, example = _with_outputs(policy)
-    aside = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    aside = out.with_name(f".{out.name}.{os.urandom(16).hex()}.partial")
     try:
         with _refused("--onnx"), _quiet():
             torch.onnx.export(
@@ -75,7 +75,7 @@ def export_torch(policy: LoadedPolicy, out: Path) -> float:
     import torch
 
     module, example = _with_outputs(policy)
-    aside = out.with_name(f".{os.getpid()}.partial.{out.name}")  # torch wants its ending
+    aside = out.with_name(f".{os.urandom(16).hex()}.partial.{out.name}")  # torch wants its ending
     try:
         with _refused("--torch-export"), _quiet():
             program = torch.export.export(

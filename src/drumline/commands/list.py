@@ -81,7 +81,8 @@ def _runs_in(place: Path) -> list[Path]:
     found: list[Path] = []
     with suppress(FileNotFoundError):
         for path in place.iterdir():
-            found += [path] if _may_be_run(path) else runs_in(path)
+            if not path.name.startswith("."):  # a copy that `fetch` has begun
+                found += [path] if _may_be_run(path) else runs_in(path)
     return found
 
 

@@ -122,7 +122,7 @@ class Arithmetic(NamedTuple):
             torch.backends.cudnn.benchmark,
             torch.backends.cudnn.deterministic,
             *(place.fp32_precision for place in _places()),
-            torch.get_default_dtype(),
+            dtype=torch.get_default_dtype(),
         )
 
     def set(self) -> None:

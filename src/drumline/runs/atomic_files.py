@@ -45,6 +45,15 @@ def make_synced_directory(path: Path) -> bool:
     return True
 
 
+def make_synced_directories(path: Path) -> None:
+    """Make a directory and those above it, whose names survive a power cut; it may be there."""
+    if not path.is_dir():
+        if path != path.parent:
+            make_synced_directories(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_directory(path.parent)
+
+
 def sync_directory(path: Path) -> None:
     """Sync the directory, so that renames inside `path` survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)

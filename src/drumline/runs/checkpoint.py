@@ -1,8 +1,9 @@
 """Checkpoints: all learned state at one update, written in one step and verified when read."""
 
+import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ class Checkpoint:
     fingerprint: str
     chained: str
     """Head of the hash chain; empty before the chain's first row."""
+    beside: tuple[int, ...] = ()
+    """Updates of all checkpoints that there were when this one was read."""
 
 
 def checkpoint_numbers(folder: RunFolder) -> list[int]:
@@ -86,6 +89,8 @@ def write_checkpoint(
     tensors = safetensors.numpy.save(storable(state.tensors))
     manifest = Manifest.of(update, state, lengths, extra, chained)
     aside = folder.checkpoints / f".{update}.partial"
+    if aside.is_dir():  # it could not be removed
+        aside.replace(aside.with_name(f".{update}.{os.urandom(8).hex()}.partial"))
     try:
         aside.mkdir()
         probe("checkpoint-begun")
@@ -125,7 +130,7 @@ def read_checkpoint(folder: RunFolder, number: int | None = None) -> Checkpoint:
         listed = ", ".join(map(str, numbers))
         raise RunError(f"{folder.shown} has no checkpoint {chosen}; --checkpoint may be {listed}")
     try:
-        return _read(folder, chosen)
+        return replace(_read(folder, chosen), beside=tuple(numbers))
     except Damage as damage:
         previous = _newest_good(folder, [other for other in numbers if other < chosen])
         advice = (
@@ -154,17 +159,17 @@ def remove_checkpoint(folder: RunFolder, number: int) -> None:
     """Remove a checkpoint. It is renamed first, so that a kill never leaves half of one."""
     aside = folder.checkpoints / f".{number}.partial"
     _place(folder, number).replace(aside)
-    shutil.rmtree(aside)
+    _remove(aside)
 
 
 def clear_leftovers(folder: RunFolder) -> None:
     """Remove leftovers of writes that a kill interrupted. Only the run's one writer may call it."""
     for path in sorted(folder.checkpoints.glob(".*.partial")):
-        shutil.rmtree(path)
+        _remove(path)
     for path in sorted(folder.checkpoints.glob(".*.replaced")):
         finished = folder.checkpoints / path.name[1 : -len(".replaced")]
         if finished.is_dir():
-            shutil.rmtree(path)
+            _remove(path)
         else:
             path.replace(finished)
 
@@ -177,7 +182,15 @@ def _put_in_place(aside: Path, final: Path) -> None:
     aside.replace(final)
     sync_directory(final.parent)
     if replaced.is_dir():
-        shutil.rmtree(replaced)
+        _remove(replaced)
+
+
+def _remove(leftover: Path) -> None:
+    """Remove a directory that counts no more, or what can be removed of it; the rest stays aside.
+
+    On NFS a file that an upload still reads keeps its directory from being removed.
+    """
+    shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _place(folder: RunFolder, number: int) -> Path:

@@ -21,6 +21,7 @@ class Claim:
     """The right of this process to write a run; RunError if another process has it."""
 
     def __init__(self, folder: RunFolder):
+        self._folder = folder
         self._descriptors = [os.open(folder.path, os.O_RDONLY)]
         try:
             _lock(self._descriptors[0], folder)
@@ -30,6 +31,19 @@ class Claim:
         except BaseException:
             self.close()
             raise
+
+    def refuse_moved(self) -> None:
+        """Raise RunError if another folder is at the run's path now: it must not be written to."""
+        own = os.fstat(self._descriptors[0])
+        try:
+            there = os.stat(self._folder.path)
+        except OSError:
+            there = None
+        if there is None or (own.st_dev, own.st_ino) != (there.st_dev, there.st_ino):
+            raise RunError(
+                f"{self._folder.shown} was moved or removed while it was written: give its new "
+                "place to drumline resume"
+            )
 
     def close(self) -> None:
         """Give it up; may be called twice."""

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from drumline.runs.atomic_files import replace_file
+from drumline.runs.atomic_files import make_synced_directories, replace_file
 from drumline.runs.named_code import code_of_config
 from drumline.runs.own_files import TENSORBOARD_FILE, is_there, read_file, refuse_links
 from drumline.runs.run_error import RunError
-from drumline.runs.strict_json import check_fields, parsed
+from drumline.runs.strict_json import LARGEST, check_fields, parsed
 from drumline.runs.typed_paths import typed
 
 FORMAT = 1
@@ -110,6 +110,14 @@ class RunFolder:
     def read_again(self) -> None:
         """Read config.json again: another handle of the same run may have changed it since."""
         self.document = _read_document(self.path)
+
+    def refuse_changed(self) -> None:
+        """Raise RunError if another process has changed config.json since this handle read it."""
+        if _read_document(self.path) != json.loads(json.dumps(self.document)):
+            raise RunError(
+                f"another process has changed {self.config_json} since this one read it: resume "
+                "the run again"
+            )
 
     @staticmethod
     def open_each(names: Sequence[str]) -> "list[RunFolder]":
@@ -239,7 +247,7 @@ def _make_dated(method: str, env_id: str, seed: int) -> Path:
     stem = f"{method}-{env_id}-s{seed}-{datetime.now():%Y%m%d-%H%M%S}"
     stem = stem.replace("/", "-").replace(":", "-")
     try:
-        typed(RUNS).mkdir(parents=True, exist_ok=True)
+        make_synced_directories(typed(RUNS))
         count = 1
         while True:
             path = RUNS / (stem if count == 1 else f"{stem}-{count}")
@@ -254,7 +262,7 @@ def _make_dated(method: str, env_id: str, seed: int) -> Path:
 
 def _make_at(out: Path) -> Path:
     try:
-        typed(out).mkdir(parents=True, exist_ok=True)
+        make_synced_directories(typed(out))
         occupied = any(typed(out).iterdir())
     except FileExistsError as error:
         raise RunError(f"{out} is a file, not a folder; give another --out") from error
@@ -308,13 +316,14 @@ def newest_run() -> Path | None:
 
 def runs_in(place: Path) -> list[Path]:
     """Return the runs in a folder, as `train --seeds … --out FOLDER` makes them, by name."""
-    return sorted(place / each.parent.name for each in typed(place).glob(f"*/{_CONFIG}"))
+    return sorted(place / each.parent.name for each in typed(place).glob(f"[!.]*/{_CONFIG}"))
 
 
 def _known_runs() -> list[Path]:
     """Return the runs under runs/, and those in its folders of runs."""
     place = typed(RUNS)
-    found = [*place.glob(f"*/{_CONFIG}"), *place.glob(f"*/*/{_CONFIG}")]
+    # A fetch builds its copy in a folder whose name begins with a dot.
+    found = [*place.glob(f"[!.]*/{_CONFIG}"), *place.glob(f"[!.]*/[!.]*/{_CONFIG}")]
     return sorted(RUNS / each.parent.relative_to(place) for each in found)
 
 
@@ -331,7 +340,7 @@ def _created(path: Path) -> tuple[datetime, str]:
 def _read_document(path: Path) -> dict[str, Any]:
     file = path / "config.json"
     try:
-        document = parsed(read_file(typed(file)))
+        document = parsed(read_file(typed(file), LARGEST))
         check_fields(document, _KINDS)
         _require(document, "format", *REQUIRED_KEYS)
         if document["format"] == FORMAT:

@@ -69,7 +69,7 @@ def _read(field: str, value: Any) -> Any:
         return value
     try:
         return json.loads(value) if value else ""
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 

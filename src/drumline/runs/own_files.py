@@ -37,7 +37,7 @@ FILES = frozenset(
 DIRECTORIES = ("checkpoints", "replay", "scalars")
 """Names of its directories; what is inside them is drumline's, or is left alone."""
 
-_CHECKPOINT = re.compile(r"\d+|\.\d+\.(partial|replaced)")
+_CHECKPOINT = re.compile(r"\d+|\.\d+\.([0-9a-f]{16}\.partial|partial|replaced)")
 _ASIDE = re.compile(r"\.(?P<name>.+?)(\.[0-9a-f]{32})?\.partial")
 
 
@@ -91,10 +91,14 @@ def opened(path: Path, flags: int, mode: int = 0o666) -> int:
     return descriptor
 
 
-def read_file(path: Path) -> bytes:
-    """Return the bytes of a run's file; OSError as of `Path.read_bytes`, RunError for a link."""
+def read_file(path: Path, most: int = -1) -> bytes:
+    """Return the bytes of a run's file; OSError as of `Path.read_bytes`, RunError for a link.
+
+    Of a file of more than `most` bytes one more than these are read, which tells that it is longer.
+    """
     with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
-        return file.read()
+        size = os.fstat(file.fileno()).st_size
+        return file.read() if most < 0 else file.read(min(size, most) + 1)
 
 
 def is_there(path: Path) -> bool:

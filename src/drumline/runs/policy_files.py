@@ -141,6 +141,11 @@ def put_back_best(folder: RunFolder, checkpoint: int, mean: float) -> None:
             _put_in_place(folder.policy_tensors("best"), read_file(path))
             _put_in_place(folder.policy_json("best"), (text + "\n").encode())
             return
+    if is_there(best_policy_file(folder, checkpoint)):
+        raise RunError(
+            f"{best_policy_file(folder, checkpoint)} is damaged, and no other policy of the run "
+            f"has its mean {mean:g}: go on from another --checkpoint"
+        )
 
 
 def _put_in_place(path: Path, data: bytes) -> None:

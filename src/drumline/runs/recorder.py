@@ -179,6 +179,7 @@ class Recorder:
         if self._error is not None:
             return
         try:
+            self._claim.refuse_moved()  # files are opened by their path when they are needed
             job()
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._error = error
@@ -207,6 +208,12 @@ class Recorder:
 
 def _start_from(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
     if checkpoint is not None:
+        if checkpoint.beside and tuple(checkpoint_numbers(folder)) != checkpoint.beside:
+            raise RunError(
+                f"another process has gone on with {folder.shown} since this one read it: resume "
+                "it again"
+            )
+        folder.refuse_changed()
         rewind(folder, checkpoint)
         return
     numbers = checkpoint_numbers(folder)

@@ -29,7 +29,7 @@ def read_segment(folder: RunFolder, checkpoint: Checkpoint, name: str) -> bytes:
     """Return a segment's bytes at its length of the checkpoint; RunError if it is shorter."""
     length = checkpoint.lengths.get(name)
     try:
-        data = read_file(folder.path / name)[: length or 0]
+        data = read_file(folder.path / name, length or 0)[: length or 0]
     except OSError:
         data = b""
     if length is None or len(data) < length:

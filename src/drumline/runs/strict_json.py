@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+DEEPEST = 100
+"""Levels of lists and objects inside each other; those that drumline writes have a few."""
 LARGEST = 16 * 2**20
 """Bytes of the largest JSON file that is read whole; those that drumline writes are smaller."""
 
@@ -20,7 +22,19 @@ def parsed(raw: bytes | str) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(document, dict):
         raise ValueError("it is not a JSON object")
+    if _is_deep(document):
+        raise ValueError("it is nested too deeply")
     return document
+
+
+def _is_deep(document: Any) -> bool:
+    level = [document]
+    for _ in range(DEEPEST):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [x for values in inner for x in values if isinstance(x, (dict, list))]
+        if not level:
+            return False
+    return True
 
 
 def check_fields(document: dict[str, Any], kinds: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from drumline.runs.checkpoint import checkpoint_numbers
@@ -41,6 +41,8 @@ class Claim:
     """States that the store had when it was claimed, oldest first."""
     pieces: frozenset[str] = frozenset()
     """Names of the pieces that it had, and of manifests that a kill has left half written."""
+    sizes: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
+    """Bytes of the pieces, where the store tells them."""
 
     @property
     def newest(self) -> int | None:
@@ -70,17 +72,19 @@ def claimed(store: ObjectStore, folder: RunFolder, *, rewinds: bool = False) -> 
     run = _identity(folder.document)
     states: tuple[StoredState, ...] = ()
     pieces: frozenset[str] = frozenset()
+    sizes: dict[str, int | None] = {}
     session = 1
     if there is not None:
         if there["run"] != run:
             raise _taken_by_another(store, there)
         states = _states(store)
         halves = [name for name in store.names("manifests") if name.endswith(PARTIAL)]
-        pieces = frozenset((*store.names("files"), *halves))
+        sizes = store.sizes("files")
+        pieces = frozenset((*sizes, *halves))
         if not rewinds:
             _refuse_behind(store, folder, states)
         session = 1 + max(there["session"], *(state.session for state in states), 0)
-    claim = Claim(store, session, os.urandom(16).hex(), socket.gethostname(), states, pieces)
+    claim = Claim(store, session, os.urandom(16).hex(), socket.gethostname(), states, pieces, sizes)
     document = folder.document
     words = {
         "format": FORMAT,

@@ -55,12 +55,18 @@ class Mirror:
         self._first_pause, self._probe = first_pause_seconds, probe
         self._states = list(claim.states)
         # One that no manifest names may be half of a piece: not every store writes in one step.
-        self._known = _named(self._states) & claim.pieces
+        # Nor is one of another size whole: a directory may have lost bytes in a power cut.
+        self._known = {
+            piece.name
+            for state in self._states
+            for piece in state.pieces()
+            if piece.name in claim.pieces and claim.sizes.get(piece.name) in (piece.size, None)
+        }
         """Names of the pieces that are in the store."""
         self._hashes: dict[tuple[str, int], str] = {}
         """SHA-256 of the full pieces of growing files, which never change again."""
         # Pieces of uploads that a kill ended; those that this run needs are kept in `_remove_old`.
-        self._garbage = set(claim.pieces - self._known)
+        self._garbage = set(claim.pieces - _named(self._states))
         self._number = 0
         self._changed = threading.Condition()
         self._pending: Snapshot | None = None

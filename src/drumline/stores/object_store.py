@@ -97,7 +97,9 @@ class ObjectStore:
             aside = f"{self._path(name)}.{os.urandom(8).hex()}{PARTIAL}"
             try:
                 self._files.pipe_file(aside, data)
+                _sync(aside)
                 self._files.mv(aside, self._path(name))
+                _sync(os.path.dirname(self._path(name)))
             except BaseException:
                 with suppress(OSError):  # the fault of the write is the one to tell
                     self._files.rm_file(aside)
@@ -110,6 +112,8 @@ class ObjectStore:
 
         On a store without conditional writes two callers at the same time may both get True.
         """
+        if self._is_directory:
+            return self._asked(lambda: self._linked(self._path(name), data))
         try:
             self._asked(lambda: self._files.pipe_file(self._path(name), data, mode="create"))
         except StoreError as error:
@@ -120,6 +124,21 @@ class ObjectStore:
             if self._asked(lambda: self._files.exists(self._path(name))):
                 return False
             self.put(name, data)
+        return True
+
+    def _linked(self, path: str, data: bytes) -> bool:
+        """Write a new file of a directory, whole or not at all."""
+        aside = f"{path}.{os.urandom(8).hex()}{PARTIAL}"
+        try:
+            self._files.pipe_file(aside, data)
+            _sync(aside)
+            os.link(aside, path)
+        except FileExistsError:
+            return False
+        finally:
+            with suppress(OSError):
+                self._files.rm_file(aside)
+        _sync(os.path.dirname(path))
         return True
 
     def get(self, name: str, limit: int) -> bytes:
@@ -139,17 +158,21 @@ class ObjectStore:
 
     def names(self, directory: str) -> list[str]:
         """Return the names of the objects below a directory, sorted; none if it is not there."""
+        return sorted(self.sizes(directory))
 
-        def listed() -> list[str]:
+    def sizes(self, directory: str) -> dict[str, int | None]:
+        """Return the same objects with their bytes; None where the store does not tell."""
+
+        def listed() -> dict[str, Any]:
             try:
-                return self._files.find(self._path(directory))
+                return self._files.find(self._path(directory), detail=True)
             except FileNotFoundError as error:
                 if _misses_bucket(error):
                     raise
-                return []
+                return {}
 
         start = len(self._root.rstrip("/")) + 1
-        return sorted(path[start:] for path in self._asked(listed))
+        return {path[start:]: about.get("size") for path, about in self._asked(listed).items()}
 
     def remove(self, names: Collection[str]) -> None:
         """Remove objects; those that are not there are no error."""
@@ -189,6 +212,15 @@ class ObjectStore:
         if _misses_bucket(error):
             return f"the bucket of {self.url} does not exist ({words}); make it, or name another"
         return f"{self.url} cannot be used ({words})"
+
+
+def _sync(path: str) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _misses_bucket(error: BaseException) -> bool:
