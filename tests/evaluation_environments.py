@@ -9,7 +9,7 @@ import numpy as np
 from doubles import first
 from impure_environment import Counting
 
-_PATIENCE = 10.0
+_PATIENCE = 50.0  # less than the limit of a hang
 
 
 def watched() -> tuple[Path, set[int], int]:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import random
 import sys
 import time
 
@@ -288,6 +289,8 @@ class EndsItsProcess(Counting):
                     ctypes.string_at(0)
                 case "native exit":
                     ctypes.CDLL(None).exit(0)
+                case "native _exit":
+                    ctypes.CDLL(None)._exit(9)
                 case "native exit, locked":
                     ctypes.PyDLL(None).exit(0)
         return super().step(action)
@@ -333,7 +336,7 @@ class SmallRewards(Counting):
 
 
 class GlobalNoise(Counting):
-    """Observations from NumPy's global generator."""
+    """Observations from the global generators of NumPy and Python."""
 
     def observe(self):
-        return np.random.standard_normal(2).astype(np.float32)
+        return np.array([np.random.standard_normal(), random.random()], np.float32)

@@ -232,6 +232,7 @@ def test_a_machine_that_dies_and_one_that_joins_change_no_byte(
     run = machines.train(name, tmp_path / "run", *on_cluster(0))
     wait_for_rows(run, tmp_path / "run", 2)
     machines.order("lose", 3)
+    assert run.poll() is None, "the run was too short"
     machines.start_ray(3)
     done(run)
     assert lasting(tmp_path / "run") == expected[name]
@@ -245,6 +246,7 @@ def test_a_network_that_goes_and_comes_back_changes_no_byte(
     machines.order("cut", 2)
     time.sleep(1.0)
     machines.order("heal", 2)
+    assert run.poll() is None, "the run was too short"
     done(run)
     assert lasting(tmp_path / "run") == expected["es"]
 
@@ -379,6 +381,7 @@ def test_groups_on_a_network_that_goes_and_comes_back_change_no_byte(
     machines.order("cut", 2)
     time.sleep(1.0)
     machines.order("heal", 2)
+    assert run.poll() is None, "the run was too short"
     done(run)
     assert lasting(tmp_path / "run") == expected["hts"]
 
@@ -421,8 +424,10 @@ def test_replicas_on_machines_that_are_lost_cut_off_and_new_change_no_byte(
     wait_for_rows(run, tmp_path / "run", 2)
     machines.order("cut", 2)
     machines.order("lose", 3)
+    assert run.poll() is None, "the run was too short"
     time.sleep(1.0)
     machines.order("heal", 2)
+    assert run.poll() is None, "the run was too short"
     machines.start_ray(3)
     done(run)
     assert lasting(tmp_path / "run") == expected["es"]

@@ -1,5 +1,6 @@
 """Showing a policy: a window where there is a display, a film elsewhere."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,16 @@ def test_a_window_is_opened_where_there_is_a_display(
     filmed = terminal("enjoy", "run", "--trust-code", "--video=film.mp4")
     assert "a window" not in filmed.out
     assert Path("film.mp4").stat().st_size > 0
+
+
+def test_a_film_is_not_written_over_a_file_with_a_second_name(terminal: Terminal):
+    terminal.train("es", "impure_environment:Drawn", "--out=run")
+    Path("theirs").write_bytes(b"mine")
+    os.link("theirs", "run/episode.mp4")
+    ended = terminal("enjoy", "run", "--trust-code")
+    assert ended.code == 2
+    assert "episode.mp4 has 2 names" in ended.err
+    assert Path("theirs").read_bytes() == b"mine"
 
 
 def test_a_window_without_a_display_is_refused_with_the_flag_to_use(terminal: Terminal):

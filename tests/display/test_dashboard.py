@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from drumline.display import live
 from drumline.display.dashboard import choose_display
 from drumline.display.live import LiveDashboard
 from drumline.display.plain import JsonLines, PlainLines, Silent
@@ -54,16 +55,17 @@ def test_the_display_follows_the_flags_and_the_stream(stream, flags, environ, ex
     assert type(display) is expected
 
 
-def test_the_live_dashboard_draws_at_most_a_few_times_a_second(terminal):
+def test_the_live_dashboard_draws_at_most_a_few_times_a_second(terminal, monkeypatch):
+    monkeypatch.setattr(live, "_SHORTEST_INTERVAL", 3600.0)
     display = LiveDashboard(terminal)
     display.start(TITLE)
     display.update(STATE)
     drawn = len(terminal.getvalue())
     assert not display.due()
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(1_000):
         display.update(STATE)
-    cost = (time.perf_counter() - start) / 1_000
+    cost = (time.thread_time() - start) / 1_000
     assert len(terminal.getvalue()) == drawn
     assert cost < 200e-6  # 20 µs is the goal, 0.3 µs measured; CI machines are shared
     display.close()

@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import textwrap
+from contextlib import suppress
+from pathlib import Path
 
 import doubles
 import pytest
@@ -74,37 +76,48 @@ def test_no_program_of_an_environment_outlives_its_driver(number: signal.Signals
     doubles.wait_until(lambda: not any(doubles.is_running(pid) for pid in pids))
 
 
+def sweeps(mark: str) -> bool:
+    """Return whether a sweeper is at work for a driver's mark."""
+    found: list[bool] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(mark.encode() in path.read_bytes())
+    return any(found)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sweeper reads /proc")
 def test_the_sweeper_spares_programs_of_other_drivers():
-    drivers = [start("print(flush=True); import time; time.sleep(600)") for _ in range(2)]
+    rest = (
+        "from drumline.runtime.sweeper import SWEEPER\n"
+        "print(*SWEEPER.mark().values(), flush=True)\n"
+        "import time; time.sleep(600)"
+    )
+    drivers = [start(rest) for _ in range(2)]
     killed, other = drivers
-    pids: list[int] = []
+    pids, marks = list[int](), list[str]()
     for driver in drivers:
         assert driver.stdout is not None
         pids = [int(word) for word in driver.stdout.readline().split()]
-        driver.stdout.readline()
+        marks.append(driver.stdout.readline().strip())
+    assert sweeps(marks[0])
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate(timeout=60)
-    time.sleep(1.0)  # the sweeper needs about 0.1 s
+    doubles.wait_until(lambda: not sweeps(marks[0]))
     assert all(doubles.is_running(pid) for pid in pids)
     os.killpg(other.pid, signal.SIGKILL)
     other.communicate(timeout=60)
 
 
 def test_an_interrupted_pool_can_be_closed():
-    rest = f"""
-import os, signal, threading
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-try:
-    {WORK_FOR_EVER.strip().replace(chr(10), chr(10) + "    ")}
-except KeyboardInterrupt:
-    pool.close()
-    print("closed")
-"""
-    out, err = start(rest).communicate(timeout=60)
-    lines = out.splitlines()
-    assert lines[1:] == ["working", "closed"], err
-    assert not any(doubles.is_running(int(pid)) for pid in lines[0].split())
-    assert err == ""
+    rest = "try:\n" + textwrap.indent(WORK_FOR_EVER.strip(), "    ")
+    rest += "\nexcept KeyboardInterrupt:\n    pool.close()\n    print('closed')\n"
+    with start(rest) as driver:
+        assert driver.stdout is not None
+        pids = [int(word) for word in driver.stdout.readline().split()]
+        assert driver.stdout.readline() == "working\n"
+        driver.send_signal(signal.SIGINT)
+        assert driver.communicate(timeout=60) == ("closed\n", "")
+    assert not any(doubles.is_running(pid) for pid in pids)
 
 
 def test_a_forgotten_pool_ends_with_its_driver():

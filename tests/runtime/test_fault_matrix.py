@@ -62,7 +62,8 @@ def test_a_hung_worker_is_found_and_its_tasks_issued_again(
 ):
     lines: list[str] = []
     fault = doubles.HangAt(point, tmp_path / "flag")
-    pool = faulty_pool(fault, lines, hang_seconds=1.0, creation_seconds=3.0)
+    creation_seconds = 20.0 if point == "child-started" else 60.0  # it begins with the process
+    pool = faulty_pool(fault, lines, hang_seconds=1.0, creation_seconds=creation_seconds)
     try:
         assert folded(pool) == expected
         doubles.wait_until(lambda: not pool.completed(0.0) and bool(lines))

@@ -17,6 +17,7 @@ from drumline.runtime.guard import Guard
 ENDINGS = {
     "exit": (3, r"after step \d+, has called os._exit\(0\)"),
     "native exit": (3, r"after step \d+, has called exit\(\) in native code"),
+    "native _exit": (9, r"after step \d+, has ended the process"),
     "native exit, locked": (3, r"after step \d+, has called exit\(\) in native code"),
     "crash": (-11, r"after step \d+, has ended the process"),
     "hang": (-6, r"after step \d+, has hung for \d+ s \(--hang-seconds 1\)"),
@@ -64,6 +65,7 @@ def typed(words: list[str], tmp_path: Path, **more: str) -> "subprocess.Complete
             ("td3", "crash"),
             ("td3", "hang"),
             ("td3", "native exit"),
+            ("td3", "native _exit"),
             ("td3", "native exit, locked"),
             ("rehearsal", "native exit"),
             ("rehearsal", "exit"),
@@ -102,10 +104,10 @@ def test_a_step_costs_a_store_and_closing_ends_the_guardian():
     real = os._exit
     guard: Any = Guard(60.0)
     guard.enter("somewhere")
-    begin = time.perf_counter()
+    begin = time.thread_time()
     for step in range(10_000):
         guard.step[0] = step
-    assert (time.perf_counter() - begin) / 10_000 < 5e-6
+    assert (time.thread_time() - begin) / 10_000 < 5e-6
     guard.close()
     assert guard._process.returncode == 0
     assert os._exit is real

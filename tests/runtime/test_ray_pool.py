@@ -176,6 +176,6 @@ def test_closing_leaves_no_process(make_pool: MakePool):
     doubles.wait_until(lambda: not any(doubles.is_running(pid) for pid in pids))
 
 
-def test_the_runs_own_signal_handlers_stay():
+def test_the_runs_own_signal_handlers_stay(nodes: RayNodes):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert ray.is_initialized()

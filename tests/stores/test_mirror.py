@@ -151,10 +151,23 @@ def test_a_signal_that_comes_during_the_last_uploads_ends_them_within_its_grace_
         store.fails = lambda name: True
         run.update(1)
         run.recorder.close()
-        Timer(0.5, lambda: asked.append(time.monotonic() + 0.1)).start()
         before = time.monotonic()
+        Timer(0.5, lambda: asked.append(time.monotonic() + 0.1)).start()
         sentence = run.mirror.close(deadline)
         assert 0.5 < time.monotonic() - before < PATIENCE_SECONDS / 2
+    assert sentence.startswith(f"{store.url} has update 0, not the newest state of update 1 (")
+
+
+def test_a_run_that_ends_gives_up_a_store_that_takes_no_piece_for_a_while(
+    folder: RunFolder, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("drumline.stores.mirror.PATIENCE_SECONDS", 0.5)
+    with stored_run(folder, store) as run:
+        run.update(0)
+        run.uploaded(0)
+        store.fails = lambda name: True
+        run.update(1)
+        sentence = run.close()
     assert sentence.startswith(f"{store.url} has update 0, not the newest state of update 1 (")
 
 
@@ -277,22 +290,19 @@ def test_a_prefix_without_a_state_is_given_back_with_its_pieces(
     folder: RunFolder, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("drumline.stores.mirror._LAST_SECONDS", 60.0)
-    reached, goes_on = Event(), Event()
+    reached = Event()
 
     def waits(name: str) -> bool:
         if "counters.json" in name:
             reached.set()
-            goes_on.wait(60)
+            wait_for(lambda: run.mirror._given_up)
         return False
 
     store.fails = waits
     with stored_run(folder, store) as run:
         run.update(0)
         wait_for(reached.is_set)
-        timer = Timer(0.05, goes_on.set)
-        timer.start()
         run.mirror.give_back()
-        timer.join()
         assert store.names("") == []
 
 

@@ -181,12 +181,39 @@ def test_a_server_that_stays_lost_delays_a_stop_by_the_grace_time_alone(
     metrics = tmp_path / "run" / "metrics.csv"
     wait_for(lambda: metrics.stat().st_size > 1000)
     relay.fails = lambda method, path: 503
+    asked = time.monotonic()
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
+    assert time.monotonic() - asked < 20, "the time without the flag is 25 s"
     assert process.returncode == 143, err
     assert f"{url} has update 0, not the newest state of update" in out
     assert f"uploads it with drumline resume run --store {url}" in out
     assert RunFolder.open(tmp_path / "run").card_md.exists()
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
+def test_a_second_signal_ends_the_last_upload(
+    relay: Relay,
+    url: str,
+    tmp_path: Path,
+    driver: Callable[..., subprocess.Popen[str]],
+    first: signal.Signals,
+):
+    process = driver("--grace-seconds=600", "--checkpoint-minutes=60")
+    wait_for(lambda: any(m == "PUT" and "/manifests/" in path for m, path in relay.requests))
+    metrics = tmp_path / "run" / "metrics.csv"
+    wait_for(lambda: metrics.stat().st_size > 1000)
+    relay.fails = lambda method, path: 503
+    process.send_signal(first)
+    wait_for((tmp_path / "run" / "card.md").exists)  # closed: the upload is all that is left
+
+    def ended() -> bool:
+        process.send_signal(signal.SIGTERM)  # one within a second counts as the first
+        time.sleep(0.1)
+        return process.poll() is not None
+
+    wait_for(ended)
+    assert process.returncode > 128
 
 
 def test_wrong_stores_are_refused_before_training(

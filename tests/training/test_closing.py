@@ -5,12 +5,14 @@ Simulators with windows, licences, sockets or shared memory of their own rely on
 
 import dataclasses
 import os
+import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from campaigns import FAULTS, cases
-from whole_runs import run_on
+from whole_runs import lasting_bytes, run_on
 
 from drumline.recipes.aes import AES
 from drumline.recipes.es import ES
@@ -94,3 +96,18 @@ def test_an_environment_that_never_closes_ends_with_the_run(
     for pid in {int(name.split()[0]) for name in elsewhere}:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("method", cases(["es", "aes", "td3"], quick=["es", "td3"]))
+def test_draws_from_global_generators_follow_from_the_seed_of_the_episode(
+    method: str, tmp_path: Path
+):
+    """In whatever process it runs, and whatever has been drawn there before."""
+    config = dataclasses.replace(CONFIGS[method], env="impure_environment:GlobalNoise")
+    found = []
+    for number, layout in enumerate(({"pool": "inline"}, {"workers": 2})):
+        np.random.seed(number)
+        random.seed(number)
+        kind = method_of(config).layout(**layout, tensorboard=False)
+        found.append(lasting_bytes(run_on(tmp_path / str(number), config, kind)))
+    assert found[0] == found[1]

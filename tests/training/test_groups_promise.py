@@ -294,6 +294,7 @@ def test_a_run_of_groups_stopped_by_a_signal_goes_on_with_the_same_bytes(
     run.wait(60)
     doubles.wait_until(lambda: not any(map(alive, before)))
     folder = RunFolder.open(out)
+    assert read_checkpoint(folder).update < config.intervals, "it was not stopped"
     resume(folder, RotationLayout(pool="inline"), trust=TRUSTED)
     assert lasting(out) == whole
     assert before

@@ -39,13 +39,15 @@ def test_a_restore_that_makes_progress_outlasts_the_limit_of_creations(
 ):
     layout = RotationLayout(workers=1, tensorboard=False)
     folder = run_on(tmp_path / "run", HTS_RUN, layout, last_update=7)
-    monkeypatch.setenv("STEP_SECONDS", "0.03")  # 4 environments × 42 steps: 5 s
+    monkeypatch.setenv("STEP_SECONDS", "0.15")  # 4 environments × 42 steps: 25 s
     lines = io.StringIO()
+    # The limit of creations is that of hangs at least.
+    limits = {"hang_seconds": 15.0, "creation_seconds": 15.0}
     resume(
         folder,
-        dataclasses.replace(layout, creation_seconds=2.5),
+        dataclasses.replace(layout, **limits),
         trust=TRUSTED,
-        display=PlainLines(lines, interval_seconds=1.0),
+        display=PlainLines(lines, interval_seconds=5.0),
     )
     shown = [line for line in lines.getvalue().splitlines() if "restoring environments" in line]
     assert 2 <= len(shown) <= 12

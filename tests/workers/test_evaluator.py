@@ -90,10 +90,10 @@ def test_a_first_step_that_compiles_is_no_hang():
 @FAULTS
 def test_a_first_step_that_never_ends_is_blamed_on_its_episode_by_the_creations_limit():
     lines: list[str] = []
-    limits = {"hang_seconds": 0.4, "creation_seconds": 4.0}
-    with pytest.raises(TaskKilledWorkers, match=r"3 times \(a hang of 4 s, .*--hang-seconds sets"):
+    limits = {"hang_seconds": 0.4, "creation_seconds": 15.0}
+    with pytest.raises(TaskKilledWorkers, match=r"3 times \(a hang of 15 s, .*--hang-seconds sets"):
         finished_by_a_pool(lines, limits, hangs_at=1)
-    assert all("by a hang of 4 s while running Evaluate(" in line for line in lines)
+    assert all("by a hang of 15 s while running Evaluate(" in line for line in lines)
 
 
 def acted_with(evaluator: Evaluator, task: Any) -> np.ndarray:
