@@ -13,7 +13,7 @@ from typing import Any
 
 from drumline.commands import run
 from drumline.protocols import PublishedLayout, Unwatched
-from drumline.runs import append_file, atomic_files, own_files, recorder
+from drumline.runs import append_file, atomic_files, claims, own_files, recorder
 from drumline.runtime import (
     board,
     child,
@@ -57,8 +57,8 @@ WITH_OS = (
     worker_process,
     append_file,
     atomic_files,
+    claims,
     own_files,
-    recorder,
 )
 
 
@@ -106,7 +106,7 @@ def patched(world: World, system: SimOS) -> Iterator[None]:
     put(recorder, "threading", SimThreading(world))
     put(recorder, "SimpleQueue", type("SimpleQueue", (SimQueue,), {"world": world}))
     put(recorder, "perf_counter", clock.perf_counter)
-    put(recorder, "_claim", _claim(world, recorder._claim))
+    put(recorder, "Claim", _claim(world, recorder.Claim))
     try:
         yield
     finally:
@@ -140,13 +140,13 @@ def _shared(world: World, system: SimOS) -> tuple[Any, Any]:
 
 
 def _claim(world: World, claim: Any) -> Any:
-    """The folder's lock is the process's: it ends with it."""
+    """The folder's locks are the process's: they end with it."""
 
-    def claimed(folder: Any) -> int:
-        number: int = claim(folder)
+    def claimed(folder: Any) -> Any:
+        found = claim(folder)
         if world.inside:
-            world.process.files.append(number)
-        return number
+            world.process.files += found.descriptors
+        return found
 
     return claimed
 

@@ -22,19 +22,20 @@ class Claim:
 
     def __init__(self, folder: RunFolder):
         self._folder = folder
-        self._descriptors = [os.open(folder.path, os.O_RDONLY)]
+        self.descriptors = [os.open(folder.path, os.O_RDONLY)]
+        """Of the folder and of its lock file; the kernel unlocks with them."""
         try:
-            _lock(self._descriptors[0], folder)
+            _lock(self.descriptors[0], folder)
             with suppress(OSError):  # a full or read-only disk, which the writer's first row meets
-                self._descriptors.append(opened(folder.path / LOCK, os.O_RDWR | os.O_CREAT))
-            _lock(self._descriptors[-1], folder)
+                self.descriptors.append(opened(folder.path / LOCK, os.O_RDWR | os.O_CREAT))
+            _lock(self.descriptors[-1], folder)
         except BaseException:
             self.close()
             raise
 
     def refuse_moved(self) -> None:
         """Raise RunError if another folder is at the run's path now: it must not be written to."""
-        own = os.fstat(self._descriptors[0])
+        own = os.fstat(self.descriptors[0])
         try:
             there = os.stat(self._folder.path)
         except OSError:
@@ -47,8 +48,8 @@ class Claim:
 
     def close(self) -> None:
         """Give it up; may be called twice."""
-        while self._descriptors:
-            os.close(self._descriptors.pop())
+        while self.descriptors:
+            os.close(self.descriptors.pop())
 
 
 def refuse_busy(folder: RunFolder) -> None:
