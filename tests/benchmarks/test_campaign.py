@@ -552,7 +552,7 @@ def test_a_published_budget_is_judged_by_runs_that_reach_it(campaign: Any):
     assert "| Hopper 75 % | 2561.11 | 9,630,000 | 9,000,000 | 1 (1) | met |" in filled
     assert "| Hopper 100 % | 3403.46 | 31,600,000 | not reached | 1 (0) | missed |" in filled
     shorter = campaign.fill(text, campaign.Rows([half], curves))
-    assert "| Hopper 75 % | 2561.11 | 9,630,000 | | | not run |" in shorter
+    assert "| Hopper 75 % | 2561.11 | 9,630,000 | | | runs are too short |" in shorter
 
 
 def test_shorter_runs_count_where_all_of_them_have_reached_the_score(campaign: Any):
@@ -579,7 +579,8 @@ def test_shorter_runs_count_where_all_of_them_have_reached_the_score(campaign: A
     assert f"{row} 3,000,000 | 2 (2) | met |" in filled(
         (short, 2_000_000, "2600"), (short, 4_000_000, "2700")
     )
-    assert f"{row} | | not run |" in filled((short, 2_000_000, "2600"), (short, 3_000_000, "2500"))
+    found = filled((short, 2_000_000, "2600"), (short, 3_000_000, "2500"))
+    assert f"{row} | | runs are too short |" in found
     lost, got = (long, 3_000_000, "2500"), (short, 2_000_000, "2600")
     assert f"{row} not reached | 2 (1) | missed |" in filled(lost, got)
     assert f"{row} not reached | 1 (0) | missed |" in filled(lost, (short, 3_000_000, "2500"))

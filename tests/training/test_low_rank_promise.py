@@ -16,7 +16,7 @@ from drumline.commands.lone_episode import LoneEpisode
 from drumline.commands.rebuild import rebuild
 from drumline.commands.run import resume, train
 from drumline.commands.verify import verify_again
-from drumline.errors import WorkerError
+from drumline.errors import ObjectiveProblem
 from drumline.recipes.es import ES
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import SearchLayout
@@ -130,7 +130,7 @@ def test_members_of_one_call_are_evaluated_again_alone(tmp_path: Path):
 def test_a_function_for_one_member_is_refused(tmp_path: Path, objective: str, said: str):
     config = replace(RUNS["members of one call"], seeds_per_call=1, promise=False)
     config = replace(config, objective=f"torch_objectives:{objective}")
-    with pytest.raises(WorkerError, match=said):
+    with pytest.raises(ObjectiveProblem, match=said):
         train(config, workers="inline", out=tmp_path / "run")
 
 
