@@ -89,7 +89,30 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
         table.append("| " + " | ".join(words) + " |")
     if len(table) == 2:
         return []
-    return [*table, "", f"{_goal(part, found)}{_told_apart(apart, len(found))}"]
+    begun = _begun_rival(rows, runs, complete)
+    return [*table, "", f"{_goal(part, found)}{_told_apart(apart, len(found))}{begun}"]
+
+
+def _begun_rival(rows: Rows, runs: Sequence[Row], complete: Mapping[str, int]) -> str:
+    """Return a sentence about tasks on which TD3's first release lacks seeds; else nothing."""
+    found: list[str] = []
+    for env, seeds in complete.items():
+        mine = [row for row in runs if (row["env"], competitor(row)) == (env, FIRST_RELEASE)]
+        own = {row["seed"] for row in mine}
+        ours = [
+            row
+            for row in runs
+            if (row["env"], row["method"]) == (env, "aes") and row["seed"] in own
+        ]
+        if 0 < len(mine) < seeds and len(ours) == len(mine):
+            steps = min(int(row["env_steps"]) for row in (*mine, *ours))
+            theirs, own_scores = (
+                interquartile_mean(_scores(rows, each, steps)) for each in (mine, ours)
+            )
+            found.append(f"{env} {theirs:,.4g} beside {own_scores:,.4g} ({len(mine)} seeds)")
+    if not found:
+        return ""
+    return f" `{FIRST_RELEASE}` has not all seeds yet; beside `aes` it has on {', '.join(found)}."
 
 
 def _common_seeds(runs: Sequence[Row], env: str, rivals: Sequence[str]) -> set[str]:

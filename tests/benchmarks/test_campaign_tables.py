@@ -142,6 +142,11 @@ def test_tds_first_release_joins_the_rivals_with_all_of_its_seeds(campaign: Any)
     assert row[7:] == [f"{(100 - zero) / (200 - zero):.2f}", "behind"]
     (row,) = table_of(campaign, "aes-rl", campaign.Rows(runs + more[0][:2], curves + more[1]))
     assert row[6:] == ["", "1.00", "ahead"]
+    begun = campaign.Rows(runs + more[0][:2], curves + more[1])
+    words = " ".join(lines_of(campaign, "headlines", begun))
+    assert "has not all seeds yet; beside `aes` it has on Hopper-v5 200 beside 100 (2 seeds)." in (
+        " ".join(words.split())
+    )
 
 
 def test_shares_of_the_best_rival_are_counted_from_a_random_policys_return(campaign: Any):
