@@ -1,6 +1,7 @@
 """Measured speed beside the bound from a run's own pieces."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,18 @@ actor,0,3,48,192,0.3,0
 evaluator,0,5,9,99,7.0,0
 learner,0,4,3,3,0.96,0
 """
+SMALL = drumline.HTS(
+    env="CartPole-v1",
+    engine="gymnasium",
+    total_steps=32,
+    num_envs=2,
+    alpha=8,
+    epochs=1,
+    minibatches=2,
+    hidden=(4,),
+    evaluate_every=0,
+    evaluate_episodes=1,
+)
 HTS: dict[str, Any] = {"learner": "ppo", "num_envs": 4, "alpha": 16, "minibatches": 8, "lag": 1}
 
 
@@ -75,18 +88,7 @@ def test_a_run_that_went_back_counts_whole(tmp_path: Path):
 def test_a_run_counts_the_rows_of_its_forward_passes(
     tmp_path: Path, pool: Literal["inline", "process"]
 ):
-    config = drumline.HTS(
-        env="CartPole-v1",
-        engine="gymnasium",
-        total_steps=64,
-        num_envs=4,
-        alpha=8,
-        epochs=1,
-        minibatches=2,
-        hidden=(4,),
-        evaluate_every=0,
-        evaluate_episodes=1,
-    )
+    config = replace(SMALL, total_steps=64, num_envs=4)
     layout = RotationLayout(pool=pool, executors=1, actors=1)
     run = drumline.train(config, layout=layout, out=tmp_path / "run", progress=False)
     speed = speed_of(run.folder, run.folder.document)
@@ -95,19 +97,7 @@ def test_a_run_counts_the_rows_of_its_forward_passes(
 
 
 def test_a_session_ends_with_the_learners_own_row(tmp_path: Path):
-    config = drumline.HTS(
-        env="CartPole-v1",
-        engine="gymnasium",
-        total_steps=32,
-        num_envs=2,
-        alpha=8,
-        epochs=1,
-        minibatches=2,
-        hidden=(4,),
-        evaluate_every=0,
-        evaluate_episodes=1,
-    )
-    run = drumline.train(config, workers="inline", out=tmp_path / "run")
+    run = drumline.train(SMALL, workers="inline", out=tmp_path / "run")
     first = run.folder.processes_csv.read_text()
     run.resume(workers="inline", total_steps=96, progress=False)
     second = run.folder.processes_csv.read_text().removeprefix(first)

@@ -56,6 +56,11 @@ def make_synced_directories(path: Path) -> None:
 
 def sync_directory(path: Path) -> None:
     """Sync the directory, so that renames inside `path` survive a power cut."""
+    sync(path)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

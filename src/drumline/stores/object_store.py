@@ -5,9 +5,11 @@ import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from drumline.runs.atomic_files import sync
 from drumline.runs.run_error import RunError
 
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -97,9 +99,9 @@ class ObjectStore:
             aside = f"{self._path(name)}.{os.urandom(8).hex()}{PARTIAL}"
             try:
                 self._files.pipe_file(aside, data)
-                _sync(aside)
+                sync(Path(aside))
                 self._files.mv(aside, self._path(name))
-                _sync(os.path.dirname(self._path(name)))
+                sync(Path(self._path(name)).parent)
             except BaseException:
                 with suppress(OSError):  # the fault of the write is the one to tell
                     self._files.rm_file(aside)
@@ -131,14 +133,14 @@ class ObjectStore:
         aside = f"{path}.{os.urandom(8).hex()}{PARTIAL}"
         try:
             self._files.pipe_file(aside, data)
-            _sync(aside)
+            sync(Path(aside))
             os.link(aside, path)
         except FileExistsError:
             return False
         finally:
             with suppress(OSError):
                 self._files.rm_file(aside)
-        _sync(os.path.dirname(path))
+        sync(Path(path).parent)
         return True
 
     def get(self, name: str, limit: int) -> bytes:
@@ -212,15 +214,6 @@ class ObjectStore:
         if _misses_bucket(error):
             return f"the bucket of {self.url} does not exist ({words}); make it, or name another"
         return f"{self.url} cannot be used ({words})"
-
-
-def _sync(path: str) -> None:
-    """Wait until a file, or the names in a directory, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _misses_bucket(error: BaseException) -> bool:
