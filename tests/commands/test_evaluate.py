@@ -86,6 +86,20 @@ def test_one_episode_has_a_mean_and_no_interval(terminal: Terminal):
     assert "nan" not in said
 
 
+@pytest.mark.parametrize(
+    ("episodes", "said"),
+    [("0", "must be 1 or more, got 0"), (str(10**18), "must be at most 1,000,000, got 1,000,")],
+)
+def test_more_episodes_than_memory_holds_are_refused_in_one_sentence(
+    terminal: Terminal, episodes: str, said: str
+):
+    terminal.train("es", "CartPole-v1", "--out=run")
+    ended = terminal("evaluate", "run", f"--episodes={episodes}")
+    assert ended.code == 2
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
 def test_an_environment_that_puts_out_nan_fails_the_command_in_one_sentence(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ):

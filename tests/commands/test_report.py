@@ -232,6 +232,16 @@ def test_damage_of_the_processes_leaves_their_table_out(terminal: Terminal):
     assert "Speed, lag and batches" not in report_of(terminal)
 
 
+def test_a_damaged_timeline_is_said_and_the_rest_of_the_page_stays(terminal: Terminal):
+    terminal.train("es", "CartPole-v1", "--out=runs/one")
+    (Path("runs/one") / "timeline.json").write_text("{")
+    assert terminal("report", "runs/one").code == 0
+    page = Path("report.html").read_text()
+    assert "timeline.json is damaged" in page
+    assert "<canvas" not in page
+    assert "<h2>Curves</h2>" in page
+
+
 def test_a_page_says_of_which_time_its_shares_are(terminal: Terminal):
     folder = recorded("a")
     learner = [Span("learner", 0, float(t), t + 0.5, 1) for t in range(10)]

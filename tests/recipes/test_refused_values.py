@@ -92,6 +92,15 @@ def test_es_searches_with_numbers_that_can_work(field: str, values: tuple[float,
             ES(env="Pendulum-v1", **change)
 
 
+@pytest.mark.parametrize("flag", ["--std", "--learning-rate"])
+def test_a_floor_above_the_first_value_is_refused(flag: str):
+    name = flag.removeprefix("--").replace("-", "_")
+    floors: list[dict[str, Any]] = [{name: 0.1, f"{name}_floor": floor} for floor in (0.1, 0.11)]
+    ES(env="Pendulum-v1", **floors[0])
+    with pytest.raises(ValueError, match=f"^{flag}-floor must be at most {flag}, got 0.11 above"):
+        ES(env="Pendulum-v1", **floors[1])
+
+
 def test_es_takes_the_ends_of_what_its_numbers_may_be():
     ES(env="Pendulum-v1", std_decay=1.0, std_floor=0.0, weight_decay=0.0, hidden=())
     ES(env="Pendulum-v1", momentum=0.0, action_noise_std=0.0, generation_env_steps=0)

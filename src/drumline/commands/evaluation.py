@@ -34,6 +34,8 @@ from drumline.training.run_order import one_numpy_thread
 from drumline.workers.objective import ObjectiveFunction
 
 HANG_SECONDS = Layout.hang_seconds
+MOST_EPISODES = 1_000_000
+"""Most episodes of one call: their returns and lengths are held in memory."""
 _LONGEST_CALL_SECONDS = 86_400.0  # a call of an objective has no steps by which to tell a hang
 
 
@@ -131,11 +133,13 @@ def evaluate_policy(
 ) -> EvaluationResult:
     """Run episodes seeded from `seed` alone, no longer than those of the run's own evaluations.
 
-    Of an objective it is that many calls. RunError if `episodes` is below 1.
+    Of an objective it is that many calls. RunError unless `episodes` is 1 to `MOST_EPISODES`.
     """
     episodes, seed = whole_number("episodes", episodes), whole_number("seed", seed)
     if episodes < 1:
         raise RunError(f"--episodes must be 1 or more, got {episodes}")
+    if episodes > MOST_EPISODES:
+        raise RunError(f"--episodes must be at most {MOST_EPISODES:,}, got {episodes:,}")
     if stored.objective:
         return _called(stored, episodes, seed, trust, sample=sample)
     policy = load_policy(stored, trust)

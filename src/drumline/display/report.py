@@ -232,8 +232,14 @@ def _promise(run: ReportedRun) -> str:
 
 
 def _timeline(run: ReportedRun) -> str:
-    """Return the shares of each role, and the timeline that the script draws."""
-    tracks = read_tracks(run.folder)
+    """Return the shares of each role, and the timeline that the script draws.
+
+    A damaged timeline.json is said in its place: the other sections do not need it.
+    """
+    try:
+        tracks = read_tracks(run.folder)
+    except RunError as error:
+        return f"<h3>{_inert(run.folder.path.name)}</h3><p>{_inert(str(error))}</p>"
     found = shares(tracks)
     if not found:
         return ""

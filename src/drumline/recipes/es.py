@@ -216,6 +216,7 @@ class ES:
             *("subspace", "generation_env_steps", "std_floor", "weight_decay", "action_noise_std"),
         )
         refuse_no_decay(self, "std_decay", "learning_rate_decay")
+        self._refuse_high_floors()
         refuse_layers_below_one(self, "hidden")
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction", "tie_tolerance")
         refuse_outside_unit(self, "momentum")
@@ -253,6 +254,17 @@ class ES:
         if self.shaping in _RANKED:
             return partial(centered_ranks, tie_tolerance=self.tie_tolerance)
         return _SHAPINGS[self.shaping]
+
+    def _refuse_high_floors(self) -> None:
+        """Refuse a floor above the first value, which would raise it."""
+        for name in ("std", "learning_rate"):
+            value: float = getattr(self, name)
+            floor: float = getattr(self, f"{name}_floor")
+            if floor > value:
+                flag = name.replace("_", "-")
+                raise ValueError(
+                    f"--{flag}-floor must be at most --{flag}, got {floor} above {value}"
+                )
 
     def _refuse_initialization(self) -> None:
         """Refuse a rule of initial weights that nothing would follow."""
