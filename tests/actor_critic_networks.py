@@ -1,5 +1,8 @@
 """Actor-critic modules as a user would write them, good and bad."""
 
+import random
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -179,6 +182,80 @@ class SharesStorage(Plain):
     def __init__(self, observation_shape: tuple[int, ...], outputs: int):
         super().__init__(observation_shape, outputs)
         self.value.weight = nn.Parameter(self.policy.weight.data[:1])
+
+
+class DrawsInForward(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(nn.functional.dropout(observations, training=True))
+
+
+class DrawsWithAll(Plain):
+    """Its first weights come from Python's, NumPy's and torch's generators."""
+
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        with torch.no_grad():
+            self.policy.bias.fill_(random.random())
+            self.value.bias.fill_(float(np.random.randn()))
+
+
+class ValuesSqueezed(Plain):
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = torch.tanh(self.hidden(observations.flatten(1)))
+        return self.policy(hidden), self.value(hidden).squeeze()
+
+
+class OutputsSqueezed(Plain):
+    def forward(self, observations: Tensor) -> Tensor:
+        return super().forward(observations)[0].squeeze()
+
+
+class PartlyFrozen(Plain):
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.hidden.requires_grad_(False)
+
+
+class AllFrozen(Plain):
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.requires_grad_(False)
+
+
+class ConstantBasis(Plain):
+    """A constant in float32 that no cast of the module's parameters reaches."""
+
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        size = self.hidden.in_features
+        self.basis = torch.randn(size, size)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(observations.flatten(1) @ self.basis)
+
+
+class FlattensImages(nn.Module):
+    """A convolution for images [C, H, W] with one hidden layer behind it."""
+
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__()
+        self.first = nn.Conv2d(observation_shape[0], 4, 5, 3)
+        size = self.first(torch.zeros(1, *observation_shape)).numel()
+        self.policy, self.value = nn.Linear(size, outputs), nn.Linear(size, 1)
+
+    def flat(self, features: Tensor) -> Tensor:
+        return features.flatten(1)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.flat(torch.relu(self.first(observations)))
+        return self.policy(features), self.value(features)[:, 0]
+
+
+class ViewsImages(FlattensImages):
+    """The same, with a `view` that memory in another order refuses."""
+
+    def flat(self, features: Tensor) -> Tensor:
+        return features.view(len(features), -1)
 
 
 class LastIsNaN(Plain):

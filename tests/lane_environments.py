@@ -174,6 +174,16 @@ def own_pairs():
     return FiveSteps(Bounded(-1.0, 1.0, (3,), np.float32), Pairs([3, 4], start=[1, 5]))
 
 
+def small_pairs():
+    pairs = gymnasium.spaces.MultiDiscrete([3, 4], dtype=np.int8, start=[1, 5])
+    return FiveSteps(Bounded(-1.0, 1.0, (3,), np.float32), pairs)
+
+
+def cubes():
+    spaces = gymnasium.spaces
+    return FiveSteps(spaces.Box(-1.0, 1.0, (2, 2, 2), np.float32), spaces.Discrete(3))
+
+
 def own_forces():
     return FiveSteps(Bounded(-1.0, 1.0, (3,), np.float32), Bounded(-1.0, 1.0, (2,)))
 

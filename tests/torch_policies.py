@@ -19,6 +19,18 @@ class TanhNetwork(torch.nn.Sequential):
         super().__init__(first, torch.nn.Tanh(), second, torch.nn.Tanh(), last)
 
 
+class PartlyFrozen(Linear):
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs, outputs)
+        self[0].requires_grad_(False)
+
+
+class AllFrozen(Linear):
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs, outputs)
+        self.requires_grad_(False)
+
+
 class RandomFeatures(torch.nn.Module):
     """Draws a constant beside its parameters."""
 

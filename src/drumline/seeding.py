@@ -7,7 +7,7 @@ process that computes it. No worker index enters a seed.
 import hashlib
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -79,6 +79,22 @@ def kept_globals() -> Iterator[None]:
         np.random.set_state(numpy)
         if torch is not None:
             torch.set_rng_state(of_torch)
+
+
+def draws(call: Callable[[], object]) -> bool:
+    """Return whether a call takes numbers from Python's, NumPy's or torch's global generator."""
+    with kept_globals():
+        seed_globals(0)
+        call()
+        after = _next_numbers()
+        seed_globals(0)
+        return after != _next_numbers()
+
+
+def _next_numbers() -> tuple[float, ...]:
+    torch: Any = sys.modules.get("torch")
+    of_torch = () if torch is None else (float(torch.rand(())),)
+    return (random.random(), float(np.random.random()), *of_torch)
 
 
 def seed_torch(seed: int) -> None:

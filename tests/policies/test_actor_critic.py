@@ -9,8 +9,15 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
+from drumline.algorithms.learned_network import LearnedNetwork
+from drumline.algorithms.microbatches import Microbatches
 from drumline.policies.actions import ActionHead
-from drumline.policies.actor_critic import build_network, initial_parameters
+from drumline.policies.actor_critic import (
+    build_network,
+    initial_parameters,
+    takes_channels_last,
+)
+from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 
 FOOTBALL = NetworkSpec((16, 72, 96), "|u1", ActionHead("categorical", (19,)), "football-cnn")
@@ -164,6 +171,9 @@ def test_layers_of_one_shape_start_differently():
         ("Recurrent", r"recurrent layer, GRU \('memory'\).*FrameStackObservation"),
         ("KeepsState", "another result for the same observation after others"),
         ("SharesStorage", "share storage .*use it twice in forward"),
+        ("DrawsInForward", "draws random numbers in forward"),
+        ("ValuesSqueezed", r"for one observation it returned \[\[1, 5\], \[\]\] instead"),
+        ("AllFrozen", "no parameter requires a gradient, so there is nothing to train"),
     ],
 )
 def test_a_module_that_cannot_serve_is_a_clear_error(network: str, message: str):
@@ -201,11 +211,13 @@ def test_continuous_actions_have_log_stds_of_their_own_beside_the_trunk():
     assert not log_std.any()
 
 
-def test_images_with_channels_last_are_the_same_images():
+@pytest.mark.parametrize("dtype", ["|u1", "<f4"])
+@pytest.mark.parametrize("name", ["nature-cnn", "football-cnn", "impala-resnet"])
+def test_images_with_channels_last_are_the_same_images(name: str, dtype: str):
     images = torch.rand(5, 3, 40, 44)
     made = []
     for shape in ((3, 40, 44), (40, 44, 3)):
-        spec = NetworkSpec(shape, "|u1", USERS.head, "nature-cnn")
+        spec = NetworkSpec(shape, dtype, USERS.head, name)
         network, vector = build_network(spec), initial_parameters(spec, 0)
         nn.utils.vector_to_parameters(torch.from_numpy(vector), network.parameters())
         given = images if shape[0] == 3 else images.permute(0, 2, 3, 1).contiguous()
@@ -217,3 +229,37 @@ def test_images_with_channels_last_are_the_same_images():
 def test_images_too_small_for_the_convolutions_are_refused(side: int):
     with pytest.raises(ValueError, match=rf"nature-cnn needs larger images, got \(4, {side}"):
         build_network(NetworkSpec((4, side, side), "|u1", USERS.head, "nature-cnn"))
+
+
+def test_a_module_that_draws_with_any_generator_starts_from_the_seed_alone():
+    spec = NetworkSpec((2, 3), "<f4", USERS.head, "actor_critic_networks:DrawsWithAll")
+    first = initial_parameters(spec, 0)
+    np.random.random(), random.random(), torch.rand(())
+    before = random.getstate(), np.random.get_state()[1].tobytes(), torch.get_rng_state().tolist()
+    assert initial_parameters(spec, 0).tobytes() == first.tobytes()
+    assert initial_parameters(spec, 1).tobytes() != first.tobytes()
+    after = random.getstate(), np.random.get_state()[1].tobytes(), torch.get_rng_state().tolist()
+    assert after == before
+
+
+@pytest.mark.parametrize(("network", "whether"), [("ViewsImages", False), ("FlattensImages", True)])
+def test_a_network_is_asked_whether_it_takes_channels_last(network: str, whether: bool):
+    spec = NetworkSpec((3, 20, 20), "|u1", USERS.head, f"actor_critic_networks:{network}")
+    assert takes_channels_last(build_network(spec), spec) is whether
+    vector = initial_parameters(spec, 0)
+    observations = np.random.default_rng(0).integers(0, 256, (6, 3, 20, 20), np.uint8)
+    inference = InferenceSpec(spec)()
+    inference.load({"parameters": vector})
+    outputs, values = inference(observations)
+    learned = LearnedNetwork(spec, vector, precision="fp32", microbatches=Microbatches(8))
+    found = learned.evaluate(learned.live, torch.from_numpy(observations))
+    np.testing.assert_allclose(outputs, found.outputs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(values, found.values, rtol=1e-4, atol=1e-5)
+
+
+def test_constants_of_a_module_go_with_bf16():
+    spec = NetworkSpec((2, 3), "<f4", USERS.head, "actor_critic_networks:ConstantBasis")
+    inference = InferenceSpec(spec, precision="bf16")()
+    inference.load({"parameters": initial_parameters(spec, 0)})
+    outputs, _ = inference(np.ones((4, 2, 3), np.float32))
+    assert np.isfinite(outputs).all()

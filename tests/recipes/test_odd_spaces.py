@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from drumline.commands.run import train
 from drumline.recipes.aes import AES
@@ -30,7 +32,7 @@ ACTOR_CRITIC: dict[str, Any] = {
     "name",
     [
         *("byte_rows", "byte_grids", "shifted_choices", "narrow_doubles", "single_numbers"),
-        *("own_choices", "own_pairs", "own_forces"),
+        *("own_choices", "own_pairs", "own_forces", "small_pairs", "cubes"),
     ],
 )
 @pytest.mark.parametrize("method", [PPO, Impala])
@@ -41,6 +43,9 @@ def test_actor_critics_learn_and_act(method: Any, name: str, tmp_path: Path):
     assert [row["update"] for row in run.metrics] == [1.0, 2.0, 3.0, 4.0] or method is Impala
     for sample in (False, True):
         assert run.evaluate(3, sample=sample).returns == (5.0, 5.0, 5.0)
+    if name == "small_pairs":
+        actions = run.policy.to_torch()(torch.zeros(2, 3)).numpy()
+        assert actions.dtype == run.policy.act(np.zeros(3, np.float32)).dtype == np.int8
 
 
 def test_large_observations_have_room_for_every_episode_that_a_time_limit_cuts(tmp_path: Path):

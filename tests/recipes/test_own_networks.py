@@ -19,6 +19,7 @@ from drumline.commands.verify import verify_again
 from drumline.recipes.aes import AES
 from drumline.recipes.cem import CEM
 from drumline.recipes.cem_rl import CEMRL
+from drumline.recipes.es import ES
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.methods import config_from
 from drumline.recipes.p_cem_rl import PCEMRL
@@ -101,6 +102,61 @@ def test_a_killed_run_goes_on_to_the_bits_of_a_whole_one(tmp_path: Path):
     whole = train(recorded, layout=INLINE["aes"], out=tmp_path / "whole")
     again = resume(folder, INLINE["aes"], trust=TRUSTED)
     assert lasting_bytes(again) == lasting_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "network", "said"),
+    [
+        ("td3", "DrawsInForward", "draws random numbers in forward"),
+        ("aes", "DrawsInForward", "draws random numbers in forward"),
+        ("td3", "OutputsSqueezed", r"for two observations it returned \[2\]"),
+        ("td3", "AllFrozen", "so there is nothing to train"),
+        ("aes", "PartlyFrozen", r"without gradients \(hidden.weight, hidden.bias\), which the se"),
+        ("cem-rl", "PartlyFrozen", "without gradients"),
+        ("p-cem-rl", "PartlyFrozen", "without gradients"),
+        ("cem", "PartlyFrozen", "without gradients"),
+    ],
+)
+def test_a_module_that_a_method_cannot_move_as_it_should_is_refused(
+    name: str, network: str, said: str, tmp_path: Path
+):
+    config = replace(CONFIGS[name], network=f"actor_critic_networks:{network}")
+    with pytest.raises(ValueError, match=f"^--network 'actor_critic_networks:{network}'.*{said}"):
+        train(config, layout=INLINE[name], out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_frozen_parameters_stay_where_only_gradients_move(tmp_path: Path):
+    config = replace(CONFIGS["td3"], network="actor_critic_networks:PartlyFrozen")
+    run = train(config, layout=INLINE["td3"], out=tmp_path / "run")
+    first = learned_actor(config, searches=False).first_parameters(config.seed)
+    frozen = 16 * 5
+    assert np.array_equal(run.policy.vector[:frozen], first[:frozen])
+    assert not np.array_equal(run.policy.vector[frozen:], first[frozen:])
+
+
+def test_a_search_takes_a_module_that_is_frozen_as_a_whole(tmp_path: Path):
+    config = replace(CONFIGS["cem"], network="actor_critic_networks:AllFrozen")
+    run = train(config, layout=INLINE["cem"], out=tmp_path / "run")
+    first = learned_actor(config, differentiates=False).first_parameters(0)
+    assert not np.array_equal(run.policy.vector, first)
+
+
+@pytest.mark.parametrize("frozen", ["PartlyFrozen", "AllFrozen"])
+def test_es_searches_all_of_a_module_or_refuses_it(frozen: str, tmp_path: Path):
+    config = ES(
+        env=ENV,
+        policy=f"torch_policies:{frozen}",
+        total_steps=40,
+        population_size=4,
+        noise_table_size=4096,
+        evaluate_episodes=1,
+    )
+    if frozen == "AllFrozen":
+        assert train(config, workers="inline", out=tmp_path / "run").metrics
+        return
+    with pytest.raises(ValueError, match=r"^--policy .* without gradients \(0.weight, 0.bias\)"):
+        train(config, workers="inline", out=tmp_path / "run")
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.stacked_rows import Observations, in_one_piece
-from drumline.policies.actor_critic import build_network
+from drumline.policies.actor_critic import build_network, takes_channels_last
 from drumline.policies.network_spec import NetworkSpec, is_own
 from drumline.policies.vector import FlatParameters
 
@@ -43,7 +43,9 @@ class LearnedNetwork:
         self.spec = spec
         self.device = device
         """Device of parameters, gradients and observations; None: the host's own path."""
-        self.live = FlatParameters(build_network(spec), device=device)
+        network = build_network(spec)
+        self._channels_last = device is None and takes_channels_last(network, spec)
+        self.live = FlatParameters(network, device=device)
         self.frozen = FlatParameters(build_network(spec), device=device)
         self.live.load(initial)
         self._precision = precision
@@ -121,7 +123,7 @@ class LearnedNetwork:
             # A network of the user's may write into its input: not into the interval's data.
             return observations.clone() if is_own(self.spec.network) else observations
         kind = torch.bfloat16 if self._precision == "bf16" else torch.float32
-        if observations.ndim == 4 and self.device is None:
+        if self._channels_last:
             # Converting bytes to channels-last is two to five times as fast as converting the wider
             # type.
             observations = observations.contiguous(memory_format=torch.channels_last)

@@ -112,7 +112,9 @@ def policy_spec(stored: StoredPolicy) -> "PolicySpec | ActorCriticSpec":
         if sizes != {prod(shape)}:
             raise _damaged(stored, f"{sorted(sizes)} observation moments for {prod(shape)} values")
     # A network of the user's own says itself how many parameters it has.
-    least = 0 if code else _least_parameters(shape, network.hidden, outputs, len(shape) == 3)
+    convolves = isinstance(network, NetworkSpec) and not network.is_mlp
+    image = convolves and len(shape) == 3
+    least = 0 if code else _least_parameters(shape, network.hidden, outputs, image)
     announced = spec.parameter_count if isinstance(spec, ActorCriticSpec) else count
     if isinstance(network, PolicySpec):
         _check_reference(stored, network)
@@ -154,9 +156,7 @@ def _least_parameters(
     shape: tuple[int, ...], hidden: tuple[int, ...], outputs: int, image: bool
 ) -> int:
     """Return a lower bound of a network's parameters, from which its memory follows."""
-    if (
-        image
-    ):  # the layer behind the convolutions: 256 or more outputs of 1/8² of the places or more
+    if image:  # behind the convolutions: 256 or more outputs of 1/8² of the places or more
         return 16 * prod(shape[1:]) + 32 * shape[0]
     return sum(a * b for a, b in pairwise((prod(shape), *hidden, outputs)))
 

@@ -1,5 +1,6 @@
 """Making environments: the only place where wrappers are chosen and ordered."""
 
+import copy
 import dataclasses
 import difflib
 import importlib
@@ -189,7 +190,7 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
 
     from drumline.envs import atari
 
-    options = dict(spec.options)
+    options = copy.deepcopy(dict(spec.options))  # a constructor may change what it gets
     if render_mode is not None:
         options["render_mode"] = render_mode
     limit = options.pop("max_episode_steps", None)

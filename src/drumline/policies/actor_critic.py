@@ -15,7 +15,13 @@ from drumline import seeding
 from drumline.errors import raised
 from drumline.policies.initial_layers import orthogonal
 from drumline.policies.network_spec import NetworkSpec, is_own
-from drumline.policies.own_modules import refuse_memory, refuse_unusable, seeded_constants
+from drumline.policies.own_modules import (
+    refuse_draws,
+    refuse_frozen,
+    refuse_memory,
+    refuse_unusable,
+    seeded_constants,
+)
 
 Gain = float
 
@@ -34,14 +40,31 @@ def build_network(spec: NetworkSpec) -> nn.Module:
         return _from_user(spec)
 
 
+def takes_channels_last(network: nn.Module, spec: NetworkSpec) -> bool:
+    """Return whether a network on images can have them in channels-last memory, which is faster.
+
+    A user's may ask for another order, as `view` after a convolution does: it is tried.
+    """
+    if len(spec.observation_shape) != 3:
+        return False
+    if is_own(spec.network):
+        zeros = torch.zeros(2, *spec.observation_shape)
+        try:
+            with torch.no_grad():
+                network(zeros.contiguous(memory_format=torch.channels_last))
+        except Exception:  # noqa: BLE001 - the user's own code may raise anything
+            return False
+    return True
+
+
 def initial_parameters(spec: NetworkSpec, seed: int) -> np.ndarray:
     """Return the initial parameter vector `[P]`: a function of the spec and the seed alone.
 
     Orthogonal weights (Saxe et al. 2014) with gain √2 in hidden layers, 0.01 for the action and 1
     for the value; biases and log stds 0. A user's module keeps the values of its own constructor.
     """
-    with torch.random.fork_rng(devices=[]):
-        seeding.seed_torch(seeding.seeds(seed, 1, "network")[0])
+    with seeding.kept_globals():
+        seeding.seed_globals(seeding.seeds(seed, 1, "network")[0])
         network = _from_user(spec) if is_own(spec.network) else build_network(spec)
     if spec.network in _BUILDERS:
         with threadpool_limits(1, "blas"):  # on busy cores, two threads took 20 × as long
@@ -195,14 +218,25 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
     if not isinstance(made, nn.Module) or not any(True for _ in made.parameters()):
         raise ValueError(f"{flag} made a {type(made).__name__}, not a Module with parameters")
     refuse_unusable(made, flag)
+    refuse_frozen(made, flag, differentiates=True)
     made.eval()  # dropout's draws would depend on the layout
-    tried = f"two observations of zeros {[2, *spec.observation_shape]}"
+    _try(made, 2, "two observations", spec, flag)
+    tried = torch.zeros(2, *spec.observation_shape)
+    refuse_memory(made, tried, flag)
+    refuse_draws(made, tried, flag)
+    _try(made, 1, "one observation", spec, flag)
+    return made
+
+
+def _try(made: nn.Module, count: int, words: str, spec: NetworkSpec, flag: str) -> None:
+    """Raise ValueError unless the module gives outputs and values of `count` observations."""
+    tried = f"{words} of zeros {[count, *spec.observation_shape]}"
     try:
         with torch.no_grad():
-            result: Any = made(torch.zeros(2, *spec.observation_shape))
+            result: Any = made(torch.zeros(count, *spec.observation_shape))
     except Exception as error:  # the user's own code may raise anything
         raise ValueError(f"{flag} fails on {tried}: {_one_line(error)}") from error
-    wanted = [[2, spec.head.output_size], [2]]
+    wanted = [[count, spec.head.output_size], [count]]
     shapes = (
         [list(part.shape) if isinstance(part, Tensor) else type(part).__name__ for part in result]
         if isinstance(result, tuple)
@@ -210,14 +244,12 @@ def _from_user(spec: NetworkSpec) -> nn.Module:
     )
     if shapes != wanted:
         raise ValueError(
-            f"{flag} must return (outputs [N, {spec.head.output_size}], values [N]); for 2 "
-            f"observations it returned {shapes} instead of {wanted}"
+            f"{flag} must return (outputs [N, {spec.head.output_size}], values [N]); for {words} "
+            f"it returned {shapes} instead of {wanted}"
         )
     for what, part in zip(("outputs", "values"), result, strict=True):
         if bad := int((~torch.isfinite(part)).sum()):
             raise ValueError(f"{flag}: {bad} of {part.numel()} {what} are not finite for {tried}")
-    refuse_memory(made, torch.zeros(2, *spec.observation_shape), flag)
-    return made
 
 
 def _one_line(error: Exception) -> str:

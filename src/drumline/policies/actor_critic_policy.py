@@ -22,6 +22,8 @@ class ActorCriticSpec:
     parameter_count: int
     starts: tuple[int, ...] = ()
     """The environment's number for the first of each choice, if an action is several."""
+    choices_dtype: str = "<i8"
+    """Dtype of such an action in the environment's space."""
 
 
 class ActorCriticPolicy:
@@ -36,11 +38,11 @@ class ActorCriticPolicy:
         self._loaded = False
         bounded = None if spec.head is None else action_function(spec.head)
         size = spec.network.head.sizes[0]
-        starts = np.array(spec.starts or 0)
+        starts, kind = np.array(spec.starts or 0), np.dtype(spec.choices_dtype)
 
         def to_action(output: np.ndarray, noise: np.ndarray | None) -> Any:
             if bounded is None:
-                return most_likely(spec.network.head, output[None])[0] + starts
+                return (most_likely(spec.network.head, output[None])[0] + starts).astype(kind)
             return bounded(output[:size].copy(), noise)
 
         self.to_action = to_action

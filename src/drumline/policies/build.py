@@ -55,6 +55,14 @@ def tensor_shapes(spec: PolicySpec) -> tuple[tuple[int, ...], ...]:
     return tensor_shapes(spec)
 
 
+def refuse_frozen_parts(spec: PolicySpec, *, searches: bool, differentiates: bool) -> None:
+    """Raise ValueError for frozen parameters of a user's module that a method would move."""
+    if spec.module is not None:
+        from drumline.policies.torch_module import refuse_frozen_parts
+
+        refuse_frozen_parts(spec, searches=searches, differentiates=differentiates)
+
+
 def initial_parameters(spec: PolicySpec, rng: Any, rule: Initialization | None = None) -> Any:
     """Return the initial parameter vector `[P]` drawn from `rng`.
 

@@ -35,7 +35,7 @@ def torch_policy(
     """
     if isinstance(spec, PolicySpec) and spec.convolutions:
         network = _convolutional(spec, parameters, reference)
-        return PolicyModule(_Bytes(spec.image), network, _actions(spec.head, None, ())).eval()
+        return PolicyModule(_Bytes(spec.image), network, _actions(spec.head)).eval()
     if isinstance(spec, PolicySpec) and spec.virtual_batch and spec.module is None:
         normalized = VirtualBatchMLP(spec)
         normalized.load_vector(parameters)
@@ -50,12 +50,12 @@ def torch_policy(
         inner: nn.Module = _Outputs(build_network(network))
         shape, clip = network.observation_shape, OBSERVATION_CLIP
         normalize = network.normalize and not images
-        actions = _actions(spec.head, network.head, spec.starts)
+        actions = _actions(spec.head, network.head, spec)
     else:
         images, shape = False, (spec.observation_size,)
         inner = build_module(spec) if spec.module is not None else _mlp(spec)
         clip, normalize = SEARCH_CLIP, spec.normalize
-        actions = _actions(spec.head, None, ())
+        actions = _actions(spec.head)
     if isinstance(spec, PolicySpec) and spec.module is None:
         _load_mlp(inner, spec, parameters)
     else:
@@ -205,10 +205,13 @@ def _load(network: nn.Module, parameters: np.ndarray) -> None:
             parameter.copy_(torch.from_numpy(piece).reshape(parameter.shape))
 
 
-def _actions(head: Head | None, choices: ActionHead | None, starts: tuple[int, ...]) -> nn.Module:
+def _actions(
+    head: Head | None, choices: ActionHead | None = None, spec: ActorCriticSpec | None = None
+) -> nn.Module:
     if head is None:
         assert choices is not None, "several choices have an action head"
-        return _SeveralChoices(choices.sizes, starts)
+        assert spec is not None, "only an actor-critic network has several choices"
+        return _SeveralChoices(choices.sizes, spec.starts, spec.choices_dtype)
     if head.kind == "discrete":
         return _Choice(head.start)
     return _Bins(head) if head.kind == "bins" else _Bounded(head)
@@ -227,15 +230,17 @@ class _Choice(nn.Module):
 class _SeveralChoices(nn.Module):
     starts: Tensor
 
-    def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...]):
+    def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...], dtype: str):
         super().__init__()
         self._sizes = list(sizes)
+        self._kind: torch.dtype = getattr(torch, np.dtype(dtype).name, torch.int64)
         self.register_buffer("starts", torch.tensor(starts or (0,) * len(sizes)))
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """Return `[N, choices]` int64."""
+        """Return `[N, choices]` in the space's dtype; int64 where torch lacks it."""
         parts = outputs.split(self._sizes, dim=1)
-        return torch.stack([part.argmax(dim=1) for part in parts], dim=1) + self.starts
+        chosen = torch.stack([part.argmax(dim=1) for part in parts], dim=1) + self.starts
+        return chosen.to(self._kind)
 
 
 class _Formed(nn.Module):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from drumline.policies.actions import ActionHead
 
 NATURE_CNN = "nature-cnn"
+CONVOLUTIONAL = (NATURE_CNN, "football-cnn", "impala-resnet")
 _CHANNELS = (1, 3, 4)
 LEAST_SIDE = 36
 """Least height and width of images, in pixels, that nature-cnn's convolutions can take."""
@@ -48,10 +49,11 @@ class NetworkSpec:
 
     @property
     def channels_last(self) -> bool:
-        """Whether nature-cnn gets images [H, W, C], as most cameras give them."""
-        if self.network != NATURE_CNN or self.observation_shape[0] in _CHANNELS:
+        """Whether a convolutional network gets images [H, W, C], as most cameras give them."""
+        shape = self.observation_shape
+        if self.network not in CONVOLUTIONAL or len(shape) != 3:
             return False
-        return image_of(self.observation_shape, self.observation_dtype) is not None
+        return shape[0] not in _CHANNELS and shape[2] in _CHANNELS
 
     @property
     def is_mlp(self) -> bool:

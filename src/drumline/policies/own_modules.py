@@ -80,6 +80,39 @@ def shared_storage(named: Mapping[str, nn.Parameter]) -> str:
     return ""
 
 
+def refuse_draws(call: Callable[[Tensor], Any], tried: Tensor, flag: str) -> None:
+    """Raise ValueError if a call draws random numbers: nothing seeds them for each row."""
+
+    def forward() -> None:
+        with torch.no_grad():
+            call(tried + 1.0)
+
+    if seeding.draws(forward):
+        raise ValueError(
+            f"{flag} draws random numbers in forward, which no seed would repeat here: let the "
+            "method explore, and draw constants in the constructor"
+        )
+
+
+def refuse_frozen(
+    module: nn.Module, flag: str, *, searches: bool = False, differentiates: bool = False
+) -> None:
+    """Raise ValueError for frozen parameters (`requires_grad` False) that a method would move.
+
+    A method that `searches` perturbs the whole vector; one that `differentiates` needs a parameter
+    with a gradient. A module that is frozen as a whole is searched as a whole.
+    """
+    named = dict(module.named_parameters())
+    frozen = [name for name, parameter in named.items() if not parameter.requires_grad]
+    if differentiates and len(frozen) == len(named):
+        raise ValueError(f"{flag}: no parameter requires a gradient, so there is nothing to train")
+    if searches and 0 < len(frozen) < len(named):
+        raise ValueError(
+            f"{flag} has parameters without gradients ({', '.join(frozen)}), which the search "
+            "would move too: make them plain attributes, as constants are"
+        )
+
+
 def refuse_memory(call: Callable[[Tensor], Any], tried: Tensor, flag: str) -> None:
     """Raise ValueError if a result for the same observations changes with the calls before it."""
 

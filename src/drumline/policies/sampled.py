@@ -56,13 +56,16 @@ def _from_distribution(spec: ActorCriticSpec) -> tuple[DrawnAction, str]:
     bounded = None if spec.head is None else action_function(spec.head)
     discrete = head.kind != "gaussian"
     start = np.array(spec.starts or 0) if spec.head is None else spec.head.start
+    kind = np.dtype(spec.choices_dtype)
 
     def draw(output: np.ndarray, rng: np.random.Generator) -> Any:
         noise = rng.random(head.noise_size) if discrete else rng.standard_normal(head.noise_size)
         action = sample(head, output[None], noise[None].astype(np.float32))[0][0]
         if head.kind == "categorical":
             return int(action) + start
-        return action + start if bounded is None else bounded(action.astype(np.float32), None)
+        if bounded is None:
+            return (action + start).astype(kind)
+        return bounded(action.astype(np.float32), None)
 
     return draw, _TRAINED_WITH
 

@@ -1,6 +1,7 @@
 """The forward pass of a torch network for acting."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from drumline.functional.recorded_work import RecordedWork, finish, host_buffer
 from drumline.functional.torch_devices import device_of, host_array
-from drumline.policies.actor_critic import build_network
+from drumline.policies.actor_critic import build_network, takes_channels_last
 from drumline.policies.network_spec import is_own
 from drumline.policies.observations import normalized
 from drumline.policies.vector import FlatParameters
@@ -112,8 +113,9 @@ class TorchInference:
     def __init__(self, spec: "InferenceSpec"):
         self._spec = spec
         self._kind = torch.bfloat16 if spec.precision == "bf16" else torch.float32
-        self._module: nn.Module = build_network(spec.network).to(self._kind)
-        self._images = len(spec.network.observation_shape) == 3
+        self._module: nn.Module = build_network(spec.network)
+        self._images = takes_channels_last(self._module, spec.network)
+        self._module = self._module.to(self._kind)
         if self._images:
             self._module = self._module.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         self._own = is_own(spec.network.network)
@@ -141,9 +143,15 @@ class TorchInference:
 
     def _forward(self, observations: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
         count = len(observations)
-        with torch.inference_mode():
+        with torch.inference_mode(), self._autocast():
             outputs, values = self._module(self._inputs(observations, rows))
             return outputs[:count].float().numpy(), values[:count].float().numpy()
+
+    def _autocast(self) -> AbstractContextManager[object]:
+        """Cast what is no parameter, too: a user's module may have constants in float32."""
+        if self._own and self._kind == torch.bfloat16:
+            return torch.autocast("cpu", torch.bfloat16, cache_enabled=False)
+        return nullcontext()
 
     def _inputs(self, observations: np.ndarray, rows: int) -> Tensor:
         given = torch.from_numpy(self._scaling.rows(observations, rows))

@@ -15,6 +15,8 @@ from drumline.policies.mlp import OBSERVATION_CLIP
 from drumline.policies.nan_outputs import with_nan_first
 from drumline.policies.own_modules import (
     WITHOUT_MEMORY,
+    refuse_draws,
+    refuse_frozen,
     refuse_memory,
     refuse_unusable,
     seeded_constants,
@@ -50,9 +52,20 @@ def build_module(spec: PolicySpec) -> torch.nn.Module:
         return _built(spec)
 
 
+def refuse_frozen_parts(spec: PolicySpec, *, searches: bool, differentiates: bool) -> None:
+    """Raise ValueError for frozen parameters that a method would move (`refuse_frozen`)."""
+    built = build_module(spec)
+    module = built.network if isinstance(built, OwnActor) else built
+    refuse_frozen(module, _flag(spec), searches=searches, differentiates=differentiates)
+
+
+def _flag(spec: PolicySpec) -> str:
+    return f"--{'network' if spec.module_shape else 'policy'} {spec.module!r}"
+
+
 def _built(spec: PolicySpec) -> torch.nn.Module:
     assert spec.module is not None
-    flag = f"--{'network' if spec.module_shape else 'policy'} {spec.module!r}"
+    flag = _flag(spec)
     given = (spec.module_shape or spec.observation_size, spec.head.output_size)
     make = load_object(spec.module, flag.split(" ")[0])
     try:
@@ -90,21 +103,30 @@ def _shaped(module: torch.nn.Module, spec: PolicySpec, flag: str) -> torch.nn.Mo
 
     Values `[N]` beside them, which a module for an actor-critic method has, are left unused.
     """
-    shape, outputs = list(spec.module_shape), spec.head.output_size
-    tried = torch.zeros(2, *shape)
-    result = _tried(module, tried, flag, f"two observations of zeros {[2, *shape]}")
+    _refuse_outputs(module, 2, "two observations", spec, flag)
+    tried = torch.zeros(2, *spec.module_shape)
+    refuse_memory(module, tried, flag)
+    refuse_draws(module, tried, flag)
+    _refuse_outputs(module, 1, "one observation", spec, flag)
+    return OwnActor(module, spec.module_shape, 1.0 / 255.0 if spec.module_bytes else 1.0)
+
+
+def _refuse_outputs(
+    module: torch.nn.Module, count: int, words: str, spec: PolicySpec, flag: str
+) -> None:
+    """Raise ValueError unless the module gives outputs of `count` observations."""
+    shape, outputs = [count, *spec.module_shape], spec.head.output_size
+    result = _tried(module, torch.zeros(shape), flag, f"{words} of zeros {shape}")
     parts = result if isinstance(result, tuple) else (result,)
     got = [
         list(part.shape) if isinstance(part, torch.Tensor) else type(part).__name__
         for part in parts
     ]
-    if got not in ([[2, outputs]], [[2, outputs], [2]]):
+    if got not in ([[count, outputs]], [[count, outputs], [count]]):
         raise ValueError(
-            f"{flag} must return outputs [N, {outputs}], alone or with values [N]; for 2 "
-            f"observations it returned {got if isinstance(result, tuple) else got[0]}"
+            f"{flag} must return outputs [N, {outputs}], alone or with values [N]; for {words} "
+            f"it returned {got if isinstance(result, tuple) else got[0]}"
         )
-    refuse_memory(module, tried, flag)
-    return OwnActor(module, spec.module_shape, 1.0 / 255.0 if spec.module_bytes else 1.0)
 
 
 def _tried(module: torch.nn.Module, tried: torch.Tensor, flag: str, words: str) -> Any:
@@ -137,7 +159,7 @@ def _one_line(error: Exception) -> str:
 
 def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
     """Return the module's own initialisation under a torch seed drawn from `rng`."""
-    with torch.random.fork_rng(devices=[]):
+    with seeding.kept_globals():
         seeding.seed_globals(int(rng.integers(2**31)))
         module = _built(spec)
     return np.concatenate([p.detach().numpy().ravel() for p in module.parameters()])

@@ -13,6 +13,7 @@ from drumline.envs.renewals import intervals_between_renewals, longest_restore
 from drumline.envs.timing import parse_step_time
 from drumline.functional.losses import LossOfInterval
 from drumline.policies.actions import ActionHead, head_for
+from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
@@ -137,13 +138,17 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
         stack=stack,
         scores=checkpoints,
     )
-    starts = tuple(actions.start.tolist()) if head.kind == "multi-discrete" else ()
+    several = head.kind == "multi-discrete"
+    starts = tuple(actions.start.tolist()) if several else ()
+    choices_dtype = actions.dtype.str if several else ActorCriticSpec.choices_dtype
     policy_head = _policy_head(head, actions)
     restore = None
     if renewed:
         restore = longest_restore(*sizes, config.renew_intervals, config.total_steps)
     return ActorCriticParts(
-        config, lanes, renewed, shape, network, policy_head, starts, restore, endless
+        *(config, lanes, renewed, shape, network, policy_head, starts, choices_dtype),
+        restore=restore,
+        endless=endless,
     )
 
 

@@ -130,7 +130,7 @@ class CEM:
             objective, start = searched_objective(self)
             worker, policy = ObjectiveSpec(objective, noise_seed=self.seed), None
         else:
-            actor = learned_actor(self, self.activation)
+            actor = learned_actor(self, self.activation, differentiates=False)
             start, policy = actor.first_parameters(self.seed), actor.policy
             worker = EvaluatorSpec(actor.environment, policy, noise_seed=self.seed)
         return GenerationalRecipe(

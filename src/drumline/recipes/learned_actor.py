@@ -12,7 +12,7 @@ from drumline import seeding
 from drumline.buffers.replay import ReplayShape
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.make import check_spaces, make_environment
-from drumline.policies.build import build_policy, initial_parameters
+from drumline.policies.build import build_policy, initial_parameters, refuse_frozen_parts
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
@@ -113,11 +113,14 @@ def learned_actor(
     *,
     hidden: tuple[int, ...] | None = None,
     head_of: Callable[[Space, str], Head] | None = None,
+    searches: bool = True,
+    differentiates: bool = True,
 ) -> LearnedActor:
     """Make the environment once, to learn its spaces; `hidden` is the config's if not given.
 
     `head_of` is called with the action space and the environment's id (`learned_head`). A config
-    with a field `network` may name a module of the user's own.
+    with a field `network` may name a module of the user's own, whose frozen parameters a method
+    that `searches` would move; one that `differentiates` needs parameters that are not frozen.
     """
     network = str(getattr(config, "network", "mlp"))
     layers = config.hidden if hidden is None else hidden
@@ -133,6 +136,7 @@ def learned_actor(
             policy, hidden=(), module=network, module_shape=shape or (1,), module_bytes=in_bytes
         )
         build_policy(policy)  # refuses here what no worker could use
+        refuse_frozen_parts(policy, searches=searches, differentiates=differentiates)
     else:
         warn_of_pictures(config.env, shape, observations.dtype.str, WITH_CONVOLUTIONS)
     limit = made.limit or made.wrapped_limit

@@ -19,6 +19,7 @@ from drumline.functional.perturbation import (
     place_count,
     table_noise,
 )
+from drumline.policies.build import refuse_frozen_parts
 from drumline.policies.convolutional import NETWORKS, layer_shapes
 from drumline.policies.heads import Head, parse_bins
 from drumline.policies.spec import REFERENCE, PolicySpec
@@ -71,7 +72,7 @@ def environment_and_policy(
         warn_of_pictures(config.env, shape, observations.dtype.str, others)
     size = math.prod(shape)
     layers = tuple(hidden) if policy == "mlp" else ()
-    return spec, PolicySpec(
+    described = PolicySpec(
         size,
         head,
         layers,
@@ -81,6 +82,8 @@ def environment_and_policy(
         zero_init=zero,
         virtual_batch=REFERENCE_SIZE if config.normalization == "virtual-batch" else 0,
     )
+    refuse_frozen_parts(described, searches=True, differentiates=False)
+    return spec, described
 
 
 def _on_images(

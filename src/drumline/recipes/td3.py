@@ -139,7 +139,7 @@ class TD3:
 
     def build(self, layout: Layout) -> StreamRecipe:
         """Put the parts together; only here do names become functions."""
-        actor = learned_actor(self, self.activation)
+        actor = learned_actor(self, self.activation, searches=False)
         plan = SingleStreamPlan(self.steps_per_update, self.updates, self.random_steps)
         return StreamRecipe(
             config=self,

@@ -25,6 +25,7 @@ class ActorCriticParts:
     network: NetworkSpec
     policy_head: Head | None
     starts: tuple[int, ...]
+    choices_dtype: str
     restore: Restore | None = None
     """Longest restore of EnvPool's environments."""
     endless: bool = False
@@ -50,4 +51,6 @@ class ActorCriticParts:
 
     def policy(self, parameter_count: int) -> ActorCriticSpec:
         """Return the description of the policy in a policy file."""
-        return ActorCriticSpec(self.network, self.policy_head, parameter_count, self.starts)
+        return ActorCriticSpec(
+            self.network, self.policy_head, parameter_count, self.starts, self.choices_dtype
+        )
