@@ -335,6 +335,18 @@ class SmallRewards(Counting):
         return observation, np.float32(0.1), self.steps == 3_000, truncated, info
 
 
+class SeedsGlobals(Counting):
+    """Its reset seeds NumPy's global generator, and its steps draw from it, as older code does."""
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            np.random.seed(seed)
+        return super().reset(seed=seed)
+
+    def observe(self):
+        return np.array([self.steps, np.random.standard_normal()], np.float32)
+
+
 class GlobalNoise(Counting):
     """Observations from the global generators of NumPy and Python."""
 

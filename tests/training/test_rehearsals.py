@@ -12,6 +12,7 @@ from drumline.errors import ImpureEnvironment
 from drumline.recipes.aes import AES
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
+from drumline.recipes.hts import HTS
 from drumline.recipes.methods import method_of
 from drumline.recipes.ppo import PPO
 from drumline.recipes.td3 import TD3
@@ -84,6 +85,37 @@ def test_a_first_call_of_another_value_is_refused(workers: int, tmp_path: Path):
     config = replace(SEARCHES[0], objective="objectives:another_first_value")
     with pytest.raises(ImpureEnvironment, match="objectives:another_first_value, called again"):
         train(config, workers=workers, out=tmp_path / "run")
+
+
+ROTATED = HTS(
+    env="impure_environment:SeedsGlobals",
+    total_steps=160,
+    num_envs=2,
+    alpha=10,
+    epochs=1,
+    minibatches=1,
+    hidden=(4,),
+    evaluate_every=2,
+    evaluate_episodes=2,
+)
+
+
+def test_state_that_environments_share_is_found_where_each_has_its_own_executor(tmp_path: Path):
+    with pytest.raises(ImpureEnvironment, match=r"environment 0 of .*, stepped in turn with anoth"):
+        train(ROTATED, executors=2, out=tmp_path / "run")
+
+
+def test_evaluations_in_this_process_leave_the_environments_of_training_their_numbers(
+    tmp_path: Path,
+):
+    """One environment alone repeats, whatever else draws in the process."""
+    config = replace(ROTATED, num_envs=1)
+    runs = [
+        train(config, out=tmp_path / name, **layout)
+        for name, layout in (("inline", {"workers": "inline"}), ("processes", {"executors": 1}))
+    ]
+    first, second = (run.folder.fingerprints_csv.read_bytes() for run in runs)
+    assert first == second
 
 
 @pytest.mark.parametrize("config", CONFIGS[1:], ids=lambda config: type(config).__name__)

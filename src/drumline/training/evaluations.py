@@ -6,6 +6,7 @@ Beside training, an evaluation is begun at its update and written down when the 
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -92,7 +93,8 @@ class EvaluationBeside:
         """Take the pool for all evaluations; submit the one that a resumed run had in flight."""
         self._pool = pool
         if self._update is not None:
-            evaluations.begin(pool, self._update, self._policy, self._tasks())
+            with self._aside():
+                evaluations.begin(pool, self._update, self._policy, self._tasks())
 
     def look(self) -> None:
         """Let idle evaluators go on with the evaluation in flight; training calls it often.
@@ -144,7 +146,12 @@ class EvaluationBeside:
         self._policy = published_copy(self._published())
         self._update = self._ledger.update
         self._steps = int(self._ledger.counters["env_steps"])
-        evaluations.begin(self._pool, self._update, self._policy, self._tasks())
+        with self._aside():
+            evaluations.begin(self._pool, self._update, self._policy, self._tasks())
+
+    def _aside(self) -> AbstractContextManager[object]:
+        """Keep the global generators, which training's own environments in this process may use."""
+        return seeding.kept_globals() if self._inline else nullcontext()
 
     def _collect(self) -> None:
         """Wait for the evaluation in flight and record it, always at the same update."""
@@ -152,6 +159,7 @@ class EvaluationBeside:
             return
         assert self._pool is not None, "evaluations begin after `start`"
         tasks = self._tasks()
-        evaluated = evaluations.collect(self._pool, tasks, self._ledger.evaluating(len(tasks)))
+        with self._aside():
+            evaluated = evaluations.collect(self._pool, tasks, self._ledger.evaluating(len(tasks)))
         self._ledger.record_evaluation(evaluated, self._policy, self._steps)
         self._policy, self._update = {}, None

@@ -9,6 +9,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.lanes import Lanes
 from drumline.envs.lanes_spec import LanesSpec
 from drumline.envs.make import make_environment
 from drumline.errors import ImpureEnvironment, WorkerError
@@ -46,28 +47,56 @@ def alone(rollout: Rollout) -> Rollout:
 def rehearse(
     lanes: LanesSpec, first: Rollout, env_id: str, whereabouts: Whereabouts | None = None
 ) -> None:
-    """Step environment 0 through the first interval again; raises if any bit differs."""
+    """Step environment 0 through the first interval again; raises if any bit differs.
+
+    The second time another of Gymnasium's environments takes a step after each of its steps, as in
+    an executor of several: in an executor of its own, state that they share would not show.
+    """
     again, observations = dataclasses.replace(lanes, count=1)(), whole(first.observations)
+    several = lanes.count > 1 and lanes.environment.engine != "envpool"
+    other = dataclasses.replace(lanes, first=1, count=1) if several else None
     where = f"environment 0 of {env_id}"
     noted = whereabouts or Unwatched()
     noted.enter(f"the rehearsal of {where}, --seed {lanes.root_seed}")
     try:
-        with repeating(where):
-            for _ in range(_ROUNDS):
-                observation = again.begin(0)
-                for t in range(len(first.rewards)):
-                    compare(observations[t, 0], observation[0], "observation", t, where)
-                    steps = again.step(None, first.actions[t, :1])
-                    noted.step[0] = t + 1
-                    compare(first.rewards[t, 0], steps.rewards[0], "reward", t, where)
-                    ended = (first.terminated[t, 0], first.truncated[t, 0])
-                    compare(ended, (steps.terminated[0], steps.truncated[0]), "end", t, where)
-                    observation = steps.observations
-                last = len(first.rewards)
-                compare(observations[-1, 0], observation[0], "observation", last, where)
+        with seeding.kept_globals(), repeating(where):
+            _replay(again, None, first, observations, where, noted)
+            company = None if other is None else other()
+            try:
+                _replay(again, company, first, observations, where, noted)
+            finally:
+                if company is not None:
+                    company.close()
     finally:
         noted.leave()
         again.close()
+
+
+def _replay(
+    again: Lanes,
+    company: Lanes | None,
+    first: Rollout,
+    observations: np.ndarray,
+    where: str,
+    noted: Whereabouts,
+) -> None:
+    """Compare a begin and the steps of an interval with those recorded."""
+    turn = "" if company is None else ", stepped in turn with another"
+    observation = again.begin(0)
+    if company is not None:
+        company.begin(0)
+    for t in range(len(first.rewards)):
+        compare(observations[t, 0], observation[0], "observation", t, where, turn)
+        steps = again.step(None, first.actions[t, :1])
+        noted.step[0] = t + 1
+        compare(first.rewards[t, 0], steps.rewards[0], "reward", t, where, turn)
+        ended = (first.terminated[t, 0], first.truncated[t, 0])
+        compare(ended, (steps.terminated[0], steps.truncated[0]), "end", t, where, turn)
+        observation = steps.observations
+        if company is not None:
+            company.step(None, first.actions[t, :1])
+    last = len(first.rewards)
+    compare(observations[-1, 0], observation[0], "observation", last, where, turn)
 
 
 def rehearse_episode(
@@ -106,10 +135,10 @@ def _flat(observation: object) -> np.ndarray:
     return np.asarray(observation, np.float32).reshape(-1)
 
 
-def compare(before: object, after: object, what: str, t: int, where: str) -> None:
+def compare(before: object, after: object, what: str, t: int, where: str, turn: str = "") -> None:
     """Raise `ImpureEnvironment` for the first value that differed the second time."""
     if not np.array_equal(np.asarray(before), np.asarray(after), equal_nan=True):
-        raise _impure(where, f"gave another {what} at step {t}")
+        raise _impure(where + turn, f"gave another {what} at step {t}")
 
 
 def _impure(where: str, what: str) -> ImpureEnvironment:
