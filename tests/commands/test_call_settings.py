@@ -9,6 +9,7 @@ import pytest
 from typed_commands import Terminal
 
 import drumline
+from drumline.commands.process_as_found import process_as_found
 from drumline.training.layout import ActorLayout
 
 SMALL: dict[str, Any] = {
@@ -110,6 +111,41 @@ def test_a_default_of_float64_neither_breaks_nor_changes_a_training(tmp_path: Pa
         finally:
             torch.set_default_dtype(torch.float32)
     assert found[0] == found[1]
+
+
+def modes() -> dict[str, Any]:
+    import torch
+
+    return {
+        "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+        "no_grad": torch.no_grad,
+        "inference_mode": torch.inference_mode,
+        "device": lambda: torch.device("meta"),
+    }
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "pixel_environment:make"])
+def test_the_callers_modes_of_torch_change_no_bit(tmp_path: Path, env: str):
+    plain = drumline.train("ppo", env, workers="inline", out=tmp_path / "plain", **SMALL)
+    for name, mode in modes().items():
+        with mode():
+            run = drumline.train("ppo", env, workers="inline", out=tmp_path / name, **SMALL)
+        first, second = (one.folder.fingerprints_csv.read_bytes() for one in (plain, run))
+        assert first == second, name
+
+
+def test_small_numbers_that_the_caller_flushes_are_kept_in_a_call():
+    import torch
+
+    one = np.float32(1.0)
+    assert torch.set_flush_denormal(True)
+    try:
+        assert np.float32(1e-40) * one == 0.0
+        with process_as_found():
+            assert np.float32(1e-40) * one > 0.0
+        assert np.float32(1e-40) * one == 0.0
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def test_runs_of_several_seeds_are_found_in_their_folder(terminal: Terminal):

@@ -81,6 +81,8 @@ def test_the_defaults_are_those_of_a_fresh_torch():
         'torch.set_float32_matmul_precision("medium")',
         "torch.backends.cuda.matmul.allow_tf32 = True",
         "torch.backends.cudnn.allow_tf32 = False",
+        'torch.backends.mkldnn.matmul.fp32_precision = "bf16"',
+        'torch.backends.mkldnn.fp32_precision = "bf16"',
     ],
 )
 def test_a_call_leaves_the_callers_precision_as_it_is_whichever_switch_set_it(setting: str):
@@ -92,6 +94,8 @@ def test_a_call_leaves_the_callers_precision_as_it_is_whichever_switch_set_it(se
         "    switches = (torch.get_float32_matmul_precision,\n"
         "        lambda: torch.backends.cuda.matmul.fp32_precision,\n"
         "        lambda: torch.backends.cudnn.conv.fp32_precision,\n"
+        "        lambda: torch.backends.mkldnn.matmul.fp32_precision,\n"
+        "        lambda: torch.backends.mkldnn.conv.fp32_precision,\n"
         "        lambda: torch.backends.cudnn.allow_tf32)\n"
         "    answers = []\n"
         "    for ask in switches:\n"
@@ -99,7 +103,10 @@ def test_a_call_leaves_the_callers_precision_as_it_is_whichever_switch_set_it(se
         "        except RuntimeError: answers.append('refused')\n"
         "    return answers\n"
         "before = told()\n"
-        "with process_as_found(): pass\n"
+        "with process_as_found():\n"
+        "    host = torch.backends.mkldnn\n"
+        "    for place in (host.matmul, host.conv, host.rnn):\n"
+        "        assert place.fp32_precision in ('none', 'ieee'), place.fp32_precision\n"
         "assert told() == before, (before, told())\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,12 +1,18 @@
-"""Generators, threads and arithmetic of the calling process: a call from Python restores them."""
+"""Generators, threads and arithmetic of the calling process: a call from Python restores them.
+
+Meanwhile torch's settings are those of a fresh process, as in workers: none of the caller's may
+change a run's bits.
+"""
 
 import logging
 import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+
+import numpy as np
 
 from drumline import seeding
 
@@ -17,7 +23,7 @@ _TURN = threading.RLock()
 
 @contextmanager
 def process_as_found() -> Iterator[None]:
-    """Restore the global generators, and torch's threads and choice of kernels, at the end.
+    """Restore the global generators, and torch's threads and settings, at the end.
 
     A torch that is loaded meanwhile is left as a fresh one is. Calls from several threads take
     turns: each would change the other's random numbers and arithmetic.
@@ -49,9 +55,9 @@ def _restored() -> Iterator[None]:
     threads = None if torch is None else torch.get_num_threads()
     arithmetic: Any = None if torch is None else _arithmetic().now()
     try:
-        if torch is not None:  # a caller's float64 would be mixed with the networks' float32
-            torch.set_default_dtype(torch.float32)
-        with seeding.kept_globals():
+        if torch is not None:
+            _arithmetic()().set()  # also float32: a caller's float64 would be mixed with it
+        with _plain_modes(torch), seeding.kept_globals():
             yield
     finally:
         loaded: Any = sys.modules.get("torch")
@@ -64,6 +70,31 @@ def _restored() -> Iterator[None]:
             loaded.seed()  # a fresh torch draws its seed
             loaded.set_num_threads(unlimited_threads())
             _arithmetic()().set()
+
+
+@contextmanager
+def _plain_modes(torch: Any) -> Iterator[None]:
+    """Leave the modes of torch that the caller is in: autocast, no gradients, another device."""
+    with ExitStack() as left:
+        if torch is not None:
+            for device in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device):
+                    left.enter_context(torch.autocast(device, enabled=False))
+            if torch.is_inference_mode_enabled():
+                left.enter_context(torch.inference_mode(False))
+            if not torch.is_grad_enabled():
+                left.enter_context(torch.enable_grad())
+            if torch.get_default_device().type != "cpu":
+                left.enter_context(torch.device("cpu"))
+            if _flushes_denormals():
+                torch.set_flush_denormal(False)
+                left.callback(torch.set_flush_denormal, True)
+        yield
+
+
+def _flushes_denormals() -> bool:
+    """Return whether numbers below 10⁻³⁸ are 0 in this thread, in NumPy too."""
+    return bool(np.float32(1e-40) * np.float32(1.0) == 0.0)
 
 
 def _arithmetic() -> Any:

@@ -6,7 +6,7 @@ optimisers are on the device, everything else stays with the host.
 
 import os
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -98,7 +98,7 @@ def host_array(tensor: Tensor) -> np.ndarray:
 
 
 class Arithmetic(NamedTuple):
-    """Settings of this process that choose torch's kernels on a device."""
+    """Settings of this process that choose torch's kernels, on a device or on the host."""
 
     deterministic: bool = False
     warns_only: bool = False
@@ -111,6 +111,9 @@ class Arithmetic(NamedTuple):
     """Precisions of fp32 on a device: tf32, ieee, or none, which is torch's own."""
     dtype: torch.dtype = torch.float32
     """Of new tensors of floats."""
+    host: tuple[str, ...] = ("none", "none", "none")
+    """Precisions of fp32 on the host, of products, convolutions and recurrent layers: bf16 and tf32
+    change bits where the processor has such instructions."""
 
     @staticmethod
     def now() -> "Arithmetic":
@@ -123,6 +126,7 @@ class Arithmetic(NamedTuple):
             torch.backends.cudnn.deterministic,
             *(place.fp32_precision for place in _places()),
             dtype=torch.get_default_dtype(),
+            host=tuple(place.fp32_precision for place in _host_places()),
         )
 
     def set(self) -> None:
@@ -133,6 +137,8 @@ class Arithmetic(NamedTuple):
         torch.set_default_dtype(self.dtype)
         torch.backends.cudnn.benchmark = self.benchmark
         torch.backends.cudnn.deterministic = self.deterministic_convolutions
+        for place, precision in zip(_host_places(), self.host, strict=False):
+            _set_on_the_host(place, precision)
         # torch refuses to tell its older switches once these have been set: only what differs is.
         wanted = (self.convolutions, self.recurrent, self.products)
         for place, precision in zip(_places(), wanted, strict=True):
@@ -147,6 +153,39 @@ def _places() -> tuple[Any, Any, Any]:
     if hasattr(cudnn, "conv"):
         return cudnn.conv, cudnn.rnn, products
     return _Switch(cudnn), _Switch(cudnn), _Switch(products)
+
+
+def _host_places() -> tuple[Any, ...]:
+    """Return what has a precision on the host: products, convolutions and recurrent layers."""
+    host: Any = torch.backends.mkldnn
+    if hasattr(host, "matmul"):
+        return host.matmul, host.conv, host.rnn
+    return (_HostSwitch(),)
+
+
+def _set_on_the_host(place: Any, precision: str) -> None:
+    """Set a precision; `none` takes that of all kinds of layers, which need not be fp32."""
+    full = ("none", "ieee")
+    if place.fp32_precision in full and precision in full:
+        return
+    if place.fp32_precision != precision:
+        place.fp32_precision = "ieee" if precision == "none" else precision
+
+
+class _HostSwitch:
+    """The precision of products of a torch before 2.9."""
+
+    _NAMES: ClassVar[dict[str, str]] = {"none": "highest", "tf32": "high", "bf16": "medium"}
+
+    @property
+    def fp32_precision(self) -> str:
+        """Return none, tf32 or bf16."""
+        now = torch.get_float32_matmul_precision()
+        return next(name for name, older in self._NAMES.items() if older == now)
+
+    @fp32_precision.setter
+    def fp32_precision(self, precision: str) -> None:
+        torch.set_float32_matmul_precision(self._NAMES.get(precision, "highest"))
 
 
 class _Switch:
