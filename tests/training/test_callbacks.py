@@ -286,6 +286,30 @@ def test_a_stop_within_an_evaluation_hides_no_update_from_callbacks(
     assert len(heard["on_episode"]) == run.metrics[-1]["episodes"]
 
 
+@pytest.mark.parametrize("name", ["aes", "hts", "td3"])
+def test_an_evaluation_ends_a_run_at_the_same_update_after_a_stop_within_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    ends = drumline.Callbacks(on_evaluation=lambda row: False)
+    config, where = CONFIGS[name], layout(CONFIGS[name])
+    whole = drumline.train(config, layout=where, out=tmp_path / "whole", callbacks=ends)
+    collect, calls = evaluations.collect, count(1)
+
+    def stopping(*arguments: Any) -> Any:
+        if next(calls) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return collect(*arguments)
+
+    monkeypatch.setattr(evaluations, "collect", stopping)
+    with pytest.raises(drumline.Stopped):
+        drumline.train(config, layout=where, out=tmp_path / "cut", callbacks=ends)
+    cut = drumline.load(tmp_path / "cut").resume(workers="inline", callbacks=ends)
+    assert lasting(cut) == lasting(whole)
+    assert len(cut.metrics) < len(
+        drumline.train(config, layout=where, out=tmp_path / "all").metrics
+    )
+
+
 def test_a_callback_is_asked_before_the_first_step_whether_it_can_be_called(tmp_path: Path):
     class Misnamed:
         def on_step(self, record: Any) -> None: ...

@@ -180,6 +180,8 @@ class RotationRun:
         if first >= last:
             return
         self._evaluation.begin_if_due()  # a stop may have come between
+        if ledger.ends_here(signals):
+            return
         self._course.begin(crew, first)
         if ledger.fresh:
             self._say_restore()

@@ -239,6 +239,8 @@ class SteadyRun:
         if self._ended():
             return
         evaluation.begin_if_due()  # a stop may have come between
+        if ledger.ends_here(signals):
+            return
         for event in schedule.events():
             self._record(event, schedule)
             self._show(pool)  # the schedule does not wait where the next result has come

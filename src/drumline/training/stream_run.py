@@ -125,6 +125,8 @@ class StreamRun:
         ledger, plan, config = self._ledger, self._recipe.plan, self._config
         pool = AttendedPool(evaluators, signals, self._show, self._ledger.unended)
         self._evaluate_if_due(pool)  # a stop may have come between a block and its evaluation
+        if ledger.ends_here(signals):
+            return
         blocks = single_stream(
             self._learner,
             self._stream,
