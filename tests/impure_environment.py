@@ -263,6 +263,36 @@ class Dying(Counting):
         return super().step(action)
 
 
+class Compiling(Counting):
+    """The first reset and the first step of each instance take COMPILE_SECONDS."""
+
+    begun = stepped = False
+
+    def reset(self, *, seed=None, options=None):
+        if not self.begun:
+            self.begun = True
+            time.sleep(float(os.environ.get("COMPILE_SECONDS", "0")))
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        if not self.stepped:
+            self.stepped = True
+            time.sleep(float(os.environ.get("COMPILE_SECONDS", "0")))
+        return super().step(action)
+
+
+class SlowResets(Counting):
+    """Every reset takes RESET_SECONDS, and every step STEP_SECONDS."""
+
+    def reset(self, *, seed=None, options=None):
+        time.sleep(float(os.environ.get("RESET_SECONDS", "0")))
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        time.sleep(float(os.environ.get("STEP_SECONDS", "0")))
+        return super().step(action)
+
+
 class EndlessAndSlow(Counting):
     """Its episodes never end; a step takes STEP_SECONDS."""
 

@@ -8,7 +8,7 @@ them on the pool's far side.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -336,6 +336,8 @@ class Whereabouts(Protocol):
 
     step: Any
     """`step[0]`: a number that grows with every step; one store a step."""
+    entered: int
+    """Number of calls of `enter`."""
 
     def enter(self, where: str) -> None:
         """Note the environment that is stepped from here on, before its first step."""
@@ -349,15 +351,31 @@ class Whereabouts(Protocol):
         """Note that the environment of the latest `enter` is stepped again."""
         ...
 
+    def alive(self) -> None:
+        """Count a sign of life that is no step, such as a reset."""
+        ...
+
+    def building(self) -> AbstractContextManager[None]:
+        """Give the calls within the time of a creation: a first reset or step may compile."""
+        ...
+
 
 class Unwatched:
     """Whereabouts that are not noted."""
 
     def __init__(self):
         self.step: Any = [0]
+        self.entered = 0
 
     def enter(self, where: str) -> None:
         """Do nothing."""
+
+    def alive(self) -> None:
+        """Do nothing."""
+
+    def building(self) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
 
     def leave(self) -> None:
         """Do nothing."""

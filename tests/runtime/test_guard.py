@@ -88,6 +88,57 @@ def test_an_environment_that_ends_the_driver_is_named_with_seed_and_step(
     assert re.search(words, ended.stderr), ended.stderr
 
 
+ROTATION = ["--num-envs=4", "--alpha=8", "--minibatches=1", "--epochs=1", "--total-steps=64"]
+BEGINS = {
+    "td3": ["td3", *STREAM],
+    "es": ["es", "--pool=inline", "--population-size=4", "--total-steps=40"],
+    "ppo": ["ppo", *ROTATION],
+    "hts": ["hts", *ROTATION, "--executors=2"],
+    "aes": ["aes", *STREAM[2:], "--warmup-steps=20", "--pool=inline", "--mean-evaluations=0"],
+}
+
+
+@pytest.mark.parametrize("name", cases(BEGINS, quick=["td3", "ppo"]))
+def test_a_first_reset_and_step_in_the_driver_have_the_time_of_a_creation(
+    tmp_path: Path, name: str
+):
+    method, *flags = BEGINS[name]
+    limits = ["--hang-seconds=0.5", "--creation-seconds=60"]
+    train = ["train", method, "impure_environment:Compiling", *flags, *SMALL, *limits, "--out=run"]
+    ended = typed(train, tmp_path, COMPILE_SECONDS="0.8")
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_first_step_that_never_ends_is_told_from_a_hang_of_a_later_one(tmp_path: Path):
+    method, *flags = BEGINS["td3"]
+    limits = ["--hang-seconds=0.3", "--creation-seconds=1"]
+    train = ["train", method, "impure_environment:Compiling", *flags, *SMALL, *limits, "--out=run"]
+    ended = typed(train, tmp_path, COMPILE_SECONDS="600")
+    assert ended.returncode == -6, ended.stderr
+    said = r"Compiling, training episode 0, seed \d+, after step 0, has hung for 1 s \(--creation-s"
+    assert re.search(said, ended.stderr), ended.stderr
+
+
+@pytest.mark.parametrize("call", ["RESET", "STEP"])
+@pytest.mark.parametrize("name", ["ppo", "hts"])
+def test_environments_that_are_slow_together_are_no_hang(tmp_path: Path, name: str, call: str):
+    """Four calls of one step take longer than the limit of each."""
+    method, *flags = BEGINS[name]
+    flags = [flag for flag in flags if not flag.startswith("--executors")]
+    more = ["--executors=1"] if name == "hts" else []
+    train = ["train", method, "impure_environment:SlowResets", *flags, *more, *SMALL, "--out=run"]
+    short = ["--hang-seconds=0.8", "--total-steps=32"]
+    ended = typed([*train, *short], tmp_path, **{f"{call}_SECONDS": "0.3"})
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("seconds", ["inf", "1e12"])
+def test_a_limit_that_no_hang_reaches_is_taken(tmp_path: Path, seconds: str):
+    flags = [*ROTATION, *SMALL, "--executors=2", "--out=run", f"--hang-seconds={seconds}"]
+    ended = typed(["train", "hts", "impure_environment:Counting", *flags], tmp_path)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_a_run_that_ends_well_says_nothing_and_leaves_no_process(tmp_path: Path):
     (method, *flags), _, _ = RUNS["td3"]
     train = ["train", method, "impure_environment:EndsItsProcess", *flags, *SMALL, "--out=run"]

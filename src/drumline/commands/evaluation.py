@@ -148,8 +148,8 @@ def evaluate_policy(
     spec = environment_of(stored)
     made = make_environment(spec)
     limit = longest_episode(config, made.limit)
-    loop = EpisodeLoop(made.environment, policy, spec.id)
-    guard = Guard(HANG_SECONDS)
+    guard = Guard(HANG_SECONDS, Layout.creation_seconds)
+    loop = EpisodeLoop(made.environment, policy, spec.id, guard.building)
     returns, lengths, numbers = [], [], []
     try:
         for number, episode_seed in enumerate(episode_seeds(seed, episodes)):

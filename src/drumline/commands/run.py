@@ -518,7 +518,7 @@ def _carry_out(
         with (
             _given_back(request.mirror),
             joined(layout) as nodes,
-            Guard(layout.hang_seconds) as guard,
+            Guard(layout.hang_seconds, layout.creation_seconds) as guard,
         ):
             recipe.opened(replace(request, whereabouts=guard, nodes=nodes)).run()
     except Stopped as stop:

@@ -1,5 +1,6 @@
 """A list of Gymnasium environments as lanes: every episode starts from its own seed."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ from drumline.envs.lean_batches import Batch, fitting
 from drumline.envs.make import MadeEnvironment, lean_environment, make_environment
 from drumline.envs.observation_spaces import check_observations
 
+_SLOW_SECONDS = 0.1
+"""Seconds of steps that are long enough to be counted one by one as signs of life."""
+
 
 class GymnasiumLanes:
     """Steps its environments one after the other, or in one call, and counts the time limit."""
@@ -34,7 +38,11 @@ class GymnasiumLanes:
         count: int,
         made: Callable[[], None] = lambda: None,
     ):
-        """Call `made` after each environment that was made."""
+        """Call `made` after each environment that was made or reset, and, where steps are slow,
+        after each that was stepped: several that are slow together are no hang.
+        """
+        self._sign = made
+        self._slow = False
         self._made: list[MadeEnvironment] = []
         for _ in range(count):
             self._made.append(make_environment(spec))
@@ -88,9 +96,12 @@ class GymnasiumLanes:
         ends: list[int] = []
         cuts: list[int] = []
         final: list[np.ndarray] = []
-        elapsed, limit, step = self._elapsed, self._limit, self._step
+        elapsed, limit, step, slow = self._elapsed, self._limit, self._step, self._slow
+        began = time.perf_counter()
         for row, lane in enumerate(chosen):
             observation, rewards[row], terminated, truncated, _ = step[lane](rows[row])
+            if slow:
+                self._sign()
             elapsed[lane] = length = elapsed[lane] + 1
             if terminated:
                 ends.append(row)
@@ -102,6 +113,7 @@ class GymnasiumLanes:
                 continue
             self.episode[lane] += 1
             observations[row] = self._start(lane)
+        self._slow = time.perf_counter() - began > _SLOW_SECONDS
         is_terminated, is_truncated = np.zeros(count, bool), np.zeros(count, bool)
         if ends:
             is_terminated[ends] = True
@@ -162,6 +174,7 @@ class GymnasiumLanes:
         self._elapsed[lane] = 0
         seed = episode_seed(self._root_seed, self._first + lane, int(self.episode[lane]))
         observation = self._environments[lane].reset(seed=seed)[0]
+        self._sign()
         self._step[lane] = self._environments[lane].step  # without checks after the first episode
         self._load(lane)
         return observation

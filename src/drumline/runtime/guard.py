@@ -9,13 +9,24 @@ import mmap
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from drumline.runtime import guardian
-from drumline.runtime.guardian import DEBUGGED, LENGTH, OUTSIDE, SIZE, STATE, STEP, STEPPING, TEXT
+from drumline.runtime.guardian import (
+    BUILDING,
+    DEBUGGED,
+    LENGTH,
+    OUTSIDE,
+    SIGNS,
+    SIZE,
+    STATE,
+    STEP,
+    STEPPING,
+    TEXT,
+)
 from drumline.runtime.native_exit import NativeExit
 from drumline.runtime.shared_arrays import anonymous_file
 
@@ -25,8 +36,10 @@ _FAILED_RUN = 3
 class Guard:
     """A `Whereabouts` over memory that a guardian reads; close it when the run ends."""
 
-    def __init__(self, hang_seconds: float):
+    def __init__(self, hang_seconds: float, creation_seconds: float = 0.0):
+        """`creation_seconds`: the limit of calls in `building`, if it is the longer one."""
         self._owner = os.getpid()
+        self.entered = 0
         fd = anonymous_file("drumline-guard")
         read_end, self._pipe = os.pipe()
         try:
@@ -37,7 +50,7 @@ class Guard:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", guardian.__file__),
-                    *map(str, (os.getpid(), fd, read_end, hang_seconds)),
+                    *map(str, (os.getpid(), fd, read_end, hang_seconds, creation_seconds)),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -64,6 +77,7 @@ class Guard:
 
     def enter(self, where: str) -> None:
         """Note the environment that is stepped from here on, before its first step."""
+        self.entered += 1
         text = where.encode()[: SIZE - TEXT]
         self._words[STATE] = OUTSIDE
         self._memory[TEXT : TEXT + len(text)] = text
@@ -81,6 +95,22 @@ class Guard:
     def again(self) -> None:
         """Note that the environment of the latest `enter` is stepped again."""
         self._words[STATE] = self._stepping if sys.gettrace() is None else DEBUGGED
+
+    def alive(self) -> None:
+        """Count a sign of life that is no step."""
+        self._words[SIGNS] += 1
+
+    @contextmanager
+    def building(self) -> Generator[None]:
+        """Give the calls within the time of a creation: a first reset or step may compile."""
+        words = self._words
+        if words[STATE] == STEPPING:
+            words[STATE] = BUILDING
+        try:
+            yield
+        finally:
+            if words[STATE] == BUILDING:
+                words[STATE] = STEPPING
 
     def close(self) -> None:
         """End the guardian, which says nothing then."""
@@ -104,7 +134,7 @@ class Guard:
         self.close()
 
     def _at_breakpoint(self, *arguments: Any, **named: Any) -> Any:
-        if self._words[STATE] == STEPPING:
+        if self._words[STATE] in (STEPPING, BUILDING):
             self._words[STATE] = DEBUGGED
         self._stepping = DEBUGGED
         return self._breakpoint(*arguments, **named)

@@ -1,6 +1,6 @@
 """A process that watches a driver while the driver steps environments, and says how it ended.
 
-    python guardian.py PID MEMORY_FD PIPE_FD HANG_SECONDS
+    python guardian.py PID MEMORY_FD PIPE_FD HANG_SECONDS CREATION_SECONDS
 
 The driver closes its end of the pipe when it ends, however that comes about. It notes in the memory
 where it is; a step costs it one store. This file is run by its path and imports no package, so that
@@ -14,11 +14,13 @@ import signal
 import sys
 import time
 
-OUTSIDE, STEPPING, DEBUGGED = range(3)
-"""States: in a debugger an environment may stand still for as long as its user likes."""
+OUTSIDE, STEPPING, DEBUGGED, BUILDING = range(4)
+"""States: in a debugger an environment may stand still for as long as its user likes, and its first
+reset and step may take as long as its creation."""
 
-STATE, STEP, LENGTH = range(3)
-"""The words of the memory; LENGTH is the number of bytes of the text behind them."""
+STATE, STEP, LENGTH, SIGNS = range(4)
+"""The words of the memory; LENGTH is the number of bytes of the text behind them, and SIGNS counts
+signs of life that are no steps."""
 
 TEXT = 64
 SIZE = 4096
@@ -27,24 +29,29 @@ _ABORT_SECONDS = 5.0
 
 def main() -> None:
     """Watch until the driver closes its end of the pipe."""
-    pid, memory_fd, pipe, limit = (*map(int, sys.argv[1:4]), float(sys.argv[4]))
+    pid, memory_fd, pipe = map(int, sys.argv[1:4])
+    hang, creation = map(float, sys.argv[4:6])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the driver's to handle; its end ends this process
     memory = mmap.mmap(memory_fd, SIZE)
     words = memoryview(memory)[:TEXT].cast("q")
-    tick = min(1.0, limit / 4)
+    tick = min(1.0, hang / 4)
     seen, still, before = None, 0.0, time.monotonic()
     poll = select.poll()
     poll.register(pipe, select.POLLIN | select.POLLHUP)
     while not poll.poll(tick * 1000.0):
         now = time.monotonic()
         elapsed, before = min(now - before, 2 * tick), now  # a sleeping machine is no hang
-        mark = (words[STATE], words[STEP], words[LENGTH], bytes(memory[TEXT : TEXT + 64]))
-        watched = words[STATE] == STEPPING and not _stopped(pid)
+        state = words[STATE]
+        numbers = (state, words[STEP], words[LENGTH], words[SIGNS])
+        mark = (*numbers, bytes(memory[TEXT : TEXT + 64]))
+        watched = state in (STEPPING, BUILDING) and not _stopped(pid)
+        limit = max(hang, creation) if state == BUILDING else hang
         still = still + elapsed if watched and mark == seen else 0.0
         seen = mark
         if still >= limit:
-            _say(f"{place(memory, words)} has hung for {still:.0f} s (--hang-seconds {limit:g})")
+            flag = "--creation-seconds" if state == BUILDING else "--hang-seconds"
+            _say(f"{place(memory, words)} has hung for {still:.0f} s ({flag} {limit:g})")
             words[STATE] = OUTSIDE
             _end(pid, poll)
             return

@@ -37,6 +37,8 @@ class InlineCrew:
         self._whereabouts = whereabouts or Unwatched()
         self._counted = self._whereabouts.step
         self._next_note = 0.0
+        self._noted = -1
+        """`entered` of the whereabouts after the latest note of this crew's."""
         self._probe: Probe = _no_probe if probe_factory is None else probe_factory()
         layout = plan.layout()
         refuse_too_large(layout)
@@ -68,6 +70,7 @@ class InlineCrew:
                 self._probe,
                 self._leaving,
                 self._tick,
+                self._whereabouts,
             )
             try:
                 role = self._plan.factory(name)(context)
@@ -96,12 +99,14 @@ class InlineCrew:
     def _note(self) -> None:
         """Note where the roles are: in words at most each second, because words take time."""
         now = time.perf_counter()
-        if now < self._next_note or not self._roles:
+        others = self._noted != self._whereabouts.entered
+        if (now < self._next_note and not others) or not self._roles:
             self._whereabouts.again()
             return
         self._next_note = now + 1.0
         name, index, *_ = self._roles[0]
         self._whereabouts.enter(f"{name} {index}, {self._plan.place_of(name, index)} or later")
+        self._noted = self._whereabouts.entered
 
     def _work(self, until: Callable[[], bool], deadline: float | None) -> bool:
         waiter = BellWait(self._bells.driver)

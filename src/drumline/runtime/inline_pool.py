@@ -5,7 +5,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class InlineContext:
         self.shared = shared
         self.probe = probe
         self.leaving = ExitStack()
+        self.whereabouts: Whereabouts = Unwatched()
         self.progressed = 0
         self.counted: Any = [0]
         self.reached = 0
@@ -54,8 +55,8 @@ class InlineContext:
         self.counted[0] = self.reached
 
     def building(self) -> AbstractContextManager[None]:
-        """Do nothing: no process watches this worker."""
-        return nullcontext()
+        """Have the driver's guard allow the time of a creation."""
+        return self.whereabouts.building()
 
     def withdrawn(self) -> bool:
         """Return False: during a task the caller's own thread is busy and cannot withdraw it."""
@@ -94,6 +95,7 @@ class InlinePool:
         self._slots.clear()
         probe = _no_probe if probe_factory is None else probe_factory()
         self._context = InlineContext(self._slots, {} if shared is None else shared.arrays, probe)
+        self._context.whereabouts = self._whereabouts
         self._context.counted = self._whereabouts.step
         self._factory = factory
         self._worker: Worker | None = None

@@ -35,6 +35,7 @@ _LOGGER = logging.getLogger("drumline")
 _STRIKES = 3
 _LEAVE_SECONDS = 0.3
 _LONGEST_TICK = 1.0
+_MOST_BEAT_SECONDS = 60.0  # a wait without end has no number, and --hang-seconds may be inf
 
 
 class ProcessCrew:
@@ -170,7 +171,7 @@ class ProcessCrew:
             published=dict(self._plan.published.arrays),
             factory=self._factories[role],
             probe_factory=self._probe_factory,
-            beat_seconds=self._hang_seconds / 4,
+            beat_seconds=min(self._hang_seconds / 4, _MOST_BEAT_SECONDS),
             start=pickle.dumps(self._plan.start_of(role, index), protocol=5),
         )
         fds = [fd for bell in (bells.driver, *bells.executors, *bells.actors) for fd in bell.fds]

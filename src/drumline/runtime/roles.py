@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from drumline.crew_protocols import Exchange, Role
-from drumline.protocols import Probe
+from drumline.protocols import Probe, Unwatched, Whereabouts
 from drumline.runtime.published import PublishedSlots
 from drumline.types import Span
 
@@ -16,9 +16,9 @@ CREATING, WAITING, BUSY, LEAVING = range(4)
 PHASE, PROGRESS, BUSY_NS, STRETCHES, SIGNS, REPLAYED, TO_REPLAY, BEATS, PIECES = range(9)
 """The words of a row. Memory starts as zeros, so a role that has not begun is creating.
 
-SIGNS counts work that is no progress of the run: environments made, steps replayed. BEATS counts
-how often it has looked for work, and grows while the role waits, too. PIECES counts pieces of work:
-a forward pass of an actor, a step of some lanes of an executor.
+SIGNS counts what is no progress of the run: environments made, reset or stepped, steps replayed.
+BEATS counts how often it has looked for work, and grows while the role waits, too. PIECES counts
+pieces of work: a forward pass of an actor, a step of some lanes of an executor.
 """
 
 _ROW_WORDS = 16  # two cache lines per role
@@ -110,8 +110,12 @@ class SharedRoleContext:
         probe: Probe,
         leaving: ExitStack,
         tick: Callable[[], None] = lambda: None,
+        whereabouts: Whereabouts | None = None,
     ):
-        """Call `tick` after each replayed step, where no other process shows the progress."""
+        """Call `tick` after each replayed step, where no other process shows the progress.
+
+        `whereabouts`: the driver's, of a role in the driver.
+        """
         self.index = index
         self.arrays = arrays
         self.exchange = exchange
@@ -120,6 +124,7 @@ class SharedRoleContext:
         self.row = row
         self._leaving = leaving
         self._tick = tick
+        self._whereabouts = whereabouts or Unwatched()
         self.published = slots.read
         self.newest = slots.newest
         self.copy_of_newest = slots.copy_of_newest
@@ -133,6 +138,7 @@ class SharedRoleContext:
     def alive(self) -> None:
         """Count a sign of life that is no progress of the run."""
         self.row.words[SIGNS] += 1
+        self._whereabouts.alive()
 
     def replaying(self, replayed: int, total: int) -> None:
         """Note how much of the journal was replayed: a sign of life that the display shows."""
@@ -147,7 +153,8 @@ class SharedRoleContext:
         before = self.row.words[PHASE]
         self.row.words[PHASE] = CREATING
         try:
-            yield
+            with self._whereabouts.building():
+                yield
         finally:
             self.row.words[PHASE] = before
 

@@ -59,7 +59,7 @@ def rehearse(
     noted = whereabouts or Unwatched()
     noted.enter(f"the rehearsal of {where}, --seed {lanes.root_seed}")
     try:
-        with seeding.kept_globals(), repeating(where):
+        with seeding.kept_globals(), repeating(where), noted.building():
             _replay(again, None, first, observations, where, noted)
             company = None if other is None else other()
             try:
@@ -113,7 +113,7 @@ def rehearse_episode(
     noted = whereabouts or Unwatched()
     noted.enter(f"the rehearsal of {spec.id}, seed {task.seed}")
     try:
-        with seeding.kept_globals(), repeating(spec.id):
+        with seeding.kept_globals(), repeating(spec.id), noted.building():
             for _ in range(_ROUNDS):
                 seeding.seed_globals(task.seed)
                 observation, _ = environment.reset(seed=task.seed)

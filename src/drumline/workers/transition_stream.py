@@ -14,7 +14,7 @@ import numpy as np
 from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
 from drumline.envs.environment import EnvironmentSpec
-from drumline.envs.episode import storable
+from drumline.envs.episode import Opening, storable
 from drumline.envs.make import make_environment
 from drumline.errors import WorkerError
 from drumline.policies.build import build_policy
@@ -59,6 +59,7 @@ class TransitionStream:
     ):
         """`exploration`: std of the noise in units of `Head.noise_scale`; ε if discrete."""
         self._whereabouts = whereabouts or Unwatched()
+        self._opening = Opening(self._whereabouts.building)
         self._counted = self._whereabouts.step
         self._made = make_environment(environment)
         self._environment, self._limit = self._made.environment, self._made.limit
@@ -122,6 +123,7 @@ class TransitionStream:
         """Make one step with an action `[A]` in the replay's form."""
         self._start()
         step = self._called(self._environment.step, self._to_environment(action))
+        self._opening.end()
         self._raw, reward, terminated, truncated, _ = step
         before, after = self._observation, _flat(self._raw)
         length = len(self._actions) + 1
@@ -189,6 +191,7 @@ class TransitionStream:
         seed = seeding.seeds(self._seed, 1, "episode", self._episode)[0]
         self._place_and_seed = f"{self._where}, training episode {self._episode}, seed {seed}"
         self._whereabouts.enter(self._place_and_seed)
+        self._opening.begin()
         seeding.seed_globals(seed)
         self._raw, _ = self._called(partial(self._environment.reset, seed=seed))
         self._observation = _flat(self._raw)
