@@ -49,7 +49,7 @@ class Stack:
         kind = self._policy.kind
         self._inputs = torch.empty(count, ROWS, of_critic[0], dtype=kind)
         self._of_actions = torch.empty(count, ROWS, outputs, dtype=kind)
-        self._of_value = torch.full((count, ROWS, 1), -1.0 / ROWS, dtype=kind)
+        self._of_value = torch.full((count, ROWS, 1), -1.0 / ROWS)
         self._adam = TorchAdam(actors.numel(), 1e-8)
 
     def step(self, observations: torch.Tensor) -> None:
@@ -57,12 +57,12 @@ class Stack:
         size = self._observation_size
         self._inputs[..., :size].copy_(observations)
         raw = self._policy.forward(self._inputs[..., :size], self.actors)
-        squashed = torch.tanh(raw.float())
+        squashed = torch.tanh(raw)
         self._inputs[..., size:].copy_(squashed)
         self._value.forward(self._inputs, self._critic)
         self._value.backward(self._of_value, self._critic, None, (size, self._of_actions))
         back = self._of_actions.float() * (1.0 - squashed * squashed)
-        self._policy.backward(back.to(self._policy.kind), self.actors, self._gradient)
+        self._policy.backward(back, self.actors, self._gradient)
         self._gradient.collect()
         self._adam.step(self.actors.values.view(-1), self._gradient.values.view(-1), 1e-3)
         self.actors.refresh()

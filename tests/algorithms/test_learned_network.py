@@ -113,6 +113,25 @@ def test_images_are_scaled_to_one_and_stay_as_they_are(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("kind", ["categorical", "gaussian"])
+def test_the_policy_that_acts_on_images_is_the_one_that_is_learned(
+    kind: Literal["categorical", "gaussian"], precision: Literal["fp32", "bf16"]
+):
+    """With equal parameters no ratio of probabilities is far from 1, so an update begins there."""
+    spec = NetworkSpec((4, 36, 36), "|u1", ActionHead(kind, (3,)), "nature-cnn")
+    vector = initial_parameters(spec, 0)
+    if kind == "gaussian":
+        vector[:3] = -2.9  # log stds, whose rounding to 8 bits would move each probability
+    drawn = np.random.default_rng(0).integers(0, 256, (16, 4, 36, 36)).astype(np.uint8)
+    acting = InferenceSpec(spec, precision=precision)()
+    acting.load({"parameters": vector})
+    outputs, _ = acting(drawn)
+    learned = LearnedNetwork(spec, vector, precision=precision, microbatches=Microbatches(16))
+    found = learned.evaluate(learned.live, torch.from_numpy(drawn)).outputs.numpy()
+    assert found == pytest.approx(outputs, abs=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_threads_change_no_bit_of_images(precision: Literal["fp32", "bf16"]):
     torch.set_num_threads(1)
     drawn = np.random.default_rng(0).integers(0, 256, (11, 4, 36, 36)).astype(np.uint8)

@@ -65,7 +65,9 @@ class OwnNetwork:
         given = {name: leaf.to(self.kind) for name, leaf in self._leaves.items()}
         # A copy: the caller writes actions beside the observations before it goes back.
         rows = inputs[0].clone(memory_format=torch.contiguous_format)
-        with torch.set_grad_enabled(self._learns):
+        half = self.kind == torch.bfloat16  # casts the module's constants, which may be float32
+        cast = torch.autocast("cpu", torch.bfloat16, enabled=half, cache_enabled=False)
+        with torch.set_grad_enabled(self._learns), cast:
             outputs: Tensor = functional_call(self._module, given, (rows,))
         self._outputs = outputs
         return outputs.detach()[None]
@@ -79,7 +81,7 @@ class OwnNetwork:
         found = torch.autograd.grad(
             self._outputs,
             [self._leaves[name] for name in trained],
-            output_gradient[0],
+            output_gradient[0].to(self._outputs.dtype),
             allow_unused=True,
         )
         of_name = dict(zip(trained, found, strict=True))

@@ -40,8 +40,9 @@ class StackVector:
     """Flat float32 vectors `[K, P]` (parameters, or their gradient) as layers.
 
     The layout of each vector is that of `policies.mlp`: layer by layer, the bias row last, so that
-    an actor's vector is the same here and in a worker without torch. In bf16 the layers are copies
-    in arrays of their own: batched products would copy views of one vector at every call.
+    an actor's vector is the same here and in a worker without torch. In bf16 the layers but the
+    last are copies in arrays of their own: batched products would copy views of one vector at every
+    call.
     """
 
     def __init__(self, values: Tensor, sizes: tuple[int, ...], precision: Precision = "fp32"):
@@ -61,21 +62,26 @@ class StackVector:
             start = end
         self.layers = self._views
         if precision == "bf16":
-            self.layers = [Layer(*map(_rounded, view)) for view in self._views]
+            self.layers = [Layer(*map(_rounded, view)) for view in self._views[:-1]]
+            self.layers.append(self._views[-1])
 
     def refresh(self) -> None:
         """Set the layers from `values`."""
         if self.layers is not self._views:
-            _copy_layers(self._views, self.layers)
+            _copy_layers(self._views[:-1], self.layers[:-1])
 
     def collect(self) -> None:
         """Set `values` from the layers."""
         if self.layers is not self._views:
-            _copy_layers(self.layers, self._views)
+            _copy_layers(self.layers[:-1], self._views[:-1])
 
 
 class DenseStack:
-    """The buffers of K networks on batches of a fixed number of rows."""
+    """The buffers of K networks on batches of a fixed number of rows.
+
+    The last layer is in float32 with any precision: in the 8 bits of bf16, values of some hundreds
+    would be apart by as much as a step's reward.
+    """
 
     def __init__(
         self,
@@ -91,14 +97,18 @@ class DenseStack:
         self.kind = kind
         self._hidden: Hidden = hidden
         shapes = [(count, rows, size) for size in sizes[1:]]
-        self._outputs = [torch.empty(shape, dtype=kind, device=device) for shape in shapes]
+        kinds = [*[kind] * (len(shapes) - 1), torch.float32]
+        self._outputs = [
+            torch.empty(shape, dtype=own, device=device)
+            for shape, own in zip(shapes, kinds, strict=True)
+        ]
         self._gradients = [torch.empty(shape, dtype=kind, device=device) for shape in shapes[:-1]]
         self._inputs: Tensor | None = None
         self._minus_one = -torch.ones((), dtype=kind, device=device)
         self._widened = precision == "bf16" and not multiplies_bf16()
 
     def forward(self, inputs: Tensor, parameters: StackVector) -> Tensor:
-        """Return outputs `[K, rows, O]`, valid until the next call; inputs are `[K, rows, I]`."""
+        """Return outputs `[K, rows, O]` float32, valid until the next call, of `[K, rows, I]`."""
         self._inputs = values = inputs
         last = len(self._outputs) - 1
         for number, (layer, out) in enumerate(zip(parameters.layers, self._outputs, strict=True)):
@@ -115,7 +125,7 @@ class DenseStack:
         gradient: StackVector | None,
         into_inputs: tuple[int, Tensor] | None = None,
     ) -> None:
-        """Propagate `[K, rows, O]` back through the latest `forward`.
+        """Propagate `[K, rows, O]` float32 back through the latest `forward`.
 
         Fills `gradient` (None: the parameters are frozen) and, for (first, array), the gradient of
         the inputs from column `first` on.
@@ -141,7 +151,7 @@ class DenseStack:
     def _multiply(
         self, left: Tensor, right: Tensor, out: Tensor, biases: Tensor | None = None
     ) -> None:
-        if self._widened:
+        if self._widened or not left.dtype == right.dtype == out.dtype:
             left, right = left.float(), right.float()
             if biases is None:
                 out.copy_(torch.bmm(left, right))
@@ -190,6 +200,11 @@ def multiplies_bf16() -> bool:
 
 
 def tanh_(values: Tensor, minus_one: Tensor) -> Tensor:
-    """tanh(x) = 2σ(2x) − 1 in place, to 2e-7, in a third of the time of torch's own (AVX2)."""
+    """tanh(x) = 2σ(2x) − 1 in place, to 2e-7, in a third of the time of torch's own (AVX2).
+
+    In bf16 the difference would have steps of 1/128 around 0, so that is torch's own.
+    """
+    if values.dtype != torch.float32:
+        return values.tanh_()
     values.mul_(2.0).sigmoid_()
     return torch.add(minus_one, values, alpha=2.0, out=values)

@@ -198,7 +198,7 @@ class CriticStep:
         self._inputs[..., :size].copy_(batch.observations)
         if not settings.discrete:
             self._inputs[..., size:].copy_(batch.actions)
-        outputs = self._values.forward(self._both(self._inputs), critics).float()
+        outputs = self._values.forward(self._both(self._inputs), critics)
         if settings.discrete:
             chosen = batch.actions.long().expand(settings.critics, -1, 1)
             taken = outputs.gather(2, chosen)[..., 0]
@@ -207,7 +207,7 @@ class CriticStep:
         else:
             error, loss = squared_error_gradient(outputs[..., 0], targets)
             full = error[..., None]
-        self._values.backward(full.to(self._values.kind), critics, gradient)
+        self._values.backward(full, critics, gradient)
         gradient.collect()
         return loss
 
@@ -228,7 +228,7 @@ class CriticStep:
         return pessimistic_values(self._target_values(critics))[:, 0]
 
     def _target_values(self, critics: StackVector) -> Tensor:
-        return self._targets.forward(self._both(self._next_inputs), critics).float()
+        return self._targets.forward(self._both(self._next_inputs), critics)
 
     def _both(self, inputs: Tensor) -> Tensor:
         return inputs.expand(self._settings.critics, -1, -1)
@@ -247,7 +247,7 @@ class ActorStep:
         own: dict[str, Any] = {"dtype": self._policy.kind, "device": settings.place}
         self._inputs = torch.empty(1, rows, sizes[0], **own)
         self._of_actions = torch.empty(1, rows, settings.head.output_size, **own)
-        self._of_value = torch.full((1, rows, 1), -1.0 / rows, **own)
+        self._of_value = torch.full((1, rows, 1), -1.0 / rows, device=settings.place)
 
     def __call__(
         self,
@@ -263,15 +263,15 @@ class ActorStep:
         raw = self._policy.forward(self._inputs[..., :size], actor)
         if settings.discrete:
             probabilities = torch.softmax(raw.float(), -1)
-            values = self._value.forward(self._inputs, critic).float()
+            values = self._value.forward(self._inputs, critic)
             expected = expected_values(probabilities, values)
             back = probabilities * (values - expected[..., None]) * (-1.0 / settings.batch_size)
         else:
             squashed = torch.tanh(raw.float())
             self._inputs[..., size:].copy_(squashed * bounds.half + bounds.center)
-            expected = self._value.forward(self._inputs, critic).float()
+            expected = self._value.forward(self._inputs, critic)
             self._value.backward(self._of_value, critic, None, (size, self._of_actions))
             back = _aten.tanh_backward(self._of_actions.float() * bounds.half, squashed)
-        self._policy.backward(back.to(self._policy.kind), actor, gradient)
+        self._policy.backward(back, actor, gradient)
         gradient.collect()
         return expected.mean()

@@ -114,12 +114,15 @@ class TorchInference:
         self._spec = spec
         self._kind = torch.bfloat16 if spec.precision == "bf16" else torch.float32
         self._module: nn.Module = build_network(spec.network)
-        self._images = takes_channels_last(self._module, spec.network)
-        self._module = self._module.to(self._kind)
-        if self._images:
-            self._module = self._module.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         self._own = is_own(spec.network.network)
         """Whether the network is the user's, which may write into its input."""
+        self._images = takes_channels_last(self._module, spec.network)
+        self._module = self._module.to(self._kind)
+        log_std: object = getattr(self._module, "log_std", None)
+        if isinstance(log_std, nn.Parameter) and not self._own:
+            log_std.data = log_std.data.float()  # as in the learner's pass under autocast
+        if self._images:
+            self._module = self._module.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         self._parameters = list(self._module.parameters())
         self._scaling = Scaling(spec.network)
 
