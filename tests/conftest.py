@@ -44,6 +44,14 @@ def handlers_of_signals_stay() -> Iterator[None]:
     assert after == before, "this test leaves another handler of a signal behind"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def hashes_are_taken_for_those_of_workers() -> Iterator[None]:
+    """Make no worker for each environment of the tests; `test_hashing` calls other processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drumline.commands.run.refuse_hash_order", lambda *arguments: None)
+        yield
+
+
 @pytest.fixture
 def unchecked_shapes() -> Iterator[None]:
     """No checks of shapes in this test: they take half of a small run.

@@ -17,17 +17,56 @@ METHODS = {
 }
 
 
-def drumline(place: Path, hash_seed: str, *words: str) -> str:
+def drumline(place: Path, hash_seed: str, *words: str, script: str = "") -> str:
     """Run a command line in a process whose strings are hashed so; returns what it wrote."""
     tests = str(Path(__file__).parents[1])
     path = os.pathsep.join(filter(None, [tests, os.environ.get("PYTHONPATH")]))
     environ = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
-    command = [sys.executable, "-m", "drumline", *words]
+    run = [script] if script else ["-m", "drumline"]
+    command = [sys.executable, *run, *words]
     done = subprocess.run(
         command, cwd=place, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+CALLS = """
+import sys
+import drumline
+
+method, env, *more = sys.argv[1:]
+settings = {"num_envs": 2, "alpha": 8, "minibatches": 1, "epochs": 1} if method == "ppo" else {}
+if method == "td3":
+    settings = {"steps_per_update": 30, "random_steps": 30, "batch_size": 4, "replay_size": 60}
+if method == "es":
+    settings = {"population_size": 4, "noise_table_size": 4096, "workers": "inline"}
+if more:
+    settings["promise"] = False
+small = {"total_steps": 60, "hidden": (4,), "evaluate_episodes": 1}
+try:
+    drumline.train(method, env, **small, **settings)
+except drumline.ImpureEnvironment as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("method", ["td3", pytest.param("ppo", marks=FAULTS), "es"])
+def test_a_call_from_python_refuses_an_environment_that_follows_its_hashes(
+    method: str, tmp_path: Path
+):
+    (tmp_path / "calls.py").write_text(CALLS)
+    order = "impure_environment:SetOrder"
+
+    def said(hash_seed: str, *words: str) -> str:
+        return drumline(tmp_path, hash_seed, *words, script="calls.py")
+
+    refused = said("1", method, order)
+    assert "run in a process with other string hashes, gave another observation at" in refused
+    assert not (tmp_path / "runs").exists()
+    assert "string hashes" not in said("0", method, order)
+    assert "string hashes" not in said("1", method, "impure_environment:Counting")
+    assert "string hashes" not in said("1", method, order, "without the promise")
 
 
 @FAULTS

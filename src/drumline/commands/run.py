@@ -22,6 +22,7 @@ from drumline.commands.foreign_code import (
     refuse_code_of_main,
     refuse_main_of_another_process,
 )
+from drumline.commands.hash_order import refuse_hash_order
 from drumline.commands.kept_prints import kept_prints, unsaid
 from drumline.commands.loaded_policy import LoadedModule, LoadedPolicy
 from drumline.commands.process_as_found import process_as_found
@@ -342,6 +343,7 @@ def _trained(
         )
     config = method.resolved(config)
     recipe = method.built(config, layout)
+    refuse_hash_order(config, recipe, layout)
     folder = RunFolder.create(
         None if opening.out is None else Path(opening.out),
         method=method.name,
@@ -428,6 +430,7 @@ def resume(
         if saved and config.total_steps < folder.document["config"]["total_steps"]:
             _refuse_less_than_done(config.total_steps, saved)
         recipe = method.built(config, layout)
+        refuse_hash_order(config, recipe, layout)
     before = horizons_of(folder)
     horizons = after_resume(before, 0 if saved is None else saved.update, config.total_steps)
     if horizons != before:
