@@ -64,7 +64,7 @@ def of_aes(rows: Rows) -> str:
         )
     sentence = f"AES-RL beside `td3` and `cem-rl` at 30,000 env steps. {table[-1]}"
     if fresh := beside_rivals("aes-rl-fresh", rows):
-        sentence += f" The same over seeds that no choice has seen. {fresh[-1]}"
+        sentence += f" Over seeds that no choice has seen: {fresh[-1]}"
     return sentence
 
 
