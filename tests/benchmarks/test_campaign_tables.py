@@ -443,7 +443,7 @@ def test_the_headline_of_aes_tells_the_seeds_that_no_choice_has_seen_apart(campa
         row["group"] += "-fresh"
     runs, curves = (both[0][k] + both[1][k] for k in range(2))
     words = " ".join(lines_of(campaign, "headlines", campaign.Rows(runs, curves)))
-    told, _, fresh = " ".join(words.split()).partition("over seeds that no choice has seen.")
+    told, _, fresh = " ".join(words.split()).partition("Over seeds that no choice has seen:")
     assert "with 1.50 to 1.50 of the best rival's score" in told
     assert "missed, ahead on 0, with 0.80 to 0.80 of the best rival's score" in fresh
 
