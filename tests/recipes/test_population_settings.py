@@ -75,6 +75,23 @@ def test_a_linear_policy_can_be_searched_with_full_and_diagonal_covariance(
     assert longer.metrics[-1]["env_steps"] >= 300
 
 
+def test_activations_are_those_of_the_policy_and_of_its_gradients(tmp_path: Path):
+    config = AES(
+        env="InvertedPendulum-v5", total_steps=200, warmup_steps=20, batch_size=8, **OFF_POLICY
+    )
+    found: dict[str, bytes] = {}
+    for name, change in {
+        "plain": {},
+        "actor": {"activation": "relu"},
+        "critics": {"critic_activation": "relu"},
+    }.items():
+        given: dict[str, Any] = change
+        run = train(replace(config, **given), workers="inline", out=tmp_path / name)
+        found[name] = run.policy.vector.tobytes()
+        assert run.policy.spec.activation == given.get("activation", "tanh")
+    assert len(set(found.values())) == 3
+
+
 def test_older_runs_had_policies_with_hidden_layers():
     fields = asdict(AES(env="CartPole-v1"))
     del fields["policy"]

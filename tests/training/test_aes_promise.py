@@ -66,6 +66,7 @@ CONFIGS = {
     "sync": SYNC,
     "slow critic": SLOW_CRITIC,
     "chain": CHAIN,
+    "relu": replace(CHAIN, activation="relu", critic_activation="relu"),
     "confirmed": CONFIRMED,
 }
 WALL = ("wall_seconds", "waited_seconds")

@@ -50,6 +50,7 @@ _ENVIRONMENT_FIELDS = (
     *("refined_from", "actor_steps", "recent_episodes"),
     *("actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
     *("max_episode_steps", "env_kwargs", "flatten_observations", "network", "device"),
+    *("activation", "critic_activation"),
 )
 
 _DECIDING = ("strategy", "mean_rule", "variance_rule")
@@ -77,9 +78,13 @@ class AES:
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
-    """Sizes of the hidden layers of actor (tanh) and critics (leaky ReLU)."""
+    """Sizes of the hidden layers of actor and critics."""
     network: str = "mlp"
     """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the actor's hidden layers."""
+    critic_activation: Literal["tanh", "relu", "leaky-relu"] = "leaky-relu"
+    """Activation of the critics' hidden layers."""
     evaluate_every: int = 20
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20

@@ -76,12 +76,15 @@ _LATE: dict[str, object] = {
     "device": "cpu",
 }
 """Fields that older run folders lack, with the values that those runs had."""
+_REFINED: dict[str, object] = {
+    "network": "mlp",
+    "activation": "tanh",
+    "critic_activation": "leaky-relu",
+}
 _LATE_OF: dict[str, dict[str, object]] = {
     "ars": {"policy": "linear"},
-    **{
-        name: {"network": "mlp"}
-        for name in ("aes", "one-plus-one", "acem-rl", "td3", "cem", "cem-rl", "p-cem-rl")
-    },
+    **{name: {"network": "mlp"} for name in ("td3", "cem")},
+    **{name: _REFINED for name in ("aes", "one-plus-one", "acem-rl", "cem-rl", "p-cem-rl")},
 }
 """The same, of one method."""
 

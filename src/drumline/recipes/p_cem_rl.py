@@ -59,9 +59,13 @@ class PCEMRL:
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
-    """Sizes of the hidden layers of actor (tanh) and critics (leaky ReLU)."""
+    """Sizes of the hidden layers of actor and critics."""
     network: str = "mlp"
     """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the actor's hidden layers."""
+    critic_activation: Literal["tanh", "relu", "leaky-relu"] = "leaky-relu"
+    """Activation of the critics' hidden layers."""
     evaluate_every: int = 5
     """Updates (generations) between evaluations of the mean; 0: only at the end."""
     evaluate_episodes: int = 10

@@ -54,7 +54,7 @@ def refining_parts(
 
     `most_transitions`: transitions before the last individuals live, if that number is known.
     """
-    actor = learned_actor(config, hidden=actor_hidden)
+    actor = learned_actor(config, config.activation, hidden=actor_hidden)
     head, size = actor.policy.head, actor.policy.observation_size
     discrete = head.kind == "discrete"
     shape = replay_shape(config, actor, individuals, most_transitions)
@@ -63,8 +63,8 @@ def refining_parts(
         "head": head,
         "actor_hidden": actor_hidden,
         "critic_hidden": config.hidden,
-        "actor_activation": "tanh",
-        "critic_activation": "leaky-relu",
+        "actor_activation": config.activation,
+        "critic_activation": config.critic_activation,
         "batch_size": config.batch_size,
         "discount": config.discount,
         "polyak": config.polyak,
