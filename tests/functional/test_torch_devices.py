@@ -50,11 +50,12 @@ def test_a_device_that_is_not_there_is_refused_with_what_to_do(
     assert Arithmetic.now() == before
 
 
+@pytest.mark.parametrize("workspace", [":0:0", ":16:8"])
 def test_a_device_sets_deterministic_kernels_which_the_caller_does_not_keep(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, workspace: str
 ):
     with_devices(monkeypatch, built=True, count=2)
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", workspace)
     before = Arithmetic.now()
     with process_as_found():
         assert device_of("cuda:1") == torch.device("cuda", 1)

@@ -49,6 +49,15 @@ def test_a_step_on_the_vector_moves_the_module():
     assert not module(torch.ones(3, 2, 3, 3)).any()
 
 
+def test_a_parameter_of_two_names_is_one_on_another_device_too():
+    module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    module[1].weight = module[0].weight
+    flat = FlatParameters(module, device=torch.device("meta"))
+    assert module[1].weight is module[0].weight
+    assert module[1].weight.device.type == flat.values.device.type == "meta"
+    assert flat.values.numel() == 4 * 4 + 4 + 4
+
+
 @pytest.mark.parametrize("passes", [1, 3])
 def test_gradients_land_in_the_flat_vector_and_add_up(passes: int):
     plain, module = network(), network()

@@ -139,7 +139,10 @@ def reinforce_loss(rows: LossRows, divisor: int, *, entropy_coefficient: float) 
 def kl_estimates(
     log_probs: Float[np.ndarray, " N"], old_log_probs: Float[np.ndarray, " N"]
 ) -> Float[np.ndarray, " N"]:
-    """(r − 1) − log r: unbiased for KL(μ‖π) under actions of μ, never below 0 (Schulman's k3)."""
+    """(r − 1) − log r: unbiased for KL(μ‖π) under actions of μ, never below 0 (Schulman's k3).
+
+    With a lag the old policy is not the one that acted, so there it is 0 at equality alone.
+    """
     log_ratios = log_probs - old_log_probs
     return np.expm1(log_ratios) - log_ratios
 

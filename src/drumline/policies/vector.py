@@ -48,9 +48,14 @@ class FlatParameters:
 
 
 def _replaced(module: nn.Module, name: str, view: Tensor) -> nn.Parameter:
-    """Give the module another parameter of this name: data of another device cannot be set."""
-    owner, _, own = name.rpartition(".")
-    parent = module.get_submodule(owner)
-    made = nn.Parameter(view, requires_grad=parent.get_parameter(own).requires_grad)
-    setattr(parent, own, made)
+    """Give the module another parameter of this name, and of its other names where it has some.
+
+    Data of another device cannot be set.
+    """
+    before = module.get_parameter(name)
+    made = nn.Parameter(view, requires_grad=before.requires_grad)
+    for owner in module.modules():
+        for own, parameter in list(owner.named_parameters(recurse=False, remove_duplicate=False)):
+            if parameter is before:
+                setattr(owner, own, made)
     return made
