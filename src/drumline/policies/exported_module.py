@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drumline.policies.actions import ActionHead
 from drumline.policies.actor_critic import build_network
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.convolutional import NETWORKS, ConvolutionalPolicy
@@ -50,7 +49,7 @@ def torch_policy(
         inner: nn.Module = _Outputs(build_network(network))
         shape, clip = network.observation_shape, OBSERVATION_CLIP
         normalize = network.normalize and not images
-        actions = _actions(spec.head, network.head, spec)
+        actions = _actions(spec.head, spec)
     else:
         images, shape = False, (spec.observation_size,)
         inner = build_module(spec) if spec.module is not None else _mlp(spec)
@@ -205,13 +204,10 @@ def _load(network: nn.Module, parameters: np.ndarray) -> None:
             parameter.copy_(torch.from_numpy(piece).reshape(parameter.shape))
 
 
-def _actions(
-    head: Head | None, choices: ActionHead | None = None, spec: ActorCriticSpec | None = None
-) -> nn.Module:
+def _actions(head: Head | None, spec: ActorCriticSpec | None = None) -> nn.Module:
     if head is None:
-        assert choices is not None, "several choices have an action head"
         assert spec is not None, "only an actor-critic network has several choices"
-        return _SeveralChoices(choices.sizes, spec.starts, spec.choices_dtype)
+        return _SeveralChoices(spec.network.head.sizes, spec.starts, spec.choices_dtype)
     if head.kind == "discrete":
         return _Choice(head.start)
     return _Bins(head) if head.kind == "bins" else _Bounded(head)

@@ -50,7 +50,7 @@ def main() -> None:
         still = still + elapsed if watched and mark == seen else 0.0
         seen = mark
         if still >= limit:
-            flag = "--creation-seconds" if state == BUILDING else "--hang-seconds"
+            flag = "--creation-seconds" if limit > hang else "--hang-seconds"
             _say(f"{place(memory, words)} has hung for {still:.0f} s ({flag} {limit:g})")
             words[STATE] = OUTSIDE
             _end(pid, poll)
