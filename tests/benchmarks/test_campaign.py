@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -90,7 +91,7 @@ def test_a_queue_can_have_another_budget(campaign: Any, tmp_path: Path):
 
 
 def test_a_run_has_one_core_unless_its_group_names_its_workers(campaign: Any):
-    layout = sys.modules["campaign_work"].layout
+    layout = import_module("campaign_work").layout
     assert "--pool=inline" in layout("aes", ("--total-steps=9",))
     assert "--workers=1" in layout("es")
     assert not [f for f in layout("aes", ("--workers=2",)) if f.startswith(("--pool", "--workers"))]
@@ -201,7 +202,7 @@ def test_a_run_whose_flags_have_changed_begins_again(campaign: Any, tmp_path: Pa
 def test_a_process_of_a_number_that_another_one_had_is_no_run(campaign: Any, tmp_path: Path):
     (group,) = queue_of(campaign, tmp_path / "queue.toml", TINY)
     home, run = campaign.Home(tmp_path / "home"), campaign.Run(group, 3)
-    started = sys.modules["campaign_queue"].started_at(os.getpid())
+    started = import_module("campaign_queue").started_at(os.getpid())
     home.write_note(run, process=os.getpid(), started=started)
     assert home.state(run) == "running"
     home.write_note(run, started=started - 1)
@@ -217,7 +218,7 @@ def test_runs_of_a_worker_that_was_killed_count_and_are_recorded(campaign: Any, 
         Here().drumline("train", *first.command(), "--quiet", f"--out={home.folder(first)}"),
         env=Here().environment,
     )
-    started = sys.modules["campaign_queue"].started_at(beside.pid)
+    started = import_module("campaign_queue").started_at(beside.pid)
     home.write_note(first, commit="abc123", process=beside.pid, started=started)
     reaping = Thread(target=beside.wait)  # as the system does for a process without a parent
     reaping.start()
@@ -266,7 +267,7 @@ def test_a_run_under_its_former_flags_is_left_to_its_end(campaign: Any, tmp_path
     folder.mkdir(parents=True)
     writes = "import pathlib, sys, time; time.sleep(2); pathlib.Path(sys.argv[1]).write_text('end')"
     beside = subprocess.Popen([sys.executable, "-c", writes, str(tmp_path / "told")])
-    started = sys.modules["campaign_queue"].started_at(beside.pid)
+    started = import_module("campaign_queue").started_at(beside.pid)
     home.write_note(old, commit="abc123", process=beside.pid, started=started)
     assert home.state(new) == "running"
     reaping = Thread(target=beside.wait)
@@ -366,7 +367,7 @@ def test_a_worker_that_stops_is_waited_for_and_another_goes_on(
 def test_a_kill_within_a_write_leaves_the_former_table(
     campaign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    table, provenance = tmp_path / "runs.csv", sys.modules["provenance"]
+    table, provenance = tmp_path / "runs.csv", import_module("provenance")
     provenance.write_table(table, [{"group": "a", "seed": 1}])
     before = table.read_bytes()
 
@@ -608,7 +609,7 @@ def test_a_game_has_random_and_the_best_single_actions_beside_it(campaign: Any):
 
 
 def test_hts_is_a_share_of_ppo_counted_from_random_actions(campaign: Any):
-    tables = sys.modules["campaign_tables"]
+    tables = import_module("campaign_tables")
     with open(tables.RANDOM, newline="") as lines:
         (random,) = [float(row["mean"]) for row in csv.DictReader(lines) if "Hopper" in row["env"]]
     runs, curves = [], []
@@ -634,7 +635,7 @@ def test_hts_is_a_share_of_ppo_counted_from_random_actions(campaign: Any):
 
 def test_a_ratio_of_noisy_scores_has_an_interval_around_it(campaign: Any):
     rng = np.random.default_rng(1)
-    tables = sys.modules["campaign_hts_tables"]
+    tables = import_module("campaign_hts_tables")
     found = tables.ratio(rng.normal(110, 20, 15), rng.normal(100, 20, 15))
     assert found.low < found.middle < found.high
     assert 0.8 < found.low < 1.1 < found.high < 1.5
@@ -682,7 +683,7 @@ def test_the_queue_of_the_repository_can_be_read(campaign: Any):
     studies = campaign.read_queue(HERE / "benchmarks" / "es_studies.toml")
     every = [*groups, *games, *studies]
     shown = {group.env for group in every if group.part == "es-atari"}
-    tables = sys.modules["campaign_tables"]
+    tables = import_module("campaign_tables")
     with open(tables.PUBLISHED_GAMES, newline="") as lines:
         assert shown == {row["environment"] for row in csv.DictReader(lines)}
     for group in every:
