@@ -27,7 +27,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -96,7 +96,7 @@ def main() -> int:
     given, groups = groups, decided(home, groups)
     adopt(home, groups, all_rows(groups))
     if options.do == "go":
-        return _go(home, options)
+        return _go(home, groups, options)
     if options.do == "pause":
         return _pause(home, groups)
     if options.do == "work":
@@ -189,7 +189,7 @@ def worker_queue(number: int) -> str:
     return words[words.index("work") - 1]
 
 
-def _go(home: Home, options: argparse.Namespace) -> int:
+def _go(home: Home, groups: Sequence[Group], options: argparse.Namespace) -> int:
     if number := worker_process(home):
         queue = worker_queue(number)
         if queue != str(options.queue.resolve()):
@@ -207,6 +207,7 @@ def _go(home: Home, options: argparse.Namespace) -> int:
             time.sleep(0.2)
     home.paused.unlink(missing_ok=True)
     try_again(home)
+    home.forget_failures(in_order(groups))
     # A name for HEAD: the tree may move on before the last run begins.
     commit = _git("rev-parse", options.commit)
     words = [sys.executable, __file__, str(options.queue.resolve()), "work"]
@@ -272,14 +273,23 @@ def _write(home: Home, groups: Sequence[Group]) -> None:
     """Fill docs/results.md and the page from the rows that there are."""
     runs = read_rows(TABLES.runs)
     rows = rows_of(groups)
-    if RESULTS.exists():
-        filled = fill(RESULTS.read_text(), rows, queues(groups), home)
-        replace_file(RESULTS, filled.encode())
-    if README.exists():
-        replace_file(README, fill(README.read_text(), rows).encode())
+    every = queues(groups)
+    for path, more in ((RESULTS, (every, home)), (README, ())):
+        if path.exists():
+            _refill(path, lambda text, more=more: fill(text, rows, *more))
     states: dict[str, State] = {run.name: home.state(run) for run in in_order(groups)}
     left = {group.name: hours_left(home, group) for group in groups}
     (home.path / "page.html").write_text(page(groups, states, left, runs))
+
+
+def _refill(path: Path, filled: Callable[[str], str]) -> None:
+    """Fill a page's tables; a text that is saved meanwhile is filled anew, not written over."""
+    while True:
+        text = path.read_text()
+        made = filled(text)
+        if path.read_text() == text:
+            replace_file(path, made.encode())
+            return
 
 
 def rows_of(groups: Sequence[Group]) -> Rows:

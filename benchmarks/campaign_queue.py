@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -229,6 +229,12 @@ class Home:
         aside.write_text(json.dumps(note))
         aside.replace(path)
 
+    def forget_failures(self, runs: Iterable[Run]) -> None:
+        """Have failed runs tried again: what was wrong may be mended."""
+        for run in runs:
+            if self.read_note(run).get("failures"):
+                self.write_note(run, failures=0)
+
     def state(self, run: Run) -> State:
         """Return how far a run is, from what lies on the disk."""
         note = self.read_note(run)
@@ -242,7 +248,10 @@ class Home:
             return "skipped"
         if run.group.chosen:
             return "waiting"
-        there = (self.folder(run) / "config.json").exists()
+        folder = self.folder(run)
+        there = (folder / "config.json").exists()
+        if run.group.script and folder.is_dir():  # a script may keep its rows alone
+            there = any(folder.iterdir())
         return "begun" if note and there else "not begun"
 
     def env_steps(self, run: Run) -> tuple[int, int]:

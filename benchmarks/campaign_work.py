@@ -21,10 +21,10 @@ SEARCHES = ("es", "ars", "cem")
 """Methods whose worker runs episodes side by side, which one in the driver's process does not."""
 NICE = 19
 """Niceness of runs, and of their session."""
-STOPPED = 130
-"""Exit code of a run that was asked to stop; it goes on later."""
+STOPPED = (130, 143, -signal.SIGINT, -signal.SIGTERM)
+"""Exit codes of a run that was asked to stop, by whomever; it goes on later."""
 RETRY_SECONDS = 60.0
-"""Pause after a row that could not be written, as while a queue is being edited."""
+"""Pause after a row that could not be written, as while a queue is being edited, or a failure."""
 
 
 def in_background(words: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
@@ -110,7 +110,7 @@ class Worker:
         self._ended = ended
         self._retry_seconds = retry_seconds
         self._later: dict[Run, float] = {}
-        """Runs whose row could not be written, and when to try again."""
+        """Runs that failed or whose row could not be written, and when to try again."""
         self._running: dict[Run, subprocess.Popen[bytes]] = {}
         self._begun: dict[Run, float] = {}
         self._stopping = False
@@ -135,7 +135,7 @@ class Worker:
                     self._count_seconds(run)
                     self._record(run)
                 else:
-                    self._begin(run)
+                    self._try(run)
                 continue
             if not self._running and (
                 stopping
@@ -172,6 +172,15 @@ class Worker:
         """Return the runs that go on since the worker that began them was killed."""
         others = [run for run in self._runs() if run not in self._running]
         return [run for run in others if self._home.state(run) == "running"]
+
+    def _try(self, run: Run) -> None:
+        """Begin a run; what prevents it (git, pip, a disk) is told, and tried again later."""
+        try:
+            self._begin(run)
+        except (OSError, subprocess.CalledProcessError):
+            traceback.print_exc()
+            print(f"{run.name} could not begin", flush=True)
+            self._later[run] = time.monotonic() + self._retry_seconds
 
     def _begin(self, run: Run) -> None:
         """Start a run, or go on with it at the commit that it was begun at."""
@@ -220,8 +229,9 @@ class Worker:
         seconds = float(str(note.get("seconds", 0.0)))
         seconds += time.perf_counter() - self._begun.pop(run)
         failures = int(str(note.get("failures", 0)))
-        if process.returncode not in (0, STOPPED) and run not in self._asked:
+        if process.returncode not in (0, *STOPPED) and run not in self._asked:
             failures += 1  # one that is asked to stop while it starts may have no time for more
+            self._later[run] = time.monotonic() + self._retry_seconds
         self._asked.discard(run)
         ended = {"process": None, "started": None}
         self._home.write_note(run, **ended, seconds=seconds, failures=failures)

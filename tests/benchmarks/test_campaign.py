@@ -113,8 +113,15 @@ def worker(campaign: Any, home: Any, groups: Any, tables: Any, jobs: int = 2) ->
     def ended(run: Any, checkout: Any) -> None:
         campaign.record(tables, run, home.folder(run), checkout, 1.0)
 
-    runs = campaign.in_order(groups)
-    return campaign.Worker(home, lambda: runs, jobs, lambda commit: Here(), "abc123", ended)
+    return worker_of(campaign, home, campaign.in_order(groups), Here, ended, jobs=jobs)
+
+
+def worker_of(
+    campaign: Any, home: Any, runs: Any, checkout: Any, ended: Any = print, jobs: int = 1
+) -> Any:
+    return campaign.Worker(
+        home, lambda: runs, jobs, lambda _: checkout(), "abc123", ended, retry_seconds=0.05
+    )
 
 
 def settled(campaign: Any) -> None:
@@ -141,6 +148,9 @@ def test_a_queue_is_worked_off_and_its_rows_are_those_of_the_run_folders(
     states = {run.name: home.state(run) for run in campaign.in_order(groups)}
     assert states == {"tiny-s3": "done", "tiny-s4": "done", "bad-s3": "failed"}
     assert "--hiden" in home.log(campaign.Run(groups[1], 3)).read_text()
+    home.forget_failures(campaign.in_order(groups))
+    assert home.state(campaign.Run(groups[1], 3)) == "not begun"
+    home.write_note(campaign.Run(groups[1], 3), failures=3)
     older, *newer = campaign.read_rows(tables.evaluations)
     assert (older["mean"], older["wall_seconds"]) == ("2.5", "")
     assert all(float(row["wall_seconds"]) > 0.0 for row in newer)
@@ -157,7 +167,7 @@ def test_a_queue_is_worked_off_and_its_rows_are_those_of_the_run_folders(
     worker(campaign, home, groups, tables).work(poll_seconds=0.05)
     settled(campaign)
     assert tables.evaluations.read_bytes() == before
-    assert "4 core hours left" not in "\n".join(campaign.status(home, groups))
+    assert campaign.status(home, groups)[:2] == ["tiny: 2 done", "bad: 1 failed"]
 
 
 def test_a_new_home_repeats_no_run_that_has_a_row_of_the_same_command(
@@ -478,13 +488,88 @@ def test_a_run_is_asked_to_stop_once_and_has_not_failed_if_it_then_ends_badly(
 
     pausing = Thread(target=pause_once_it_runs)
     pausing.start()
-    runs = campaign.in_order([group])
-    stubborn = campaign.Worker(home, lambda: runs, 1, lambda _: Stubborn(), "abc123", print)
-    stubborn.work(poll_seconds=0.02)
+    worker_of(campaign, home, campaign.in_order([group]), Stubborn).work(poll_seconds=0.02)
     pausing.join()
     settled(campaign)
     assert told.read_text() == "begun asked "
     assert home.read_note(run)["failures"] == 0
+
+
+ENDS = """
+import os, pathlib, signal, sys
+told = pathlib.Path(sys.argv[1])
+number = len(told.read_text()) if told.exists() else 0
+told.write_text("x" * (number + 1))
+if number == 0:
+    sys.exit(143)  # as after a SIGTERM that a machine's shutdown sends
+if number == 1:
+    os.kill(os.getpid(), signal.SIGTERM)
+sys.exit(1)
+"""
+
+
+def test_a_run_that_others_stop_has_not_failed_and_one_that_cannot_begin_ends_no_worker(
+    campaign: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    told, refusals = tmp_path / "told", iter([True, False, False])
+
+    class Ending(Here):
+        def __init__(self) -> None:
+            super().__init__()
+            if next(refusals, False):
+                raise subprocess.CalledProcessError(1, ["pip"])
+
+        def drumline(self, *words: str) -> list[str]:
+            return [sys.executable, "-c", ENDS, str(told)]
+
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", TINY.replace("[3, 4]", "[3]"))
+    home, run = campaign.Home(tmp_path / "home"), campaign.Run(group, 3)
+    worker_of(campaign, home, [run], Ending).work(poll_seconds=0.02)
+    settled(campaign)
+    assert told.read_text() == "x" * 5  # two that were stopped, and three failures
+    assert home.state(run) == "failed"
+    assert "tiny-s3 could not begin" in capsys.readouterr().out
+
+
+def test_a_script_goes_on_at_the_commit_that_its_rows_were_begun_at(campaign: Any, tmp_path: Path):
+    scripted = TINY + 'script = "benchmarks/learning/required_time.py"\n'
+    (group,) = queue_of(campaign, tmp_path / "queue.toml", scripted.replace("[3, 4]", "[3]"))
+    home, run = campaign.Home(tmp_path / "home"), campaign.Run(group, 3)
+    folder = home.folder(run)
+    folder.mkdir(parents=True)
+    home.write_note(run, commit="older")
+    assert home.state(run) == "not begun"
+    (folder / "rows.csv").write_text("score\n1\n")
+    assert home.state(run) == "begun"
+    commits: list[str] = []
+
+    class Script(Here):
+        def script(self, *words: str) -> list[str]:
+            return [sys.executable, "-c", "pass"]
+
+    def checkout(commit: str) -> Script:
+        commits.append(commit)
+        return Script()
+
+    campaign.Worker(home, lambda: [run], 1, checkout, "newer", print).work(poll_seconds=0.02)
+    settled(campaign)
+    assert set(commits) == {"older"}
+    assert home.state(run) == "done"
+
+
+def test_a_page_that_is_saved_while_its_tables_are_made_is_not_written_over(
+    campaign: Any, tmp_path: Path
+):
+    page = tmp_path / "page.md"
+    page.write_text("old words")
+
+    def filled(text: str) -> str:
+        if text == "old words":
+            page.write_text("new words")  # somebody saves it now
+        return f"{text}, filled"
+
+    campaign._refill(page, filled)
+    assert page.read_text() == "new words, filled"
 
 
 def test_tables_hold_interquartile_means_at_shares_of_the_budget(campaign: Any):
