@@ -3,10 +3,10 @@
 Tuning groups with one `choice` and the same flags, apart from those of evaluations, are a
 candidate, on one task or on several. Its score on a task is the mean, over four shares of the env
 steps, of the interquartile mean of its seeds, counted from random actions and divided by the
-largest of the candidates; its score is the mean over the tasks. The flags of the best candidate, or
-of the next ones by `place`, go before those of every group with that name as `chosen`. A seed's
-score at some env steps is that of its newest evaluation by then: so the choices were made, and so
-they stay, though the tables are on the line between evaluations since.
+largest magnitude of the candidates; its score is the mean over the tasks. The flags of the best
+candidate, or of the next ones by `place`, go before those of every group with that name as
+`chosen`. A seed's score at some env steps is that of its newest evaluation by then: so the choices
+were made, and so they stay, though the tables are on the line between evaluations since.
 
 A choice can have two stages: groups of the second have a `choice` of their own, and their flags
 are what the first has `chosen`. They are scored together with their runs of the first stage.

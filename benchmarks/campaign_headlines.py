@@ -1,6 +1,6 @@
 """Three sentences of the README, from the rows of a campaign's tables."""
 
-from campaign_aes_tables import beside_rivals
+from campaign_aes_tables import RIVALS, beside_rivals
 from campaign_hts_tables import RATIO_GOALS, beside_baselines
 from campaign_tables import Rows, published_rows, seeds_in_words
 
@@ -59,10 +59,12 @@ def of_aes(rows: Rows) -> str:
     table = beside_rivals("aes-rl", rows)
     if not table:
         return (
-            "AES-RL is not shown to be ahead of its baselines: the comparison with `td3` and "
-            "`cem-rl` has not been run with the same minibatches and random steps."
+            "AES-RL is not shown to be ahead of its baselines: the comparison with them "
+            "has not been run with the same minibatches and random steps."
         )
-    sentence = f"AES-RL beside `td3` and `cem-rl` at 30,000 env steps. {table[-1]}"
+    *rivals, last = (f"`{one}`" for one in RIVALS["aes-rl"])
+    beside = f"{', '.join(rivals)} and {last}"
+    sentence = f"AES-RL beside {beside} at 30,000 env steps. {table[-1]}"
     if fresh := beside_rivals("aes-rl-fresh", rows):
         sentence += f" Over seeds that no choice has seen: {fresh[-1]}"
     return sentence

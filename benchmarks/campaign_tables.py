@@ -193,7 +193,7 @@ def _by_run(curves: _Same) -> dict[tuple[str, str], list[Row]]:
 
 
 def interval(values: np.ndarray) -> str:
-    """Return the interquartile mean with its 95 % interval."""
+    """Return the interquartile mean with its 95 % interval; of three values that is their span."""
     middle = _short(interquartile_mean(values))
     if values.size < 3:
         return middle
