@@ -58,13 +58,6 @@ def sliding_barrier(
     return _timeline(seconds, update_seconds, handover_seconds, ready=lambda finishes: finishes)
 
 
-def free_running(seconds: Intervals) -> Timeline:
-    """The asynchronous baseline: environments never wait, so the lag has no bound."""
-    finishes = np.cumsum(seconds, axis=0)
-    starts = np.concatenate([np.zeros_like(finishes[:1]), finishes[:-1]])
-    return Timeline(starts, finishes, np.zeros((len(seconds), seconds.shape[2])))
-
-
 def without_overlap(
     seconds: Intervals, update_seconds: float = 0.0, handover_seconds: float = 0.0
 ) -> Timeline:
@@ -79,17 +72,6 @@ def without_overlap(
     published = np.maximum(starts - handover_seconds, 0.0)
     everybodys = np.repeat(starts[:, None], seconds.shape[1], axis=1)
     return Timeline(everybodys, everybodys + seconds, published)
-
-
-def lock_step(
-    step_seconds: Float64[np.ndarray, "steps environments replications"],
-    alpha: int,
-    update_seconds: float = 0.0,
-    inference_seconds: float = 0.0,
-) -> Timeline:
-    """The synchronous baseline: all environments wait at every step, then for the update."""
-    slowest = np.repeat(step_seconds.max(axis=1, keepdims=True), step_seconds.shape[1], axis=1)
-    return without_overlap(interval_seconds(slowest, alpha, inference_seconds), update_seconds)
 
 
 def slowdown(

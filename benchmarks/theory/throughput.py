@@ -47,18 +47,6 @@ def extreme_value_barrier_seconds(
     return float(quantiles) * mean_step_seconds / order
 
 
-def run_seconds(
-    barrier_seconds: float,
-    env_steps: int,
-    environments: int,
-    alpha: int,
-    *,
-    inference_seconds: float = 0.0,
-) -> float:
-    """Claim 1: K / (nα) · E[max] + Kc / n, for K steps in total and a constant c per step."""
-    return env_steps / environments * (barrier_seconds / alpha + inference_seconds)
-
-
 def large_alpha_slowdown(environments: int, alpha: int, variation: float = 1.0) -> float:
     """1 + v eₙ / √α, the hard barrier by the central limit theorem.
 

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from theory.barriers import (
     Timeline,
-    free_running,
     hard_barrier,
     interval_seconds,
-    lock_step,
     sliding_barrier,
     slowdown,
     without_overlap,
@@ -153,29 +151,6 @@ def test_a_learner_slower_than_an_interval_sets_the_pace_of_both():
     for rule in RULES.values():
         published = rule(seconds, 640.0).published
         assert np.diff(published[2:], axis=0) == pytest.approx(np.full((47, 2), 640.0))
-
-
-def test_lock_step_waits_for_the_slowest_at_every_step_and_for_every_update():
-    steps = np.random.default_rng(0).exponential(1.0, (12, 3, 2))
-    timeline = lock_step(steps, 4, update_seconds=5.0, inference_seconds=0.5)
-    now = np.zeros(2)
-    for t in range(12):
-        if t and t % 4 == 0:
-            now += 5.0
-        if t % 4 == 0:
-            np.testing.assert_allclose(timeline.starts[t // 4], np.stack([now] * 3))
-            np.testing.assert_allclose(timeline.published[t // 4], now)
-        now = now + steps[t].max(axis=0) + 0.5
-        if t % 4 == 3:
-            np.testing.assert_allclose(timeline.finishes[t // 4], np.stack([now] * 3))
-
-
-def test_who_runs_free_waits_for_nobody():
-    seconds = np.random.default_rng(0).exponential(1.0, (12, 3, 2))
-    timeline = free_running(seconds)
-    np.testing.assert_array_equal(timeline.finishes, np.cumsum(seconds, axis=0))
-    np.testing.assert_array_equal(timeline.starts[1:], timeline.finishes[:-1])
-    assert not timeline.starts[0].any()
 
 
 def test_every_round_of_a_hard_barrier_pays_its_hand_over():

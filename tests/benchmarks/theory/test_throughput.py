@@ -11,7 +11,6 @@ from theory.throughput import (
     gamma_barrier_seconds,
     large_alpha_slowdown,
     queue_lag,
-    run_seconds,
     straggler_barrier_slowdown,
 )
 
@@ -49,13 +48,6 @@ def test_steps_of_order_k_are_alpha_times_k_exponential_ones():
     assert ours == pytest.approx(gamma_barrier_seconds(16, 32, mean_step_seconds=0.5))
     formula = extreme_value_barrier_seconds(16, 8, mean_step_seconds=2.0, order=4.0)
     assert formula == pytest.approx(ours, rel=5e-3)
-
-
-def test_a_run_takes_its_intervals_and_its_inference():
-    interval = gamma_barrier_seconds(16, 1)
-    assert run_seconds(interval, 3_200, 16, 1) == pytest.approx(200 * interval)
-    slower = run_seconds(interval, 3_200, 16, 1, inference_seconds=0.5)
-    assert slower == pytest.approx(200 * interval + 200 * 0.5)
 
 
 @pytest.mark.parametrize(
