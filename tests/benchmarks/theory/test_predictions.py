@@ -16,13 +16,13 @@ def test_the_simulated_hard_barrier_is_the_formulas(
     sizes = ["--environments=8", "--steps=6400", "--runs=8"]
     monkeypatch.setattr(sys, "argv", [predictions.__file__, f"--out={out}", *sizes])
     predictions.main()
-    rows = list(csv.DictReader(out.open()))
+    rows = list(csv.DictReader(out.read_text().splitlines()))
     assert {row["law"] for row in rows} == set(predictions.LAWS)
     assert len(rows) == 21
     for row in rows:
         hard, sliding = float(row["hard_slowdown"]), float(row["sliding_slowdown"])
-        # Long bursts differ from run to run: 8 environments have few of 512 steps.
-        near = 0.15 if row["law"] == "bursts of 512" else 0.04
+        # Long bursts differ from run to run: so few environments have few of them.
+        near = 0.15 if row["law"] in ("bursts of 64", "bursts of 512") else 0.04
         assert hard == pytest.approx(float(row["closed_form"]), rel=near)
         assert sliding <= hard
     steady = [row for row in rows if row["law"] in ("constant", "straggler")]
