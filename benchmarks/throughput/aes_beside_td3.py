@@ -76,11 +76,16 @@ def train(method: str, env: str, steps: int, batch: int, seed: int) -> Learned:
 
 
 def actor_steps(events: list[dict[str, int]], config: dict[str, int], env: str) -> float:
-    """Return the gradient steps of all jobs: the virtual time beside their env steps."""
+    """Return the gradient steps of the individuals: the virtual time beside their env steps.
+
+    The job numbered behind the logical workers is the critic's, whose steps are another metric.
+    """
     work = work_of(env, config["batch_size"])
     rate = GradientRate(config["gradient_overhead_cost"], config["multiply_add_cost"])
     left = sum(
-        each["end"] - each["start"] - each["env_steps"] * config["env_step_cost"] for each in events
+        each["end"] - each["start"] - each["env_steps"] * config["env_step_cost"]
+        for each in events
+        if each["worker"] != config["concurrency"]
     )
     return left / rate.step(work.actor)
 
@@ -100,7 +105,8 @@ def main() -> None:
     env, batch, ratios = options.env, options.batch_size, list[float]()
     runs: dict[str, list[Learned]] = {"td3": [], "aes": []}
     for seed in range(options.rounds):
-        for method, steps in (("td3", options.td3_steps), ("aes", options.aes_steps)):
+        order = [("td3", options.td3_steps), ("aes", options.aes_steps)]
+        for method, steps in order[:: 1 if seed % 2 == 0 else -1]:
             runs[method].append(train(method, env, steps, batch, seed))
         td3, aes = runs["td3"][-1], runs["aes"][-1]
         each = [run.seconds / run.multiply_adds(env, batch) for run in (aes, td3)]
