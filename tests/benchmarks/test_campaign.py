@@ -431,9 +431,8 @@ def test_a_paused_campaign_goes_on_where_its_runs_were_stopped(campaign: Any, tm
     worker(campaign, home, [group], tables).work(poll_seconds=0.05)
     pausing.join()
     settled(campaign)
-    assert home.state(run) in ("begun", "done")
-    made_steps = home.env_steps(run)[0]
-    assert made_steps >= 500
+    assert home.state(run) == "begun"
+    assert 500 <= home.env_steps(run)[0] < 60_000
     home.paused.unlink()
     worker(campaign, home, [group], tables).work(poll_seconds=0.05)
     settled(campaign)

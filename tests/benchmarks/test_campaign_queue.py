@@ -409,7 +409,6 @@ def test_every_command_that_is_left_in_the_queue_is_taken(
         for group in queue
         if not all((group.name, str(seed)) in ended for seed in group.seeds)
     ]
-    assert left
     for group in left:
         first = [other.flags for other in queue if other.choice and other.choice == group.chosen]
         words = [group.method, group.env, "--seed=5", *(first[0] if first else ()), *group.flags]

@@ -143,7 +143,6 @@ def test_a_generation_is_the_fewest_whole_blocks_that_make_the_minimum(
         assert told == list(range(blocks * BLOCK))
         assert [member.member for member in generation.members] == told
         assert generation.env_steps == totals[blocks - 1]
-        assert generation.env_steps_discarded >= 0
 
 
 def test_evaluations_are_of_the_version_before_the_tell_and_by_episode():

@@ -173,15 +173,18 @@ def test_a_checkpoint_is_not_replaced_by_one_of_its_update_while_callbacks_hear_
 ):
     """Individuals of a generation end one by one: checkpoints between them are of one update."""
     put, name = checkpoint_files._put_in_place, "_put_in_place"
+    told, replaced = list[int](), list[Path]()
 
     def slowly(aside: Path, path: Path) -> None:
         if path.exists():
+            replaced.append(path)
             path.rename(path.with_name("moved"))
             time.sleep(0.03)
             path.with_name("moved").rename(path)
         put(aside, path)
 
     def on_checkpoint(checkpoint: Any) -> None:
+        told.append(checkpoint.update)
         for _ in range(8):
             assert (checkpoint.path / "manifest.json").exists()
             time.sleep(0.005)
@@ -191,6 +194,8 @@ def test_a_checkpoint_is_not_replaced_by_one_of_its_update_while_callbacks_hear_
     config = CONFIGS["erl"]
     run = drumline.train(config, layout=layout(config), out=tmp_path / "run", callbacks=callbacks)
     assert run.metrics
+    assert told
+    assert replaced
 
 
 @pytest.mark.parametrize("name", cases(CONFIGS, quick=QUICK))

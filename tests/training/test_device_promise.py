@@ -193,7 +193,7 @@ def test_a_driver_that_is_killed_goes_on_with_the_same_bits(
         )
     )
     process.send_signal(signal.SIGKILL)
-    process.wait(timeout=60)
+    assert process.wait(timeout=60) == -signal.SIGKILL, "it had ended"
     folder = resume(RunFolder.open(out), ROTATION[0], trust=TRUSTED).folder
     assert bytes_of(folder) == expected("hts-ppo")
 
