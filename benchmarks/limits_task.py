@@ -40,7 +40,9 @@ def row(path: str, ours: float, unit: str, **more: object) -> Row:
 
 
 def spread(found: dict[str, str], name: str) -> dict[str, object]:
-    """Return the ratio of a script's row, with its least and its greatest round."""
+    """Return the ratio of a script's row, with its least and its greatest of several."""
     names = (name if name in found else f"{name}_median", f"{name}_min", f"{name}_max")
     keys = ("ratio", "ratio_min", "ratio_max")
+    if found.get("rounds") == "1":
+        return {"ratio": found[names[0]]}
     return {key: found[column] for key, column in zip(keys, names, strict=True)}

@@ -212,8 +212,9 @@ def test_a_real_path_makes_its_row_and_keeps_the_others(folder: Path):
         rows = {row["path"]: row for row in csv.DictReader(lines)}
     assert rows["es, Hopper-v5, 2 workers"]["ours"] == "12345.6"
     made = rows["td3, critic step, 256-256"]
-    assert 0.0 < float(made["ratio_min"]) <= float(made["ratio"]) <= float(made["ratio_max"])
-    assert float(made["ratio"]) == pytest.approx(float(made["ours"]) / float(made["bound"]), rel=1)
+    assert (made["ratio_min"], made["ratio_max"]) == ("", "")  # of one round
+    near = pytest.approx(float(made["ours"]) / float(made["bound"]), rel=0.02)
+    assert float(made["ratio"]) == near
     assert 0.0 < float(made["share"]) < 1.5
     assert made["command"] == "python benchmarks/limits.py --only td3 --minutes 0.05 " + " ".join(
         ["--out limits.csv --page page.md --chart limits.png"]
