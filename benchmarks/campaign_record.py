@@ -7,15 +7,13 @@ own.
 import csv
 import json
 import math
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 from campaign_queue import Run
 from campaign_work import Checkout
-from goals import evaluations, reached
+from goals import confirming, evaluations, reached
 from provenance import processor, write_table
 
 from drumline.display.contributions import KINDS, contribution, read_individuals
@@ -57,9 +55,8 @@ def record(tables: Tables, run: Run, folder: Path, checkout: Checkout, seconds: 
     score = run.group.score
     curve = [_evaluation(run, folder, row) for row in rows]
     if score is not None and reached(rows, score) is None and float(rows[-1]["mean"]) >= score:
-        curve.append(
-            {**curve[-1], "mean": f"{confirming(folder, checkout):.6g}", "of": "last again"}
-        )
+        again = confirming(folder, checkout.drumline(), checkout.environment)
+        curve.append({**curve[-1], "mean": f"{again:.6g}", "of": "last again"})
     write_table(tables.evaluations, _with(read_rows(tables.evaluations), curve))
     if individuals := _individuals(run, folder):
         kept = _with(read_rows(tables.individuals), [individuals])
@@ -103,17 +100,6 @@ def _individuals(run: Run, folder: Path) -> dict[str, str]:
         for name, value in contribution(found, kind)._asdict().items():
             row[f"{kind.lower()}_{name}"] = "" if math.isnan(value) else f"{value:.5g}"
     return row
-
-
-def confirming(folder: Path, checkout: Checkout) -> float:
-    """Return the mean of one more evaluation of the last policy, with episodes of its own."""
-    config = json.loads((folder / "config.json").read_text())["config"]
-    words = ["evaluate", str(folder), "--policy=last", "--seed=1", "--json", "--trust-code"]
-    words.append(f"--episodes={config['evaluate_episodes']}")
-    done = subprocess.run(
-        checkout.drumline(*words), check=True, stdout=subprocess.PIPE, env=checkout.environment
-    )
-    return fmean(json.loads(done.stdout)["returns"])
 
 
 def _with(rows: Sequence[Row], new: Sequence[Row]) -> list[Row]:

@@ -8,6 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from printed_config import printed_config
+
 from drumline.recipes.methods import find_method
 from drumline.runs.folder import RunFolder
 
@@ -64,6 +67,4 @@ def differences(folder: Path, method: str, env: str, flags: Sequence[str]) -> li
 
 def resolved(method: str, env: str, flags: Sequence[str]) -> dict[str, Any]:
     """Return what config.json would say."""
-    command = [*DRUMLINE, "train", method, env, *flags, "--print-config"]
-    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(printed)
+    return printed_config(method, [env, *flags])

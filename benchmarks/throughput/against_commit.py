@@ -11,7 +11,6 @@ faster than before. Its interval is a bootstrap over the rounds' ratios.
 
 import argparse
 import os
-import random
 import resource
 import subprocess
 import sys
@@ -19,8 +18,12 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
+
+from drumline.functional.statistics import bootstrap_interval
 
 PLAIN = ["--pool", "inline", "--quiet", "--no-tensorboard"]
 TREE = Path(__file__).resolve().parents[2]
@@ -36,6 +39,10 @@ CASES = {
     "--epochs 4 --total-steps 262144 --evaluate-every 0 --evaluate-episodes 1",
     "aes": "aes Pendulum-v1 --total-steps 2600 --evaluate-every 0 --evaluate-episodes 1",
     "td3": "td3 Pendulum-v1 --total-steps 3000 --evaluate-every 0 --evaluate-episodes 1",
+    "hts-pong": "hts Pong-v5 --total-steps 8192 --evaluate-every 0 --evaluate-episodes 1 "
+    "--evaluate-max-steps 100",
+    "hts-pong-bf16": "hts Pong-v5 --total-steps 8192 --evaluate-every 0 --evaluate-episodes 1 "
+    "--evaluate-max-steps 100 --precision bf16",
 }
 
 
@@ -50,13 +57,6 @@ def processor_seconds(source: Path, words: list[str]) -> float:
         )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def interval(ratios: list[float], draws: int = 10_000) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the median ratio."""
-    rng = random.Random(0)
-    medians = sorted(median(rng.choices(ratios, k=len(ratios))) for _ in range(draws))
-    return medians[int(0.025 * draws)], medians[int(0.975 * draws) - 1]
 
 
 def main() -> None:
@@ -86,7 +86,7 @@ def main() -> None:
     rows = []
     for case, pairs in seconds.items():
         ratios = [before / after for before, after in pairs]
-        low, high = interval(ratios)
+        low, high = bootstrap_interval(np.array(ratios), seed=0, statistic=np.median)
         print(f"{case}: {median(ratios):.3f} ({low:.3f} … {high:.3f}), {len(ratios)} rounds")
         per_step = 1e6 / int(CASES[case].split("--total-steps ")[1].split()[0])
         rows.append(

@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hts import measured, started, whole
+from printed_config import printed_config
 from provenance import one_blas_thread, provenance, write_table
 
 from drumline.functional.torch_devices import described, refuse_absent
@@ -88,11 +89,6 @@ print(json.dumps({"environment": rate(act), "update": rate(lambda: learner.learn
 """
 
 
-def resolved(method: str, case: list[str]) -> dict[str, object]:
-    command = [sys.executable, "-m", "drumline", "train", method, *case, "--print-config"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
 def answered(*words: str) -> str:
     """Return what a script prints last."""
     done = subprocess.run(
@@ -147,7 +143,7 @@ def main() -> None:
             raise SystemExit(f"nothing can be measured here: {error}") from None
     with ThreadPoolExecutor() as pool:
         words = [_words(name, options.device) for name in options.cases]
-        found = pool.map(lambda case: resolved(*case), words)
+        found = pool.map(lambda case: printed_config(*case), words)
         configs = dict(zip(options.cases, found, strict=True))
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in options.cases}
     for _ in range(options.rounds):

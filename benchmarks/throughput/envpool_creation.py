@@ -4,13 +4,13 @@ python benchmarks/throughput/envpool_creation.py --out benchmarks/results/envpoo
 """
 
 import argparse
-import csv
-import os
-import platform
 import statistics
-import subprocess
+import sys
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from provenance import provenance, write_table
 
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.make import make_environment
@@ -41,21 +41,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--envs", nargs="+", default=["CartPole-v1", "Hopper-v4", "HalfCheetah-v4"])
     parser.add_argument("--episodes", type=int, default=40)
-    cores = f"{platform.machine()} {len(os.sched_getaffinity(0))} cores"
-    parser.add_argument("--machine", default=cores, help="what to write down about the machine")
     options = parser.parse_args()
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    with options.out.open("w", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        names = ["environment", "pool_milliseconds", "env_steps", "pool_share", "episodes"]
-        rows.writerow([*names, "machine", "commit"])
-        for env_id in options.envs:
-            milliseconds, steps, share = shares(env_id, options.episodes)
-            numbers = [f"{milliseconds:.2f}", f"{steps:.0f}", f"{share:.3f}", options.episodes]
-            rows.writerow([env_id, *numbers, options.machine, done.stdout.strip()])
-            file.flush()
+    rows: list[dict[str, object]] = []
+    for env_id in options.envs:
+        milliseconds, steps, share = shares(env_id, options.episodes)
+        rows.append(
+            {
+                "environment": env_id,
+                "pool_milliseconds": f"{milliseconds:.2f}",
+                "env_steps": f"{steps:.0f}",
+                "pool_share": f"{share:.3f}",
+                "episodes": options.episodes,
+                **provenance(range(options.episodes), "envpool"),
+            }
+        )
+        print(rows[-1], flush=True)
+    write_table(options.out, rows)
 
 
 if __name__ == "__main__":

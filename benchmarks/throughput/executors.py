@@ -58,10 +58,11 @@ def main() -> None:
     cores, rows = available_cores(), []
     for case in options.cases:
         words, steps = CASES[case]
-        found = [
-            tuple(speed(words, executors, steps) for executors in (max(1, cores - 1), cores))
-            for _ in range(options.rounds)
-        ]
+        found: list[tuple[float, float]] = []
+        for number in range(options.rounds):
+            both = (max(1, cores - 1), cores)[:: 1 if number % 2 == 0 else -1]
+            made = {executors: speed(words, executors, steps) for executors in both}
+            found.append((made[max(1, cores - 1)], made[cores]))
         ratios = [shared / apart for apart, shared in found]
         rows.append(
             {

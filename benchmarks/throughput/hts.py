@@ -22,6 +22,7 @@ from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from printed_config import printed_config
 from provenance import one_blas_thread, provenance, write_table
 
 CASES = {
@@ -90,11 +91,6 @@ done, began = 0, time.perf_counter()
 while time.perf_counter() - began < seconds: done += work()
 print(done / (time.perf_counter() - began))
 """
-
-
-def resolved(case: list[str]) -> dict[str, object]:
-    command = [sys.executable, "-m", "drumline", "train", "hts", *case, "--print-config"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def part(
@@ -209,7 +205,7 @@ def main() -> None:
     table: list[dict[str, object]] = []
     for name, precision in product(options.cases, options.precisions):
         case = [*CASES[name], f"--precision={precision}"]
-        config = resolved(case)
+        config = printed_config("hts", case)
         rounds: list[dict[str, float]] = []
         for _ in range(options.rounds):
             speeds = parts(config, options.seconds)

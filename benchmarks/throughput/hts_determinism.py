@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from hts import CASES, resolved, whole
+from hts import CASES, whole
+from printed_config import printed_config
 from provenance import provenance, write_table
 
 FREE = """
@@ -26,6 +27,7 @@ from drumline.policies import invariance
 invariance.choose_rows = lambda *_: 0
 sys.exit(run(sys.argv[1:]))
 """
+WAYS = {"fixed": ["-m", "drumline"], "free": ["-c", FREE]}
 LAYOUTS = {"own": [], "central": ["--executors=2", "--actors=1"]}
 
 
@@ -39,15 +41,17 @@ def main() -> None:
     options = parser.parse_args()
     table: list[dict[str, object]] = []
     for name in options.cases:
-        config = resolved(CASES[name])
+        config = printed_config("hts", CASES[name])
         for inference in options.layouts:
             layout = LAYOUTS[inference]
             fixed, free, rows = [], [], 0
-            for _ in range(options.rounds):
-                promised = whole(CASES[name], options.steps, layout)
-                rows = int(promised["inference_rows"])
-                fixed.append(promised["speed"])
-                free.append(whole(CASES[name], options.steps, layout, ["-c", FREE])["speed"])
+            for number in range(options.rounds):
+                made: dict[str, dict[str, float]] = {}
+                for way in list(WAYS)[:: 1 if number % 2 == 0 else -1]:
+                    made[way] = whole(CASES[name], options.steps, layout, WAYS[way])
+                rows = int(made["fixed"]["inference_rows"])
+                fixed.append(made["fixed"]["speed"])
+                free.append(made["free"]["speed"])
             ratios = [one / other for one, other in zip(fixed, free, strict=True)]
             table.append(
                 {

@@ -33,6 +33,7 @@ from provenance import provenance, write_table
 
 from drumline.functional.low_rank import LowRank, LowRankNoise
 from drumline.functional.perturbation import counter_reader, generation_keys, perturbed_pieces
+from drumline.functional.statistics import bootstrap_interval
 from drumline.policies.module_members import Member, ModuleMembers
 from drumline.policies.searched_module import SearchedModule
 
@@ -124,10 +125,8 @@ def seconds_of(
 
 def interval(values: np.ndarray) -> tuple[float, float, float]:
     """Return the median and the 95 % interval of it."""
-    rng = np.random.default_rng(0)
-    medians = np.median(rng.choice(values, (2000, values.size)), axis=1)
-    low, high = np.quantile(medians, (0.025, 0.975))
-    return float(np.median(values)), float(low), float(high)
+    low, high = bootstrap_interval(values, seed=0, statistic=np.median)
+    return float(np.median(values)), low, high
 
 
 def measured(size: int, options: argparse.Namespace, rows: int) -> list[dict[str, Any]]:

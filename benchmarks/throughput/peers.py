@@ -89,9 +89,11 @@ def main() -> None:
             load, case = os.getloadavg()[0], CASES[name]
             before = rounds.setdefault(name, [])
             speeds: dict[str, float] = {}
-            for who in case.contestants:
-                first = next(iter(speeds.values()), 0.0)
-                expected = before[-1][who] if before else first
+            for who in case.contestants[:: 1 if number % 2 == 0 else -1]:
+                if before or who in PEERS:
+                    expected = before[-1][who] if before else 0.0
+                else:  # a short run says how many steps will last as long as a peer's run
+                    expected = speed(peer, case, who, options.seconds / 4, _better(speeds))
                 speeds[who] = speed(peer, case, who, options.seconds, expected)
             for who, one in speeds.items():
                 told = provenance([0])

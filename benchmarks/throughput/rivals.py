@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from printed_config import printed_config
 from provenance import provenance, write_table
 
 HERE = Path(__file__).resolve().parent
@@ -56,12 +57,6 @@ What follows a method's name is for the table alone.
 """
 
 
-def resolved(method: str, words: list[str]) -> dict[str, Any]:
-    config = [word for word in words if not word.startswith("--barrier")]
-    command = [sys.executable, "-m", "drumline", "train", method, *config, "--print-config"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
 def plain(method: str, config: dict[str, Any], threads: int, seconds: float) -> float:
     told = json.dumps({"learner": method, **config, "threads": threads})
     command = [sys.executable, str(HERE / "plain_loop.py"), told, f"--seconds={seconds}"]
@@ -93,16 +88,17 @@ def main() -> None:
     for name in options.cases:
         methods = CASES[name]
         method, words = next(iter(methods.items()))
-        config = resolved(method, words)
+        config = printed_config(method, [w for w in words if not w.startswith("--barrier")])
         speeds: dict[str, list[float]] = {"plain loop": [], **{m: [] for m in methods}}
-        for _ in range(options.rounds):
-            threads = {1, os.cpu_count() or 1}
-            fastest = max(plain(method, config, n, options.seconds) for n in threads)
-            speeds["plain loop"].append(fastest)
-            interval = config["num_envs"] * config["alpha"]
-            steps = max(8 * interval, int(fastest * options.seconds))
-            for other, typed in methods.items():
-                speeds[other].append(ours(other.split()[0], typed, steps))
+        threads, interval = {1, os.cpu_count() or 1}, config["num_envs"] * config["alpha"]
+        for number in range(options.rounds):
+            for other in list(speeds)[:: 1 if number % 2 == 0 else -1]:
+                if other == "plain loop":
+                    each = (plain(method, config, n, options.seconds) for n in threads)
+                    speeds[other].append(max(each))
+                    continue
+                steps = max(8 * interval, int(speeds["plain loop"][-1] * options.seconds))
+                speeds[other].append(ours(other.split()[0], methods[other], steps))
         medians = {what: statistics.median(values) for what, values in speeds.items()}
         for what, values in speeds.items():
             table.append(
