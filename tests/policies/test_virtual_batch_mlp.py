@@ -121,6 +121,19 @@ def test_other_observations_are_normalised_by_the_statistics_of_the_batch(spec: 
 
 
 @pytest.mark.parametrize("spec", CASES, ids=repr)
+def test_a_batch_that_arrives_after_the_policy_is_built_counts(spec: PolicySpec):
+    """On a node the memory of the batch is there before its numbers are."""
+    reference, seen = observations(spec, spec.virtual_batch), observations(spec, 1, seed=6)[0]
+    memory = np.zeros_like(reference)
+    early, late = built(spec, reference), built(spec, memory)
+    memory[:] = reference
+    for policy in (early, late):
+        policy.load_moments(*moments_of(spec))
+        policy.load_vector(parameters_of(spec))
+    assert late.output(seen).tobytes() == early.output(seen).tobytes()
+
+
+@pytest.mark.parametrize("spec", CASES, ids=repr)
 def test_a_torch_module_has_the_same_outputs(spec: PolicySpec):
     vector, moments = parameters_of(spec), moments_of(spec)
     reference, seen = observations(spec, spec.virtual_batch), observations(spec, 4, seed=6)

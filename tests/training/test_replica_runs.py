@@ -44,6 +44,7 @@ RUNS: dict[str, ES | ARS] = {
         evaluate_episodes=2,
     ),
     "es with noise of low rank": replace(SMALL, noise="low-rank:1", hidden=(9,), total_steps=600),
+    "es with a reference batch": replace(SMALL, normalization="virtual-batch", total_steps=600),
     "ars": ARS(
         env="InvertedPendulum-v5",
         total_steps=600,
@@ -102,7 +103,20 @@ def kinds(nodes: ThreadNodes) -> set[type]:
     return {type(command) for link in nodes.links for command in link.told}
 
 
-@pytest.mark.parametrize("name", cases(RUNS, quick=["es", "es over an objective"]))
+def test_a_reference_batch_that_is_sent_has_the_bytes_of_one_process(
+    tmp_path: Path, expected: Expected
+):
+    """Workers of a node build their policies before its memory holds the batch."""
+    name, nodes = "es with a reference batch", ThreadNodes(1, 1)
+    sent = SearchLayout(pool="ray", tensorboard=False)
+    assert sent.parameters == "broadcast"
+    assert lasting_bytes(run_over(nodes, tmp_path / "run", RUNS[name], sent)) == expected[name]
+    assert Write in kinds(nodes)
+
+
+@pytest.mark.parametrize(
+    "name", cases(RUNS, quick=["es", "es over an objective", "es with a reference batch"])
+)
 def test_replicas_have_the_bytes_of_one_process(tmp_path: Path, expected: Expected, name: str):
     nodes = ThreadNodes(1, 1)
     folder = run_over(nodes, tmp_path / "run", RUNS[name])

@@ -96,8 +96,11 @@ class VirtualBatchMLP:
         self._stale = True
 
     def load_reference(self, observations: np.ndarray) -> None:
-        """Copy the reference batch `[N, D]`."""
-        self._observations[:] = observations
+        """Take the reference batch `[N, D]` as it is when weights are folded.
+
+        Its memory is kept, not its numbers: on a node they arrive after the policies are built.
+        """
+        self._observations = observations
         self._stale = True
 
     def output(self, observation: np.ndarray) -> np.ndarray:
