@@ -1,5 +1,6 @@
 """Other people's optimisers as strategies."""
 
+import random
 import sys
 import types
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from individuals_examples import same_state, search, sphere
 from remembering_search import Remembers
 
+from drumline import seeding
 from drumline.algorithms import external, optimizer_packages
 from drumline.algorithms.external import External, HiddenRandomness
 from drumline.algorithms.individuals import live
@@ -168,6 +170,71 @@ def test_an_optimiser_with_randomness_of_its_own_is_refused_before_there_is_a_ru
     External(np.zeros(3), HillClimber, seed=0).rehearse()
     with pytest.raises(HiddenRandomness, match=r"climber, made twice .* --no-promise"):
         External(np.zeros(3), Careless, seed=0, name="climber").rehearse()
+
+
+class OfGlobals(HillClimber):
+    """Draws from the global generators, as some of Nevergrad's optimisers do."""
+
+    def __init__(self, start: np.ndarray, seed: int):
+        super().__init__(start, seed)
+        self.scale = 0.1 + random.random()
+
+    def ask(self) -> np.ndarray:
+        return self.best + self.scale * np.random.standard_normal(self.best.size)
+
+    def tell(self, vector: np.ndarray, fitness: float) -> None:
+        super().tell(vector, fitness)
+        self.scale *= 0.9 + 0.2 * random.random()
+
+
+def lognormal() -> Any:
+    pytest.importorskip("nevergrad")
+    return nevergrad_factory("LognormalDiscreteOnePlusOne", std=0.3, budget=60)
+
+
+@pytest.mark.parametrize("make", [lambda: OfGlobals, lognormal], ids=["own", "nevergrad"])
+def test_numbers_of_the_global_generators_follow_from_the_seed_and_from_what_was_told(make: Any):
+    def searched(tells: int, globals_begin_at: int) -> External:
+        seeding.seed_globals(globals_begin_at)
+        before = repr(np.random.get_state())
+        strategy = External(np.zeros(5), optimizer, seed=3)
+        strategy.rehearse()
+        search(strategy, sphere, tells)
+        assert before == repr(np.random.get_state())
+        return strategy
+
+    optimizer = make()
+    with seeding.kept_globals():
+        whole, other, stopped = searched(40, 0), searched(40, 1), searched(25, 2)
+        assert whole.parameters.tobytes() == other.parameters.tobytes()
+        assert whole.state().tensors["journal_asked"].tobytes() == (
+            other.state().tensors["journal_asked"].tobytes()
+        )
+        resumed = External(np.zeros(5), optimizer, seed=3)
+        resumed.load(stopped.state())
+        search(resumed, sphere, 15)
+    assert resumed.parameters.tobytes() == whole.parameters.tobytes()
+    assert len(set(whole.state().tensors["journal_asked"].tolist())) > 30
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("MultiDS", "is a portfolio with DSproba, which asks for one"), ("PolyLN", "in every proc")],
+)
+def test_a_nevergrad_optimizer_that_cannot_be_repeated_is_refused(name: str, words: str):
+    pytest.importorskip("nevergrad")
+    with pytest.raises(ValueError, match=words):
+        nevergrad_factory(name, std=0.1, budget=10)
+
+
+def test_randomness_in_a_tell_is_found_before_there_is_a_run():
+    class Careful(HillClimber):
+        def tell(self, vector: np.ndarray, fitness: float) -> None:
+            super().tell(vector, fitness)
+            self.rng = np.random.default_rng()
+
+    with pytest.raises(HiddenRandomness, match="made twice"):
+        External(np.zeros(3), Careful, seed=0).rehearse()
 
 
 def test_an_optimiser_that_does_not_repeat_its_journal_is_not_gone_on_with():

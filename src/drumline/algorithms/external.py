@@ -138,7 +138,7 @@ class External:
         return journal if self._snapshot is None else State.merged(journal, self._snapshot_state())
 
     def rehearse(self) -> None:
-        """Ask two newly made optimisers; raises `HiddenRandomness` if they differ."""
+        """Ask and tell two newly made optimisers; raises `HiddenRandomness` if they differ."""
         first, second = (self._first_vectors() for _ in range(2))
         if not np.array_equal(first, second):
             raise HiddenRandomness(
@@ -151,7 +151,7 @@ class External:
 
     def sample(self, keeps_on: Callable[[], bool]) -> int:
         """Ask and tell a new optimiser while `keeps_on`; returns the number of tells."""
-        made, tells = self._make(self._start.copy(), self._seed), 0
+        made, tells = self._made(), 0
         while keeps_on():
             vector = self._usable(self._called("ask", made.ask), "asked for")
             self._called("tell", made.tell, vector, -float(tells))
@@ -160,7 +160,7 @@ class External:
 
     def _rehearse_state(self) -> None:
         """Compare an optimiser with one that has loaded its state."""
-        one, other = (self._make(self._start.copy(), self._seed) for _ in range(2))
+        one, other = (self._made() for _ in range(2))
         for fitness in range(_REHEARSED_TELLS):
             vector = self._usable(self._called("ask", one.ask), "asked for")
             self._called("tell", one.tell, vector, float(fitness))
@@ -224,11 +224,21 @@ class External:
             raise ValueError(f"the journal holds {self._tells} tells, the state counts {tells}")
 
     def _first_vectors(self) -> list[np.ndarray]:
-        ask = self._make(self._start.copy(), self._seed).ask
-        return [self._usable(self._called("ask", ask), "asked for") for _ in range(_REHEARSED)]
+        made, vectors = self._made(), list[np.ndarray]()
+        for number in range(_REHEARSED_TELLS):
+            vector = self._usable(self._called("ask", made.ask), "asked for")
+            self._called("tell", made.tell, vector.copy(), -float(number))
+            vectors.append(vector)
+        return vectors
+
+    def _made(self) -> VectorOptimizer:
+        """Return a new optimiser."""
+        with seeding.kept_globals():
+            seeding.seed_globals(self._seed)
+            return self._make(self._start.copy(), self._seed)
 
     def _begin(self) -> None:
-        self._optimizer = self._make(self._start.copy(), self._seed)
+        self._optimizer = self._made()
         self._parameters = self._start.copy()
         self._best_fitness = -math.inf
         self._out: dict[int, np.ndarray] = {}
@@ -406,9 +416,17 @@ class External:
         return {} if metrics is None else {k: float(v) for k, v in metrics().items()}
 
     def _called(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the optimiser; its exception becomes a StrategyFailed with its name."""
+        """Call the optimiser; its exception becomes a StrategyFailed with its name.
+
+        Some optimisers draw from Python's or NumPy's global generator, Nevergrad's log-normal ones
+        among them: its numbers follow from the seed and from the asks and tells before the call,
+        so a journal that is replayed repeats them.
+        """
+        (seed,) = seeding.seeds(self._seed, 1, what, self._asked, self._tells)
         try:
-            return call(*arguments)
+            with seeding.kept_globals():
+                seeding.seed_globals(seed)
+                return call(*arguments)
         except RefusesRefined:
             raise
         except (Exception, SystemExit) as error:

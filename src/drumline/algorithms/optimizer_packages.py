@@ -94,6 +94,10 @@ class _CMA:
         }
 
 
+_DRAWN_AT_IMPORT = ("PolyLN",)
+_OTHERS = "DE, PSO, OnePlusOne, CMA or TBPSA"
+
+
 def nevergrad_factory(optimizer: str, *, std: float, budget: int) -> OptimizerFactory:
     """Any optimiser of Nevergrad's registry; `budget` is the expected number of individuals."""
     nevergrad = _package("nevergrad", extra="nevergrad")
@@ -104,11 +108,20 @@ def nevergrad_factory(optimizer: str, *, std: float, budget: int) -> OptimizerFa
             f"Nevergrad has no optimizer {optimizer!r}; "
             f"it has {', '.join(near or ['DE', 'PSO', 'OnePlusOne', 'CMA', 'TBPSA'])} and others"
         )
-    if registry[optimizer].no_parallelization:
+    if optimizer in _DRAWN_AT_IMPORT:
         raise ValueError(
-            f"Nevergrad's {optimizer} asks for one vector after the other was told, and several "
-            "are out at once here: take another, such as DE, PSO, OnePlusOne, CMA or TBPSA"
+            f"Nevergrad draws the settings of {optimizer} in every process anew: take another, "
+            f"such as {_OTHERS}"
         )
+    found = registry[optimizer]
+    parts = getattr(found, "_config", {}).get("optimizers") or []
+    for one in (found, *parts):
+        if getattr(one, "no_parallelization", False):
+            its = "" if one is found else f" is a portfolio with {one.name}, which"
+            raise ValueError(
+                f"Nevergrad's {optimizer}{its} asks for one vector after the other was told, and "
+                f"several are out at once here: take another, such as {_OTHERS}"
+            )
 
     def make(start: Float32[np.ndarray, " P"], seed: int) -> VectorOptimizer:
         space = nevergrad.p.Array(init=start.astype(np.float64)).set_mutation(sigma=std)
@@ -195,7 +208,8 @@ def named_factory(path: str) -> OptimizerFactory:
 def _package(name: str, *, extra: str) -> Any:
     """Import an optional package when its strategy is used."""
     try:
-        return importlib.import_module(name)
+        with seeding.kept_globals():  # Nevergrad draws numbers while it is imported
+            return importlib.import_module(name)
     except ImportError as error:
         raise ValueError(
             f"this strategy needs the package {name} ({error}): pip install 'drumline[{extra}]'"
