@@ -59,14 +59,20 @@ CASES = {
 }
 
 
-def speed(peer: Peer, case: Case, who: str, seconds: float, expected: float) -> float:
+def speed(peer: Peer, case: Case, contestant: str, seconds: float, expected: float) -> float:
     """Return env steps per second; ours is told how many steps will last about as long."""
-    if who in PEERS:
+    if contestant in PEERS:
         cores = os.cpu_count() or 1
-        told = {"env": case.env, "seed": 0, "seconds": seconds, **case.settings, **PEERS[who]}
+        told = {
+            "env": case.env,
+            "seed": 0,
+            "seconds": seconds,
+            **case.settings,
+            **PEERS[contestant],
+        }
         # A small network gains or loses by the second thread; each has its better number.
         return max(peer.speed("ppo", {**told, "threads": n}) for n in {1, cores})
-    method, more = OURS[who]
+    method, more = OURS[contestant]
     interval = case.settings["num_envs"] * case.settings["alpha"]
     steps = max(8 * interval, int(expected * seconds))
     return ours(method, [case.env, *our_flags(case.settings), *more], steps)
@@ -89,23 +95,25 @@ def main() -> None:
             load, case = os.getloadavg()[0], CASES[name]
             before = rounds.setdefault(name, [])
             speeds: dict[str, float] = {}
-            for who in case.contestants[:: 1 if number % 2 == 0 else -1]:
-                if before or who in PEERS:
-                    expected = before[-1][who] if before else 0.0
+            for contestant in case.contestants[:: 1 if number % 2 == 0 else -1]:
+                if before or contestant in PEERS:
+                    expected = before[-1][contestant] if before else 0.0
                 else:  # a short run says how many steps will last as long as a peer's run
-                    expected = speed(peer, case, who, options.seconds / 4, _better(speeds))
-                speeds[who] = speed(peer, case, who, options.seconds, expected)
-            for who, one in speeds.items():
+                    expected = speed(peer, case, contestant, options.seconds / 4, _better(speeds))
+                speeds[contestant] = speed(peer, case, contestant, options.seconds, expected)
+            for contestant, one in speeds.items():
                 told = provenance([0])
                 told["versions"] = (
-                    peer_versions if who in PEERS else f"{told['versions']} {torch_version()}"
+                    peer_versions
+                    if contestant in PEERS
+                    else f"{told['versions']} {torch_version()}"
                 )
                 table.append(
                     {
                         "case": name,
                         "round": number,
                         "load_when_it_began": f"{load:.1f}",
-                        "who": who,
+                        "who": contestant,
                         "env_steps_per_second": f"{one:.0f}",
                         "against_better_peer": f"{one / _better(speeds):.2f}",
                         **told,
@@ -113,16 +121,21 @@ def main() -> None:
                 )
             write_table(options.out, table)
             before.append(speeds)
-            print(name, number, {who: round(one) for who, one in speeds.items()}, flush=True)
+            print(
+                name,
+                number,
+                {contestant: round(one) for contestant, one in speeds.items()},
+                flush=True,
+            )
     for name, measured in rounds.items():
-        for who in CASES[name].contestants:
-            ratio = statistics.median(one[who] / _better(one) for one in measured)
-            median = statistics.median(one[who] for one in measured)
-            print(f"{name}: {who}: {median:.0f} env steps/s, {ratio:.2f} of the better peer")
+        for contestant in CASES[name].contestants:
+            ratio = statistics.median(one[contestant] / _better(one) for one in measured)
+            median = statistics.median(one[contestant] for one in measured)
+            print(f"{name}: {contestant}: {median:.0f} env steps/s, {ratio:.2f} of the better peer")
 
 
 def _better(speeds: dict[str, float]) -> float:
-    return max(one for who, one in speeds.items() if who in PEERS)
+    return max(one for contestant, one in speeds.items() if contestant in PEERS)
 
 
 if __name__ == "__main__":

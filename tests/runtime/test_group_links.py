@@ -105,7 +105,7 @@ def test_a_group_that_ends_is_lost_to_those_that_wait_for_it_and_to_no_other(thr
     assert second.index == 2
 
 
-def test_who_waits_looks_after_other_things():
+def test_a_wait_looks_after_other_things():
     looks: list[int] = []
 
     def idle() -> None:

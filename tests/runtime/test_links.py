@@ -33,7 +33,7 @@ def test_a_frame_larger_than_the_pipe_waits_in_the_driver(pipe: tuple[int, int])
     assert frames == payloads
 
 
-def test_a_half_written_frame_is_not_delivered_and_blocks_nobody(pipe: tuple[int, int]):
+def test_a_half_written_frame_is_not_delivered_and_blocks_nothing(pipe: tuple[int, int]):
     incoming = IncomingFrames(pipe[0])
     halves: list[list[bytes]] = []
     write_frame(pipe[1], b"whole", lambda: halves.append(incoming.receive()))

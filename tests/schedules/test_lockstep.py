@@ -88,7 +88,7 @@ def run(toys: Toys, turns: list[list[int]], intervals: int) -> list[Interval]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nobody_is_answered_before_everybody_stands_at_the_same_step(seed: int):
+def test_no_environment_is_answered_before_all_stand_at_the_same_step(seed: int):
     toys = Toys(seed)
     done = run(toys, [list(range(ENVIRONMENTS))], 4)
     assert [interval.version for interval in done] == [1, 2, 3, 4]
@@ -105,7 +105,7 @@ def test_halves_are_answered_in_turn_and_wait_for_their_own_alone(seed: int):
     assert batches == [[(e, step) for e in half] for step in range(12) for half in halves]
 
 
-def test_a_version_is_made_while_nobody_acts():
+def test_a_version_is_made_while_no_environment_acts():
     toys = Toys(0)
     run(toys, [list(range(ENVIRONMENTS))], 2)
     words = [entry if isinstance(entry, str) else "batch" for entry in toys.log if entry]

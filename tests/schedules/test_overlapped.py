@@ -42,7 +42,7 @@ def run_with_a_straggler(barrier: Barrier, lag: Lag) -> list[tuple[int, int]]:
     ("barrier", "lag", "ahead"),
     [("sliding", 1, 2), ("hard", 1, 1), ("sliding", 0, 1), ("hard", 0, 1)],
 )
-def test_who_is_quick_goes_as_far_ahead_as_the_barrier_lets_it(
+def test_a_quick_environment_goes_as_far_ahead_as_the_barrier_lets_it(
     barrier: Barrier, lag: Lag, ahead: int
 ):
     alpha = TOY.alpha

@@ -101,7 +101,7 @@ def test_a_stop_while_waiting_leaves_what_the_last_event_left(expected: Outcome)
         assert Outcome(toy.population.fingerprint(), event_bytes(events)) == expected
 
 
-def test_resuming_asks_nobody_while_jobs_are_in_flight():
+def test_resuming_asks_for_nothing_while_jobs_are_in_flight():
     with session(SHORT) as (toy, _):
         total = len(list(toy.schedule.events()))
     with session(SHORT) as (toy, _):

@@ -411,7 +411,7 @@ def test_individuals_wait_for_a_critic_that_is_far_behind(tmp_path: Path):
     assert max(counted - critic for counted, critic in behind) > 100
 
 
-def test_without_refined_individuals_nobody_waits_for_a_critic(tmp_path: Path):
+def test_without_refined_individuals_no_job_waits_for_a_critic(tmp_path: Path):
     config = replace(SLOW_CRITIC, p_desired=0.0)
     rows = metrics_of(run_on(tmp_path / "run", config, INLINE))
     assert {row["idle_virtual_seconds"] for row in rows} == {"0.0"}

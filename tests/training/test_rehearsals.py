@@ -43,7 +43,7 @@ COUNTED = AES(
     [*CONFIGS, COUNTED],
     ids=lambda config: f"{type(config).__name__}-{config.env or config.objective}",
 )
-def test_who_goes_on_with_a_refused_environment_is_refused_again(config: Any, tmp_path: Path):
+def test_going_on_with_a_refused_environment_is_refused_again(config: Any, tmp_path: Path):
     kind = method_of(config).layout
     layout = kind(pool="inline", checkpoint_minutes=1e-9)  # one is due at any time
     with pytest.raises(ImpureEnvironment):

@@ -124,7 +124,7 @@ def test_signals_while_a_run_closes_lose_nothing(
     assert run.folder.card_md.exists()
 
 
-def test_who_insists_while_a_run_closes_ends_it_and_its_rows_are_written(
+def test_a_second_signal_while_a_run_closes_ends_it_and_its_rows_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     config, out = CONFIGS["es"], tmp_path / "run"

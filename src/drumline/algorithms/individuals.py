@@ -93,16 +93,16 @@ def variance_summary(variance: Float32[np.ndarray, " P"]) -> Metrics:
 
 
 def _refuse_unusable(individual: Individual, parameter_count: int) -> None:
-    who = f"individual {individual.index}"
+    named = f"individual {individual.index}"
     if individual.vector.shape != (parameter_count,):
         raise ValueError(
-            f"{who} has parameters of shape {list(individual.vector.shape)}, "
+            f"{named} has parameters of shape {list(individual.vector.shape)}, "
             f"expected [{parameter_count}]"
         )
     bad = int(np.count_nonzero(~np.isfinite(individual.vector)))
     if bad:
-        raise ValueError(f"{who} has {bad} parameters that are not finite")
+        raise ValueError(f"{named} has {bad} parameters that are not finite")
     if not math.isfinite(individual.fitness):
-        raise ValueError(f"the fitness of {who} is {individual.fitness}")
+        raise ValueError(f"the fitness of {named} is {individual.fitness}")
     if individual.mean_fitness is not None and not math.isfinite(individual.mean_fitness):
-        raise ValueError(f"the mean's fitness beside {who} is {individual.mean_fitness}")
+        raise ValueError(f"the mean's fitness beside {named} is {individual.mean_fitness}")
