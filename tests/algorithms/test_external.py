@@ -291,7 +291,7 @@ def test_a_recommendation_that_is_not_finite_is_refused():
         strategy.tell([live(strategy.ask(1)[0], 0.0)])
 
 
-def test_nobody_is_told_twice():
+def test_no_candidate_is_told_twice():
     strategy = External(np.zeros(2), HillClimber, seed=0)
     (candidate,) = strategy.ask(1)
     strategy.tell([live(candidate, 1.0)])

@@ -22,7 +22,7 @@ def test_an_environments_packages_follow_from_where_it_is_defined(env_id, engine
     assert environment_packages(env_id, engine) == packages
 
 
-def test_an_atari_environments_pixels_depend_on_who_shrinks_them():
+def test_an_atari_environments_pixels_depend_on_what_shrinks_them():
     make_environment(EnvironmentSpec("ALE/Pong-v5")).environment.close()
     packages = environment_packages("ALE/Pong-v5", "gymnasium")
     assert packages == ("ale-py", "opencv-python-headless", "opencv-python")

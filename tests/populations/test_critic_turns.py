@@ -55,7 +55,7 @@ def test_with_all_first_everybody_waits_for_the_last_turn():
 
 @pytest.mark.parametrize("all_first", [False, True])
 @pytest.mark.parametrize(("refined", "steps"), [(0, 10), (3, 2)])
-def test_nobody_waits_where_nothing_is_due(all_first: bool, refined: int, steps: int):
+def test_nothing_waits_where_nothing_is_due(all_first: bool, refined: int, steps: int):
     turns = TurnsOfMembers(all_first=all_first)
     turns.begin([np.zeros(1)] * refined, steps, critics(4))
     assert turns.due(np.zeros(1)) is None

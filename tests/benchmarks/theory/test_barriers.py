@@ -84,14 +84,14 @@ def test_a_timeline_is_the_protocol_played_event_by_event(
 
 
 @given(st.integers(0, 999), st.sampled_from([0.0, 0.5, 3.0]))
-def test_nobody_starts_later_under_the_sliding_barrier(seed: int, update: float):
+def test_no_environment_starts_later_under_the_sliding_barrier(seed: int, update: float):
     seconds = np.random.default_rng(seed).exponential(1.0, (12, 4, 2))
     sliding, hard = sliding_barrier(seconds, update), hard_barrier(seconds, update)
     assert (sliding.starts <= hard.starts + 1e-9).all()
 
 
 @given(st.integers(0, 999), st.sampled_from([0.0, 0.5, 3.0]))
-def test_nobody_is_ever_more_than_one_storage_ahead_of_the_slowest(seed: int, update: float):
+def test_no_environment_is_ever_more_than_one_storage_ahead_of_the_slowest(seed: int, update: float):
     sliding = sliding_barrier(np.random.default_rng(seed).exponential(1.0, (12, 4, 2)), update)
     assert (sliding.starts[2:] >= sliding.finishes[:-2].max(axis=1, keepdims=True)).all()
 
