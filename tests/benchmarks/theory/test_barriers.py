@@ -91,7 +91,7 @@ def test_no_environment_starts_later_under_the_sliding_barrier(seed: int, update
 
 
 @given(st.integers(0, 999), st.sampled_from([0.0, 0.5, 3.0]))
-def test_no_environment_is_ever_more_than_one_storage_ahead_of_the_slowest(seed: int, update: float):
+def test_no_environment_is_more_than_one_storage_ahead_of_the_slowest(seed: int, update: float):
     sliding = sliding_barrier(np.random.default_rng(seed).exponential(1.0, (12, 4, 2)), update)
     assert (sliding.starts[2:] >= sliding.finishes[:-2].max(axis=1, keepdims=True)).all()
 
