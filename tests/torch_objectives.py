@@ -200,3 +200,46 @@ class Reader(nn.Module):
         x = x + self.attention(x, x, x, need_weights=False)[0]
         x = x + self.outer(torch.relu(self.inner(self.norm(x))))
         return scale * nn.functional.linear(x, self.symbols.weight)
+
+
+class Chosen(Viewed):
+    """Gives the number of the largest output, of the same view."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return (inputs @ self.turned + self.inner.bias).argmax(1)
+
+
+class Picked(nn.Module):
+    """Gives the number of the largest output of a network like others."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 40)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.inner(inputs).argmax(1)
+
+
+class Caching(nn.Module):
+    """Fills a buffer that begins as None, and registers another one, in its first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 2)
+        self.register_buffer("scale", None)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if self.scale is None:
+            self.scale = self.inner.weight.detach().abs().sum()
+            self.register_buffer("later", torch.ones(1))
+        return self.scale * self.inner(inputs)
+
+
+class Exchanged(Regressor):
+    """Regressor whose layers are made in another order: as many parameters, in other places."""
+
+    def __init__(self):
+        super().__init__()
+        inner = self.inner
+        del self.inner
+        self.inner = inner

@@ -110,6 +110,9 @@ def test_the_config_of_an_older_run_has_the_settings_of_its_resume(terminal: Ter
     assert config == json.loads(json.dumps(resumed))
 
 
+T = "--trust-code"
+
+
 @pytest.mark.parametrize(
     ("text", "words", "message"),
     [
@@ -123,6 +126,9 @@ def test_the_config_of_an_older_run_has_the_settings_of_its_resume(terminal: Ter
         ('{"env": "CartPole-v1"}', ("es", "a", "b"), "give METHOD before the flags"),
         ('{"env": "CartPole-v1", "std": -1}', ("es",), "--std must be above 0"),
         ('{"format": 1, "config": {"env": "A-v0", "alpha": 3}}', ("es",), "and this is es"),
+        ('{"objective": "a:b"}', ("es", "CartPole-v1", T), "an environment (CartPole-v1) and an"),
+        ('{"env": "CartPole-v1", "objective": "a:b"}', ("es", T), "objective (a:b): give one"),
+        ('{"env": "CartPole-v1"}', ("es", "--objective=a:b"), "objective (a:b): give one of"),
     ],
 )
 def test_a_wrong_file_is_one_sentence(

@@ -98,12 +98,19 @@ def test_inputs_without_members_are_one_sentence(given: Any):
         members.perturbed(MEMBERS)(given)
 
 
-@pytest.mark.parametrize("name", ["Viewed", "Rewrapped"])
+@pytest.mark.parametrize("name", ["Viewed", "Rewrapped", "Chosen"])
 def test_a_module_whose_parameters_no_member_would_perturb_is_refused(name: str):
     members, _ = made(f"torch_objectives:{name}")
     members.publish(0, SearchedModule(f"torch_objectives:{name}", 0).vector())
     with pytest.raises(ObjectiveProblem, match="members of one call cannot share"):
         members.perturbed(MEMBERS)(inputs_of("Regressor"))
+
+
+def test_whole_numbers_that_follow_the_members_are_taken():
+    members, _ = made("torch_objectives:Picked")
+    members.publish(0, SearchedModule("torch_objectives:Picked", 0).vector())
+    assert members.perturbed(MEMBERS)(inputs_of("Regressor")).dtype == torch.int64
+    assert members._checks_left == 0
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

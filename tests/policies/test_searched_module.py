@@ -186,3 +186,30 @@ def test_a_frozen_parameter_may_hold_what_is_no_number():
     made = SearchedModule("torch_objectives:Adapted", 0, trainable="adapter")
     assert torch.isnan(made.with_parameters(made.vector()).get_parameter("unset")).all()
     made.with_parameters(made.vector())
+
+
+def test_a_buffer_that_was_none_is_none_in_the_next_call_and_a_new_one_is_gone():
+    made = SearchedModule("torch_objectives:Caching", 0)
+    inputs, first = torch.ones(2, 3), made.vector()
+    expected = made.with_parameters(first)(inputs).clone()
+    assert set(dict(made.module.named_buffers())) == {"scale", "later"}
+    made.with_parameters(first * 3)(inputs)
+    module: Any = made.with_parameters(first)
+    assert module.scale is None
+    assert not hasattr(module, "later")
+    assert torch.equal(module(inputs), expected)
+
+
+def test_the_memory_order_and_gradients_of_a_call_are_gone_in_the_next_one():
+    made = SearchedModule("torch_objectives:Regressor", 0)
+    first, inputs = made.vector(), torch.ones(2, 3)
+    expected = made.with_parameters(first)(inputs).clone()
+    module: Any = made.module
+    module.requires_grad_(True)
+    module(inputs).sum().backward()
+    assert module.scale.grad is not None
+    module.inner.weight.data = module.inner.weight.data.t().contiguous().t()
+    module.half()
+    assert torch.equal(made.with_parameters(first)(inputs), expected)
+    assert all(p.grad is None and not p.requires_grad for p in module.parameters())
+    assert module.inner.weight.is_contiguous()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import torch
+import torch_objectives
 from campaigns import SLOW, cases
 from doubles import KillAt
 from whole_runs import lasting_bytes, run_on
@@ -220,3 +221,19 @@ def test_a_policy_file_that_lacks_a_named_tensor_is_damaged(tmp_path: Path):
     path.write_bytes(path.read_bytes().replace(b'"inner.bias":{', b'"inner.bios":{'))
     with pytest.raises(RunError, match="is damaged"):
         run.parameters()
+
+
+def test_a_module_with_its_parameters_in_other_places_is_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = SEARCHES["es, a torch module"]
+    layout = method_of(config).layout(pool="inline")
+    run = train(replace(config, total_steps=40), layout=layout, out=tmp_path / "run")
+    exchanged = torch_objectives.Exchanged
+    monkeypatch.setattr(torch_objectives, "Regressor", exchanged)
+    for go_on in (
+        lambda: resume(run.folder, layout, trust=TRUSTED, total_steps=80),
+        lambda: run.module("last"),
+    ):
+        with pytest.raises(RunError, match=r"outer.weight \[1, 4\] as its number 1, in the place"):
+            go_on()

@@ -1,5 +1,6 @@
 """Signals at the worst moments: in the middle of a change, and while a run closes."""
 
+import itertools
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import objectives
 import pytest
 from whole_runs import SMALL_CEM_RL, lasting_bytes
 
@@ -192,3 +194,26 @@ def test_a_stop_in_the_middle_of_a_block_leaves_the_policy_of_the_last_whole_one
     assert run.parameters().tobytes() == whole.parameters().tobytes()
     resumed = resume(run.folder, inline(config))
     assert lasting_bytes(resumed.folder) == expected["td3"]
+
+
+def test_what_an_objective_returns_in_place_of_a_signal_is_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = ES(
+        objective="objectives:catches_everything",
+        dimensions=6,
+        total_steps=60,
+        population_size=6,
+        noise_table_size=4096,
+        evaluate_every=3,
+        evaluate_episodes=2,
+    )
+    monkeypatch.setenv("INTERRUPTED", "")
+    whole = train(config, layout=inline(config), out=tmp_path / "whole")
+    monkeypatch.setattr(objectives, "_calls", itertools.count())
+    monkeypatch.setenv("INTERRUPTED", "yes")
+    with pytest.raises(Stopped):
+        train(config, layout=inline(config), out=tmp_path / "run")
+    assert os.environ["INTERRUPTED"] == ""
+    again = load(tmp_path / "run", trust_code=True).resume(layout=inline(config))
+    assert lasting_bytes(again.folder) == lasting_bytes(whole.folder)

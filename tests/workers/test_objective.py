@@ -1,7 +1,11 @@
 """Calls of an objective: what it may return, and what one task gives."""
 
 import hashlib
+import subprocess
+import sys
 from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,7 @@ from drumline import seeding
 from drumline.envs.episode import NonFinite
 from drumline.errors import ObjectiveProblem
 from drumline.functional.perturbation import counter_reader
+from drumline.policies.searched_module import SearchedModule
 from drumline.tasks import Evaluate, EvaluateMean, RehearseTwice
 from drumline.training.cluster import proof_of
 from drumline.training.layout import Layout
@@ -228,3 +233,39 @@ def test_the_answer_for_other_machines_covers_noise_and_a_call():
 def test_what_is_no_objective_is_one_sentence(place: str, said: str):
     with pytest.raises(ObjectiveProblem, match=said):
         load_function(place)
+
+
+FIRST_TORCH = """
+import sys
+from drumline.workers.objective import Objective, ObjectiveFunction
+import numpy as np
+
+function = ObjectiveFunction(Objective("brings_torch:fitness", None, 6, 0))
+assert "torch" not in sys.modules
+values = [function(np.zeros(6, np.float32), 5) for _ in range(2)]
+import torch
+print(values[0] == values[1], torch.get_num_threads())
+"""
+
+
+def test_a_call_that_brings_torch_in_has_the_value_of_later_ones(tmp_path: Path):
+    (tmp_path / "brings_torch.py").write_text(
+        "def fitness(parameters, seed):\n"
+        "    import torch\n"
+        "    parameters += 1\n"
+        "    return float(torch.rand(())) + float(parameters.sum())\n"
+    )
+    words = [sys.executable, "-c", FIRST_TORCH]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "True 1\n", done.stderr
+
+
+def test_a_module_with_other_parameters_than_were_searched_is_refused():
+    module = SearchedModule("torch_objectives:Regressor", 0)
+    searched = tuple(module.shapes.items())
+    of = {"dimensions": module.parameter_count, "tensors": searched}
+    there = Objective("torch_objectives:fit", "torch_objectives:Regressor", **of)
+    assert ObjectiveFunction(there)(module.vector(), 3)
+    changed = replace(there, module="torch_objectives:Exchanged")
+    with pytest.raises(ObjectiveProblem, match=r"outer.weight \[1, 4\] as its number 1, in the pl"):
+        ObjectiveFunction(changed)

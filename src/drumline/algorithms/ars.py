@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from drumline.algorithms.episode_cap import EpisodeCap
-from drumline.algorithms.mirrored import MirroredSampler, finite_fitness
+from drumline.algorithms.mirrored import MirroredSampler, finite_fitness, one_vector
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.search_state import SearchState, StdSchedule, constant_std
 from drumline.functional.perturbation import counter_noise, weighted_noise_sum
@@ -51,7 +51,7 @@ class ARS:
         seed: int = 0,
     ) -> "ARS":
         """Return a strategy with counter noise, for a user's own loop."""
-        start = np.asarray(parameters, dtype=np.float32)
+        start = one_vector(parameters)
         sampler = MirroredSampler(seed, counter_noise(seed))
         return ARS(
             start,

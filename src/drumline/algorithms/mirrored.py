@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, cycle, repeat
 from operator import attrgetter
-from typing import ClassVar, SupportsFloat
+from typing import Any, ClassVar, SupportsFloat
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float32, Float64
 
 from drumline import seeding
 from drumline.functional.perturbation import Noise
@@ -134,21 +134,37 @@ def finite_fitness(ordered: Sequence[Evaluation]) -> Float64[np.ndarray, " N"]:
     return fitness
 
 
+def one_vector(parameters: Any) -> Float32[np.ndarray, " P"]:
+    """Return the first parameters `[P]` of a user's own loop; ValueError for another shape."""
+    start = np.asarray(parameters, dtype=np.float32)
+    if start.ndim != 1:
+        raise ValueError(f"parameters is one vector, got shape {start.shape}: ravel() it first")
+    return start
+
+
 def answer(task: Evaluate, fitness: SupportsFloat, length: int = 1) -> Evaluation:
     """Return the result of a task that was evaluated outside Drumline's runtime.
+
+    Raises TypeError for a fitness that is no number.
 
     >>> task = Evaluate(0, 3, -1, 64, 7, 0.1, 0, False, True)
     >>> answer(task, 2.5).fitness
     2.5
     """
+    try:
+        number = float(getattr(fitness, "detach", lambda: fitness)())  # a tensor without its graph
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"the fitness of member {task.member} is a {type(fitness).__name__}, not one number"
+        ) from error
     return Evaluation(
         version=task.version,
         member=task.member,
         sign=task.sign,
         noise_key=task.noise_key,
         std=task.std,
-        fitness=float(fitness),
-        episode_return=float(fitness),
+        fitness=number,
+        episode_return=number,
         length=length,
         moments=None,
         digest=b"",

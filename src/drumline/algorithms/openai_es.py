@@ -6,7 +6,12 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from drumline.algorithms.episode_cap import EpisodeCap
-from drumline.algorithms.mirrored import IndependentSampler, MirroredSampler, finite_fitness
+from drumline.algorithms.mirrored import (
+    IndependentSampler,
+    MirroredSampler,
+    finite_fitness,
+    one_vector,
+)
 from drumline.algorithms.observation_moments import ObservationMoments
 from drumline.algorithms.optimizers import Adam, Optimizer
 from drumline.algorithms.search_state import SearchState, StdSchedule, constant_std
@@ -79,7 +84,7 @@ class OpenAIES:
         seed: int = 0,
     ) -> "OpenAIES":
         """Return a strategy with counter noise and Adam, for a user's own loop."""
-        start = np.asarray(parameters, dtype=np.float32)
+        start = one_vector(parameters)
         adam = Adam(start.size, learning_rate=learning_rate, weight_decay=weight_decay)
         return OpenAIES(start, MirroredSampler(seed, counter_noise(seed)), adam, constant_std(std))
 

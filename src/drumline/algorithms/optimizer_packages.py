@@ -114,8 +114,8 @@ def nevergrad_factory(optimizer: str, *, std: float, budget: int) -> OptimizerFa
             f"such as {_OTHERS}"
         )
     found = registry[optimizer]
-    parts = getattr(found, "_config", {}).get("optimizers") or []
-    for one in (found, *parts):
+    parts: list[Any] = getattr(found, "_config", {}).get("optimizers") or []
+    for one in [found, *parts]:
         if getattr(one, "no_parallelization", False):
             its = "" if one is found else f" is a portfolio with {one.name}, which"
             raise ValueError(

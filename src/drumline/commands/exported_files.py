@@ -157,8 +157,14 @@ def _compared(policy: LoadedPolicy, called: Callable[[np.ndarray], Outputs]) -> 
                 )
             if not prod(expected.shape):
                 continue
+            if not np.array_equal(np.isnan(theirs), np.isnan(expected)):
+                raise RunError(
+                    "the exported policy gives NaN where the policy does not, or the other way "
+                    "round: it was not written"
+                )
             scale = np.maximum(1.0, np.abs(expected))
-            largest = max(largest, float(np.max(np.abs(theirs - expected) / scale)))
+            differences = np.nan_to_num(np.abs(theirs - expected) / scale, posinf=np.inf)
+            largest = max(largest, float(differences.max()))
     if not largest <= TOLERANCE:
         raise RunError(
             f"the exported policy differs by {largest:.3g} from the policy, more than {TOLERANCE}: "

@@ -36,7 +36,7 @@ from drumline.commands.run_document import (
 )
 from drumline.commands.shown_run import curve_of, line_of
 from drumline.commands.slow_bf16 import slow_in_bf16
-from drumline.commands.stored_policy import stored_module
+from drumline.commands.stored_policy import refuse_changed_module, stored_module
 from drumline.commands.whole_numbers import whole_number
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.notebook import notebook_display
@@ -431,6 +431,7 @@ def resume(
             _refuse_less_than_done(config.total_steps, saved)
         recipe = method.built(config, layout)
         refuse_hash_order(config, recipe, layout)
+        refuse_changed_module(folder, recipe)
     before = horizons_of(folder)
     horizons = after_resume(before, 0 if saved is None else saved.update, config.total_steps)
     if horizons != before:

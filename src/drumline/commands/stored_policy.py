@@ -14,15 +14,16 @@ import numpy as np
 
 from drumline.commands.foreign_code import CodeTrust
 from drumline.envs.environment import EnvironmentSpec
+from drumline.errors import ObjectiveProblem
 from drumline.policies import convolutional, virtual_batch_mlp
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
 from drumline.policies.network_spec import NetworkSpec
 from drumline.policies.spec import REFERENCE, PolicySpec, spec_from
 from drumline.protocols import Policy
-from drumline.runs.folder import RunError
-from drumline.runs.policy_files import StoredPolicy
-from drumline.workers.objective import Objective
+from drumline.runs.folder import RunError, RunFolder
+from drumline.runs.policy_files import StoredPolicy, saved_policies
+from drumline.workers.objective import Objective, refuse_other_parameters
 
 MOMENTS = ("observation_mean", "observation_inverse_std")
 
@@ -75,6 +76,10 @@ def stored_module(stored: StoredPolicy, trust: CodeTrust) -> Any:
 
     assert objective.module is not None
     made = SearchedModule(objective.module, objective.seed, trainable=objective.trainable)
+    try:
+        refuse_other_parameters(objective.module, made.shapes, objective.tensors)
+    except ObjectiveProblem as error:
+        raise RunError(f"{stored.path}: {error}") from error
     if made.parameter_count != objective.dimensions:
         raise _damaged(stored, f"{objective.dimensions} parameters for {made.parameter_count}")
     module = made.with_parameters(stored.tensors["parameters"])
@@ -176,3 +181,16 @@ def _converted(stored: StoredPolicy, what: str, make: Callable[[], Any]) -> Any:
 
 def _damaged(stored: StoredPolicy, fault: str) -> RunError:
     return RunError(f"{stored.path} is damaged ({fault}); give another --policy")
+
+
+def refuse_changed_module(folder: RunFolder, recipe: Any) -> None:
+    """Raise RunError if an objective's module has other parameters than a saved policy's had."""
+    searched = getattr(recipe, "searched", getattr(recipe, "environment", None))
+    if not isinstance(searched, Objective) or searched.module is None:
+        return
+    for stored in saved_policies(folder):
+        recorded = stored_objective(stored).tensors
+        try:
+            refuse_other_parameters(searched.module, dict(searched.tensors), recorded)
+        except ObjectiveProblem as error:
+            raise RunError(f"{folder.shown} cannot go on: {error}") from error

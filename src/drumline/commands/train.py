@@ -206,6 +206,11 @@ def _of_file(
     if objective and searched and objective != searched:
         raise WrongUse(f"--config {file} is for {searched}: leave --objective {objective} out")
     if objective or searched:
+        if env or own:
+            raise WrongUse(
+                f"--config {file} and the command line name an environment ({env or own}) and an "
+                f"objective ({objective or searched}): give one of both"
+            )
         return method.made_for(objective or searched, **values)
     if not (env or own):
         raise WrongUse(f"--config {file} names no environment: give ENV behind {method.name}")

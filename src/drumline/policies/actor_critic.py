@@ -2,7 +2,8 @@
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -36,8 +37,9 @@ def build_network(spec: NetworkSpec) -> nn.Module:
             f"--network {spec.network!r} is none of {', '.join(_BUILDERS)} and no "
             "package.module:Class"
         )
+    make = _class_of(spec)  # importing it may seed or draw, the first time in a process
     with seeded_constants():
-        return _from_user(spec)
+        return _from_user(spec, make)
 
 
 def takes_channels_last(network: nn.Module, spec: NetworkSpec) -> bool:
@@ -63,9 +65,10 @@ def initial_parameters(spec: NetworkSpec, seed: int) -> np.ndarray:
     Orthogonal weights (Saxe et al. 2014) with gain √2 in hidden layers, 0.01 for the action and 1
     for the value; biases and log stds 0. A user's module keeps the values of its own constructor.
     """
+    make = _class_of(spec) if is_own(spec.network) else None
     with seeding.kept_globals():
         seeding.seed_globals(seeding.seeds(seed, 1, "network")[0])
-        network = _from_user(spec) if is_own(spec.network) else build_network(spec)
+        network = build_network(spec) if make is None else _from_user(spec, make)
     if spec.network in _BUILDERS:
         with threadpool_limits(1, "blas"):  # on busy cores, two threads took 20 × as long
             _initialize(network, seed)
@@ -202,19 +205,35 @@ def _impala_resnet(spec: NetworkSpec) -> nn.Module:
     return SharedTrunk(spec, nn.Sequential(*parts), 256, 0.01)
 
 
-def _from_user(spec: NetworkSpec) -> nn.Module:
-    flag = f"--network {spec.network!r}"
-    module, _, name = spec.network.partition(":")
-    given = (spec.observation_shape, spec.head.output_size)
+@contextmanager
+def _usable(spec: NetworkSpec) -> Iterator[None]:
+    """Turn what the user's own code raises into a ValueError; it may raise anything."""
     try:
-        made: Any = getattr(importlib.import_module(module), name)(*given)
+        yield
     except MemoryError:
         raise
-    except (Exception, SystemExit) as error:  # the user's own code may raise anything
+    except (Exception, SystemExit) as error:
         raise ValueError(
-            f"{flag} cannot be imported and called with {given} ({raised(error, __file__)}): give "
-            "package.module:Class; the current directory is importable"
+            f"--network {spec.network!r} cannot be imported and called with {_given(spec)} "
+            f"({raised(error, __file__)}): give package.module:Class; the current directory is "
+            "importable"
         ) from error
+
+
+def _given(spec: NetworkSpec) -> tuple[tuple[int, ...], int]:
+    return spec.observation_shape, spec.head.output_size
+
+
+def _class_of(spec: NetworkSpec) -> Callable[..., Any]:
+    module, _, name = spec.network.partition(":")
+    with seeding.kept_globals(), _usable(spec):
+        return getattr(importlib.import_module(module), name)
+
+
+def _from_user(spec: NetworkSpec, make: Callable[..., Any]) -> nn.Module:
+    flag = f"--network {spec.network!r}"
+    with _usable(spec):
+        made: Any = make(*_given(spec))
     if not isinstance(made, nn.Module) or not any(True for _ in made.parameters()):
         raise ValueError(f"{flag} made a {type(made).__name__}, not a Module with parameters")
     refuse_unusable(made, flag)

@@ -26,6 +26,8 @@ from drumline.policies.searched_module import SearchedModule
 _LEAST_SCALE = 0.02
 _SHARE_OF_WEIGHTS = 0.3
 """Perturbations with which members are compared are that share of the parameters' own size."""
+_CHECKS = 8
+"""Calls whose outputs are compared at most, while these say nothing."""
 _TOLERANCES = {torch.float32: 0.001, torch.bfloat16: 0.2}
 """Largest difference of a member's outputs, as a share of what the perturbation changed."""
 _ROUNDINGS = 30.0
@@ -69,7 +71,7 @@ class ModuleMembers:
         self._vectors = [name for name, place in self._places.items() if not place.columns]
         self._dtype = next(iter(searched.parameters.values())).dtype
         self._members: Sequence[Member | tuple[int, float]] = ()
-        self._checked = False
+        self._checks_left = _CHECKS
         self._parameters = np.zeros(0, np.float32)
         self._version = -1
         self._base: dict[str, np.ndarray] = {}
@@ -123,9 +125,10 @@ class ModuleMembers:
                     f"a module of {count} members takes inputs [{count}, …], one row "
                     f"for each member, and got a tensor of shape {list(value.shape)}"
                 )
-        if not self._checked:
-            self._check(inputs, named)
-            self._checked = True
+        if self._checks_left:
+            self._checks_left -= 1
+            if self._check(inputs, named):
+                self._checks_left = 0
         return self._together(inputs, named)
 
     def _together(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -141,11 +144,12 @@ class ModuleMembers:
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
             return torch.func.vmap(one, in_dims=(0, 0, *dims))(self._own, self._thin, *values)
 
-    def _check(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> None:
+    def _check(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> bool:
         """Compare members of the first row's inputs with the module of each one's own matrices.
 
         A module may reach its parameters where no function of torch is given them: by a compiled
-        function, or by a view that was made in `__init__`. Those would not be perturbed.
+        function, or by a view that was made in `__init__`. Those would not be perturbed. Return
+        whether outputs said so: whole numbers may be those of the unperturbed module.
         """
         members = self._members
         size = float(np.sqrt(np.square(self._parameters, dtype=np.float64).mean()))
@@ -166,41 +170,44 @@ class ModuleMembers:
             pieces = perturbed_pieces(self._parameters, self._noise.read, *member)
             module = self._searched.with_pieces(pieces)
             with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
-                return _floats(module(*map(first, inputs), **{n: first(named[n]) for n in named}))
+                return _numbers(module(*map(first, inputs), **{n: first(named[n]) for n in named}))
 
         with seeding.kept_globals():
             self.perturbed(tried)
             rows = [repeated(v) for v in inputs]
-            together = _floats(self._together(rows, {n: repeated(named[n]) for n in named}))
+            together = _numbers(self._together(rows, {n: repeated(named[n]) for n in named}))
             middle = alone(Member(0, 0.0))
-            agree = [
+            found = [
                 _agree([part[row] for part in together], alone(member), middle, self._dtype)
                 for row, member in enumerate(tried)
             ]
             self._searched.with_parameters(self._parameters)
             self.perturbed(members)
-        if not any(agree):
+        if False in found and True not in found:
             raise ObjectiveProblem(
                 "the module uses parameters in a way that members of one call cannot share (a "
                 "compiled function, or a view made in __init__): leave out --members-per-call"
             )
+        return True in found
 
 
-def _floats(outputs: Any) -> list[Tensor]:
-    """Return the tensors of floating point among a module's outputs."""
+def _numbers(outputs: Any) -> list[Tensor]:
+    """Return the tensors among a module's outputs, whole numbers in double precision."""
     tensors = [value for value in tree_leaves(outputs) if torch.is_tensor(value)]
-    return [tensor.clone() for tensor in tensors if tensor.is_floating_point()]
+    return [t.clone() if t.is_floating_point() else t.double() for t in tensors]
 
 
-def _agree(ours: list[Tensor], theirs: list[Tensor], middle: list[Tensor], dtype: Any) -> bool:
+def _agree(
+    ours: list[Tensor], theirs: list[Tensor], middle: list[Tensor], dtype: Any
+) -> bool | None:
     """Whether outputs differ by less than rounding may change of what the perturbation did.
 
-    Outputs that are not finite say nothing.
+    None: outputs that are not finite, or that the perturbation left as they were, say nothing.
     """
     error = sum(_distance(a, b) for a, b in zip(ours, theirs, strict=True))
     change = sum(_distance(b, c) for b, c in zip(theirs, middle, strict=True))
-    if not np.isfinite(error + change):
-        return True
+    if not np.isfinite(error + change) or error == change == 0.0:
+        return None
     total = sum(float(b.double().square().sum()) for b in theirs)
     rounding = torch.finfo(dtype).eps ** 2 * total
     return error <= _TOLERANCES[dtype] ** 2 * change + _ROUNDINGS**2 * rounding

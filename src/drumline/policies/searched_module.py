@@ -34,8 +34,9 @@ class SearchedModule:
         """`trainable`: a regular expression; names without a match are frozen."""
         limit_torch(1)
         with seeding.kept_globals():
+            make = _class_of(path)  # importing it may seed or draw, the first time in a process
             seeding.seed_globals(seed)
-            self._module = _made(path)
+            self._module = _made(path, make)
         self._parameters = _searched(path, self._module, trainable)
         if precision != "fp32":
             _convert(self._module, PRECISIONS[precision])
@@ -47,7 +48,7 @@ class SearchedModule:
                 owner,
                 name,
                 parameter,
-                parameter.dtype,
+                parameter.data,
                 None if self._searches(parameter) else _sampled(parameter),
             )
             for owner in self._module.modules()
@@ -56,10 +57,10 @@ class SearchedModule:
         ends = accumulate(parameter.numel() for parameter in self._parameters.values())
         self._ends = list(ends)
         self._buffers = [
-            (owner, name, buffer, buffer.clone())
+            (owner, [(n, b, None if b is None else b.clone()) for n, b in owner._buffers.items()])
             for owner in self._module.modules()
-            for name, buffer in owner.named_buffers(recurse=False)
         ]
+        """Each submodule's buffers and copies of them; a buffer may be None, until it is used."""
 
     def _searches(self, parameter: torch.Tensor) -> bool:
         return any(parameter is searched for searched in self._parameters.values())
@@ -99,11 +100,19 @@ class SearchedModule:
         return self.with_pieces(pieces_of(vector))
 
     def restore_buffers(self) -> None:
-        """Put the buffers back to their first values, those too that were assigned anew."""
+        """Put the buffers back to their first values; new ones go."""
         with torch.no_grad():
-            for owner, name, buffer, first in self._buffers:
-                buffer.copy_(first)
-                setattr(owner, name, buffer)
+            for owner, buffers in self._buffers:
+                there = owner._buffers
+                for name in set(there) - {name for name, _, _ in buffers}:
+                    del there[name]
+                for name, buffer, first in buffers:
+                    if buffer is not None and first is not None:
+                        buffer.copy_(first)
+                    if name not in there:
+                        there[name] = buffer
+                    elif there[name] is not buffer:
+                        setattr(owner, name, buffer)
 
     def _restore_parameters(self) -> None:
         """Put back parameters that a call replaced; ObjectiveProblem if it changed frozen ones."""
@@ -111,12 +120,10 @@ class SearchedModule:
             if getattr(kept.owner, kept.name, None) is not kept.parameter:
                 setattr(kept.owner, kept.name, kept.parameter)
             parameter = kept.parameter
-            if parameter.dtype != kept.dtype:
-                parameter.data = parameter.data.to(kept.dtype)
-            if kept.sample is None:
-                parameter.requires_grad_(False)
-                parameter.grad = None
-            elif not torch.equal(_sampled(parameter), kept.sample):
+            parameter.data = kept.data  # another precision or order of the memory goes
+            parameter.requires_grad_(False)
+            parameter.grad = None
+            if kept.sample is not None and not torch.equal(_sampled(parameter), kept.sample):
                 raise ObjectiveProblem(
                     f"the objective changes the module's parameter {kept.name!r}, which is not "
                     "searched and stays as the class makes it: register it as a buffer, whose "
@@ -148,7 +155,8 @@ class _Kept(NamedTuple):
     owner: torch.nn.Module
     name: str
     parameter: torch.nn.Parameter
-    dtype: torch.dtype
+    data: torch.Tensor
+    """Its memory."""
     sample: torch.Tensor | None
     """Bytes of some of a frozen parameter's numbers; None: it is searched."""
 
@@ -171,7 +179,7 @@ def _convert(module: torch.nn.Module, precision: torch.dtype) -> None:
                     setattr(owner, name, buffer.to(precision))
 
 
-def _made(path: str) -> torch.nn.Module:
+def _class_of(path: str) -> Any:
     module_name, _, name = path.partition(":")
     if "/" in module_name or module_name.startswith("."):
         _refuse(path, "is a path of a file: write package.module:Class, without / and .py")
@@ -181,6 +189,10 @@ def _made(path: str) -> torch.nn.Module:
             make = getattr(make, part)
     except (ImportError, AttributeError, ValueError) as error:
         _refuse(path, f"cannot be imported ({error}): write package.module:Class")
+    return make
+
+
+def _made(path: str, make: Any) -> torch.nn.Module:
     try:
         module = make()
     except Exception as error:  # noqa: BLE001 - the user's own code may raise anything

@@ -48,8 +48,9 @@ def build_module(spec: PolicySpec) -> torch.nn.Module:
     Its class is called with (observation size, output size), or with `--network` (observation
     shape, output size). Its parameters are to be loaded; the global generators stay as they are.
     """
+    make = _class_of(spec)  # importing it may seed or draw, the first time in a process
     with seeded_constants():
-        return _built(spec)
+        return _built(spec, make)
 
 
 def refuse_frozen_parts(spec: PolicySpec, *, searches: bool, differentiates: bool) -> None:
@@ -63,11 +64,15 @@ def _flag(spec: PolicySpec) -> str:
     return f"--{'network' if spec.module_shape else 'policy'} {spec.module!r}"
 
 
-def _built(spec: PolicySpec) -> torch.nn.Module:
+def _class_of(spec: PolicySpec) -> Callable[..., object]:
     assert spec.module is not None
+    with seeding.kept_globals():
+        return load_object(spec.module, _flag(spec).split(" ")[0])
+
+
+def _built(spec: PolicySpec, make: Callable[..., object]) -> torch.nn.Module:
     flag = _flag(spec)
     given = (spec.module_shape or spec.observation_size, spec.head.output_size)
-    make = load_object(spec.module, flag.split(" ")[0])
     try:
         made = make(*given)
     except Exception as error:  # the user's own code may raise anything
@@ -159,9 +164,10 @@ def _one_line(error: Exception) -> str:
 
 def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
     """Return the module's own initialisation under a torch seed drawn from `rng`."""
+    make = _class_of(spec)
     with seeding.kept_globals():
         seeding.seed_globals(int(rng.integers(2**31)))
-        module = _built(spec)
+        module = _built(spec, make)
     return np.concatenate([p.detach().numpy().ravel() for p in module.parameters()])
 
 

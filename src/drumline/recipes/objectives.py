@@ -180,8 +180,12 @@ def objective_packages(config: Searched) -> tuple[str, ...]:
 
 def _initial_vector(path: str, seed: int) -> np.ndarray:
     make = called(path, "importing it", load_callable, path, "--initial")
+    had_torch = "torch" in sys.modules
     seeding.seed_globals(seed)
     returned = called(path, "making the first parameters", make, seed)
+    if not had_torch and "torch" in sys.modules:  # whose generator was not seeded
+        seeding.seed_globals(seed)
+        returned = called(path, "making the first parameters", make, seed)
     if np.iscomplexobj(returned):
         raise ValueError(f"--initial {path} returned complex numbers: return one vector of floats")
     try:

@@ -5,6 +5,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,6 +111,15 @@ def read_policy(folder: RunFolder, name: str) -> StoredPolicy:
         ) from error
     except _UNREADABLE as error:
         raise RunError(f"{path} is damaged ({error}); give another --policy") from error
+
+
+def saved_policies(folder: RunFolder) -> list[StoredPolicy]:
+    """Return the policies of a folder that are there and can be read."""
+    found: list[StoredPolicy] = []
+    for name in NAMES:
+        with suppress(RunError):
+            found.append(read_policy(folder, name))
+    return found
 
 
 def read_policy_file(path: Path) -> StoredPolicy:

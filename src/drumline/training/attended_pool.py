@@ -48,6 +48,9 @@ class AttendedPool:
                 done = self._finished(TICK_SECONDS if timeout is None else timeout)
             finally:
                 self._signals.disarm()
+            # Code of the user's own that an inline pool calls may catch what a signal raises: what
+            # it has returned then is no result.
+            self._signals.look()
             self._tick(self._pool)
             if done:
                 self._unended.ended()

@@ -15,9 +15,11 @@ import importlib
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -84,6 +86,7 @@ class ObjectiveFunction:
 
             options = {"precision": objective.precision, "trainable": objective.trainable}
             module = SearchedModule(objective.module, objective.seed, **options)
+            refuse_other_parameters(objective.module, module.shapes, objective.tensors)
             self._argument = module.with_pieces
             if objective.members_per_call > 1:
                 from drumline.policies.module_members import ModuleMembers
@@ -107,14 +110,28 @@ class ObjectiveFunction:
         count = self._objective.seeds_per_call
         argument = self._argument(pieces)
         given = np.array(seeding.seeds(seed, count, "objective"), np.int64) if count > 1 else seed
-        seeding.seed_globals(seed)
-        returned = _plain(self._call(argument, given))
+        returned = _plain(self._called(argument, given, seed))
         if count == 1:
             values = (self._number(returned),)
         else:
             values = tuple(map(float, self._numbers(returned, (count,))))
         self._check_finite(values, np.ravel(given).tolist())
         return values
+
+    def _called(self, argument: Any, given: Any, seed: int) -> Any:
+        """Call the function under a seed; again if only this call has brought torch in.
+
+        Its generator is seeded, and it has one thread, from the second call on alone.
+        """
+        had_torch = "torch" in sys.modules
+        spare = None if had_torch else (argument.copy(), copy(given))
+        seeding.seed_globals(seed)
+        returned = self._call(argument, given)
+        if spare is not None and "torch" in sys.modules:
+            self._limit_torch()
+            seeding.seed_globals(seed)
+            returned = self._call(*spare)
+        return returned
 
     def _check_finite(self, values: tuple[float, ...], seeds: Sequence[int]) -> None:
         for value, seed in zip(values, seeds, strict=True):
@@ -341,6 +358,25 @@ class ObjectiveProofSpec:
             return hashlib.sha256(vector.tobytes() + _digest(values)).digest()
 
         return answer
+
+
+def refuse_other_parameters(
+    path: str, here: Mapping[str, Sequence[int]], searched: Sequence[tuple[str, Sequence[int]]]
+) -> None:
+    """Raise ObjectiveProblem unless a module has the names and shapes that a run has searched.
+
+    Files of earlier versions have none of them.
+    """
+    if not searched:
+        return
+    ours = [f"{name} {list(shape)}" for name, shape in here.items()]
+    theirs = [f"{name} {list(shape)}" for name, shape in searched]
+    for number, (one, other) in enumerate(zip_longest(ours, theirs, fillvalue="none")):
+        if one != other:
+            raise ObjectiveProblem(
+                f"--policy {path!r} has other parameters than the run has searched: {one} as its "
+                f"number {number + 1}, in the place of {other}. Has its class changed?"
+            )
 
 
 def load_callable(path: str, flag: str) -> Callable[..., Any]:
