@@ -1,5 +1,6 @@
 """The host of a node alone: its messages, without a driver."""
 
+import os
 import pickle
 import threading
 from collections.abc import Iterator
@@ -126,3 +127,13 @@ def test_a_full_message_waits_for_no_other(host_of, monkeypatch: pytest.MonkeyPa
     host = host_of(size=1)
     begin(host, [doubles.Digest(number, 0, 0.03) for number in range(12)])
     assert 5 <= len(messages(host, 12)[0].done.serials) < 12
+
+
+def test_processes_of_a_node_have_the_drivers_variables_of_arithmetic(
+    host_of: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("MKL_CBWR", "AVX2")
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    begin(host_of(variables=(("MKL_CBWR", "COMPATIBLE"),)), [])
+    doubles.wait_until(lambda: os.environ["MKL_CBWR"] == "COMPATIBLE")
+    doubles.wait_until(lambda: "ATEN_CPU_CAPABILITY" not in os.environ)

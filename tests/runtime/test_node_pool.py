@@ -154,6 +154,29 @@ def test_a_silent_node_holds_up_nothing_and_its_late_results_are_dropped(
     assert finish(pool, []) == expected
 
 
+def test_a_task_of_a_silent_node_and_of_one_that_is_lost_is_issued_again(
+    make_pool: MakePool, monkeypatch
+):
+    monkeypatch.setattr(node_pool, "_SILENT_SECONDS", 0.3)
+    nodes, lines = ThreadNodes(1, 1), []
+    pool = begun(make_pool(doubles.digest_worker, nodes=nodes, log=lines.append))
+    finish(pool, [])
+    work_until_all_share(pool, 2)
+    nodes.links[1].muted.set()
+    pool.submit([doubles.Digest(number, seconds=2.0) for number in range(2)])
+    done: list[Any] = []
+
+    def both_hold_one() -> bool:
+        done.extend(pool.completed(0.05))
+        return any("has said nothing for 0.3 s" in line for line in lines)
+
+    doubles.wait_until(both_hold_one)
+    doubles.wait_until(lambda: done.extend(pool.completed(0.05)) or len(done) == 1)
+    nodes.links[0].lose(node_gone=False)  # now it has the silent node's task, too
+    doubles.wait_until(lambda: done.extend(pool.completed(0.05)) or len(done) == 2)
+    assert nodes.links[1].muted.is_set()
+
+
 def test_a_node_to_spare_takes_the_place_of_a_silent_one_which_is_not_taken_back(
     make_pool: MakePool, expected, monkeypatch
 ):

@@ -113,8 +113,9 @@ class IssuedTasks:
         return len(again)
 
     def take_back(self, host: DrivenHost) -> int:
-        """Queue the tasks that only this host held; returns their number."""
-        elsewhere = {k for other in self._hosts if other is not host for k in other.held}
+        """Queue the tasks that no other host that speaks holds; returns their number."""
+        others = [other for other in self._hosts if other is not host and not other.silent]
+        elsewhere = {serial for other in others for serial in other.held}
         known = elsewhere | {serial for serial, _ in self._queue}
         again = [(k, t) for k, t in host.held.items() if k in self.open.tasks and k not in known]
         self._queue.push_front(again)

@@ -1,5 +1,6 @@
 """Checks of a node before it takes part: its packages, and a known answer that it computes."""
 
+import os
 import pickle
 import platform
 import sys
@@ -85,3 +86,18 @@ def versions_of(names: Iterable[str]) -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
+
+
+_OF_ARITHMETIC = ("MKL_", "ATEN_", "DNNL_", "ONEDNN_", "OPENBLAS_CORETYPE", "NPY_")
+
+
+def arithmetic_variables() -> tuple[tuple[str, str], ...]:
+    """Return the environment variables by which libraries choose instructions, and so bits."""
+    return tuple(sorted(each for each in os.environ.items() if each[0].startswith(_OF_ARITHMETIC)))
+
+
+def set_arithmetic_variables(variables: Iterable[tuple[str, str]]) -> None:
+    """Give the processes that are started from here the driver's, and no others."""
+    for name, _ in arithmetic_variables():
+        del os.environ[name]
+    os.environ.update(variables)

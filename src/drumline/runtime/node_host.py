@@ -19,7 +19,11 @@ from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.protocols import Completed, Worker, WorkerContext
 from drumline.runtime.failures import packed
 from drumline.runtime.messages import Failure
-from drumline.runtime.node_checks import other_bits, other_packages
+from drumline.runtime.node_checks import (
+    other_bits,
+    other_packages,
+    set_arithmetic_variables,
+)
 from drumline.runtime.node_commands import NodeCommands
 from drumline.runtime.node_messages import Close, Command, Heard, HostSpec, Parcel
 from drumline.runtime.node_news import NodeNews, Report
@@ -91,6 +95,7 @@ class NodeHost:
         if other := other_packages(spec):
             return {"refused": other}
         sys.path += [path for path in spec.search_path if path not in sys.path]
+        set_arithmetic_variables(spec.variables)
         try:
             if spec.probe_factory is not None:
                 self._news.probe = _loads(spec.probe_factory)()

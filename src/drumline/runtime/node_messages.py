@@ -40,6 +40,8 @@ class HostSpec(NamedTuple):
     """Import path of the driver, for code that lies in the same place on every node."""
     packages: Mapping[str, str]
     """Versions of the packages that must be the same on every node."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """The driver's environment variables by which libraries choose their arithmetic."""
     proof: "Proof | None" = None
     """None: the node need not prove itself."""
     replica: bytes | None = None

@@ -26,6 +26,7 @@ from drumline.runtime.gathering import waits_among
 from drumline.runtime.host_roster import LATE_SECONDS, HostRoster
 from drumline.runtime.host_supply import HostSupply
 from drumline.runtime.issued_tasks import IssuedTasks
+from drumline.runtime.node_checks import arithmetic_variables
 from drumline.runtime.node_messages import (
     Close,
     Done,
@@ -106,6 +107,7 @@ class NodePool:
             one_task_leases=one_task_leases,
             search_path=list(sys.path),
             packages=packages or {},
+            variables=arithmetic_variables(),
             proof=proof,
             replica=None if updates is None else by_reference(updates.factory, "the replica"),
         )

@@ -1,5 +1,6 @@
 """The cluster of a run with `--pool ray`, joined before its first pool is made."""
 
+import logging
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from functools import lru_cache
@@ -13,6 +14,8 @@ from drumline.runtime.portable import by_reference
 from drumline.training.layout import Layout
 from drumline.workers.objective import ObjectiveSpec
 from drumline.workers.proof import ProofSpec
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -31,7 +34,7 @@ def joined(layout: Layout) -> Generator[Nodes | None]:
 def proof_of(worker: Any, layout: Layout) -> Proof | None:
     """Return the known answer for nodes that run such workers.
 
-    None if it cannot be computed here: the run itself then says what is wrong.
+    None, and a line, if it cannot be computed here.
     """
     if isinstance(worker, ObjectiveSpec):
         spec = worker.proof()
@@ -40,7 +43,12 @@ def proof_of(worker: Any, layout: Layout) -> Proof | None:
     factory = by_reference(spec, "the proof of a node")
     try:
         answer = _answer(factory, layout.creation_seconds, layout.hang_seconds)
-    except (WorkerError, TaskKilledWorkers, WorkersLost):
+    except (WorkerError, TaskKilledWorkers, WorkersLost) as error:
+        _LOGGER.warning(
+            "nodes are taken by their packages alone, without a known answer to compare: it cannot "
+            "be computed here (%s)",
+            str(error).splitlines()[0],
+        )
         return None
     return Proof(factory, answer, processor())
 
