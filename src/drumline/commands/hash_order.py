@@ -12,6 +12,7 @@ from drumline import seeding
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.make import make_environment
 from drumline.errors import ImpureEnvironment
+from drumline.policies.spec import REFERENCE
 from drumline.protocols import PublishedLayout
 from drumline.recipes.chosen_environment import chosen_environment
 from drumline.runtime.guard import Guard
@@ -54,8 +55,13 @@ def refuse_hash_order(config: Any, recipe: object, layout: Layout) -> None:
 
 
 def _steps_here(recipe: object, layout: Layout) -> bool:
-    """Return whether training steps environments in this process."""
+    """Return whether training steps environments in this process.
+
+    The reference batch of virtual batch normalisation is played here.
+    """
     if layout.pool == "inline" or isinstance(recipe, StreamRecipe):
+        return True
+    if REFERENCE in getattr(getattr(recipe, "shared", None), "arrays", ()):
         return True
     return isinstance(recipe, RotationRecipe) and recipe.staff.inline
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from drumline.envs.environment import Environment
 from drumline.envs.last_info import Numbers, numbers_of
+from drumline.functional.torch_threads import one_torch_thread
 from drumline.protocols import Policy
 
 NOISE_BLOCK = 128
@@ -96,6 +97,7 @@ class EpisodeLoop:
         self._floats = space.dtype.kind == "f"  # others are finite
         self._few = self._floats and len(space.shape) == 1 and size <= _FEW
 
+    @one_torch_thread()
     def run(
         self,
         seed: int,

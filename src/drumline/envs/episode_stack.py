@@ -12,6 +12,7 @@ import numpy as np
 
 from drumline.envs.episode import GREATEST, WITHDRAWN_EVERY, Episode, NonFinite
 from drumline.envs.lean_steps import LeanEnvironment
+from drumline.functional.torch_threads import one_torch_thread
 
 
 class StackedPolicy(Protocol):
@@ -67,6 +68,7 @@ class EpisodeStack:
         self._policy = policy
         self._places = [_Place(environment) for environment in environments]
 
+    @one_torch_thread()
     def run(
         self,
         beginnings: Sequence[Beginning],

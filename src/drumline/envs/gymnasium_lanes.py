@@ -19,6 +19,7 @@ from drumline.envs.lanes import (
 from drumline.envs.lean_batches import Batch, fitting
 from drumline.envs.make import MadeEnvironment, lean_environment, make_environment
 from drumline.envs.observation_spaces import check_observations
+from drumline.functional.torch_threads import one_torch_thread
 
 _SLOW_SECONDS = 0.1
 """Seconds of steps that are long enough to be counted one by one as signs of life."""
@@ -75,6 +76,7 @@ class GymnasiumLanes:
             self._states = np.zeros((self._batch.size, count))
             self._elapsed = np.zeros(count, np.int64)
 
+    @one_torch_thread()
     def begin(self, renewal: int) -> np.ndarray:
         """Start episode 0 of every lane."""
         self.episode[:] = 0
@@ -82,6 +84,7 @@ class GymnasiumLanes:
             self._observations[lane] = self._start(lane)
         return self._observations
 
+    @one_torch_thread()
     def step(self, lanes: np.ndarray | None, actions: np.ndarray) -> Steps:
         """Step these lanes; a lane whose episode ends starts the next one at once."""
         chosen: Sequence[int] = self._all if lanes is None else lanes.tolist()
@@ -151,6 +154,7 @@ class GymnasiumLanes:
         """Return the number of steps of all running episodes."""
         return sum(history.running for history in histories)
 
+    @one_torch_thread()
     def restore(
         self, histories: Sequence[LaneHistory], replaying: Replaying = unheard
     ) -> np.ndarray:

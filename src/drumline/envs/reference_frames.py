@@ -8,11 +8,13 @@ import numpy as np
 from drumline import seeding
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.make import make_environment
+from drumline.functional.torch_threads import one_torch_thread
 
 EVERY = 8
 """Env steps from one kept observation to the next: neighbours are nearly the same picture."""
 
 
+@one_torch_thread()
 def fill_with_random_play(frames: np.ndarray, spec: EnvironmentSpec, seed: int) -> None:
     """Fill `frames`, `[N, *observation shape]` or `[N, D]`, from episodes of random actions.
 

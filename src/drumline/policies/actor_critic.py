@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from drumline import seeding
 from drumline.errors import raised
+from drumline.functional.torch_threads import one_torch_thread
 from drumline.policies.initial_layers import orthogonal
 from drumline.policies.network_spec import NetworkSpec, is_own
 from drumline.policies.own_modules import (
@@ -27,6 +28,7 @@ from drumline.policies.own_modules import (
 Gain = float
 
 
+@one_torch_thread()
 def build_network(spec: NetworkSpec) -> nn.Module:
     """Return the network with uninitialised parameters."""
     builder = _BUILDERS.get(spec.network)
@@ -59,6 +61,7 @@ def takes_channels_last(network: nn.Module, spec: NetworkSpec) -> bool:
     return True
 
 
+@one_torch_thread()
 def initial_parameters(spec: NetworkSpec, seed: int) -> np.ndarray:
     """Return the initial parameter vector `[P]`: a function of the spec and the seed alone.
 

@@ -9,7 +9,7 @@ import torch
 
 from drumline import seeding
 from drumline.errors import raised
-from drumline.functional.torch_threads import limit_torch
+from drumline.functional.torch_threads import limit_torch, one_torch_thread
 from drumline.policies.heads import action_function
 from drumline.policies.mlp import OBSERVATION_CLIP
 from drumline.policies.nan_outputs import with_nan_first
@@ -42,6 +42,7 @@ def load_object(path: str, flag: str = "--policy") -> Callable[..., object]:
         ) from error
 
 
+@one_torch_thread()
 def build_module(spec: PolicySpec) -> torch.nn.Module:
     """Return the user's module, checked, as one that takes flat observations `[N, D]`.
 
@@ -162,6 +163,7 @@ def _one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
+@one_torch_thread()
 def initial_vector(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
     """Return the module's own initialisation under a torch seed drawn from `rng`."""
     make = _class_of(spec)

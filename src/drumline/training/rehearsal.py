@@ -14,6 +14,7 @@ from drumline.envs.lanes_spec import LanesSpec
 from drumline.envs.make import make_environment
 from drumline.errors import ImpureEnvironment, WorkerError
 from drumline.functional.frame_stacks import whole
+from drumline.functional.torch_threads import one_torch_thread
 from drumline.policies.heads import Head, stored_action_function
 from drumline.protocols import Unwatched, Whereabouts
 from drumline.tasks import Explore, Live, Lived
@@ -99,6 +100,7 @@ def _replay(
     compare(observations[-1, 0], observation[0], "observation", last, where, turn)
 
 
+@one_torch_thread()
 def rehearse_episode(
     spec: EnvironmentSpec,
     head: Head,

@@ -11,6 +11,7 @@ import numpy as np
 from drumline import seeding
 from drumline.envs.environment import Environment, EnvironmentSpec
 from drumline.envs.make import make_environment
+from drumline.functional.torch_threads import one_torch_thread
 from drumline.protocols import Worker, WorkerContext
 
 
@@ -70,6 +71,7 @@ class RandomEpisode:
         self.trace.ends.append((bool(terminated), bool(truncated)))
         self.ended = bool(terminated or truncated) or self.length == self._limit
 
+    @one_torch_thread()
     def run(self, steps: int, progress: Callable[[int], None] = lambda amount: None) -> Trace:
         """Make up to `steps` steps of the episode, fewer where it ends."""
         self.begin()

@@ -21,6 +21,7 @@ from drumline.buffers.replay import TERMINATED, TRUNCATED
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import EpisodeLoop, NonFinite, storable
 from drumline.envs.make import make_environment
+from drumline.functional.torch_threads import one_torch_thread
 from drumline.policies.build import build_policy
 from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec
@@ -111,6 +112,7 @@ class Refiner:
         self._rows = np.empty((257, spec.policy.observation_size), np.float32)
         self._actions = np.empty((256, self._head.action_size), np.float32)
 
+    @one_torch_thread()
     def __call__(self, task: Live | EvaluateMean | TrainCritics | Explore | TrainLearner) -> Any:
         """Run one task."""
         if isinstance(task, Explore):

@@ -17,6 +17,7 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import Opening, storable
 from drumline.envs.make import make_environment
 from drumline.errors import WorkerError
+from drumline.functional.torch_threads import one_torch_thread
 from drumline.policies.build import build_policy
 from drumline.policies.heads import stored_action_function
 from drumline.policies.spec import PolicySpec
@@ -199,6 +200,7 @@ class TransitionStream:
             raise UnfiniteTransition(f"the observation is not finite in {self._place()}")
         self._actions, self._return, self._begun = [], 0.0, True
 
+    @one_torch_thread()
     def _called(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Call the environment; its exception becomes a WorkerError with episode and step."""
         try:
