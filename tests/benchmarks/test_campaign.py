@@ -564,7 +564,7 @@ def test_a_page_that_is_saved_while_its_tables_are_made_is_not_written_over(
 
     def filled(text: str) -> str:
         if text == "old words":
-            page.write_text("new words")  # somebody saves it now
+            page.write_text("new words")  # an editor saves it now
         return f"{text}, filled"
 
     campaign._refill(page, filled)
