@@ -137,3 +137,4 @@ def test_processes_of_a_node_have_the_drivers_variables_of_arithmetic(
     begin(host_of(variables=(("MKL_CBWR", "COMPATIBLE"),)), [])
     doubles.wait_until(lambda: os.environ["MKL_CBWR"] == "COMPATIBLE")
     doubles.wait_until(lambda: "ATEN_CPU_CAPABILITY" not in os.environ)
+    assert os.environ["MKL_CBWR"] == "COMPATIBLE"
