@@ -10,10 +10,12 @@ from campaigns import SLOW, cases
 from typed_commands import TINY, Terminal
 
 import drumline
+from drumline.commands import exported_files
 from drumline.recipes.a2c import A2C
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.recipes.td3 import TD3
+from drumline.runs.folder import RunError
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 LESS: dict[str, Any] = {"evaluate_every": 0, "evaluate_episodes": 2}
@@ -127,6 +129,16 @@ def test_a_policy_is_compared_on_observations_that_its_space_holds(
     ended = terminal("export", str(tmp_path / "run"), "--torch-export=a.pt2", "--trust-code")
     assert ended.code == 0, ended.err
     assert "differs from the policy by" in ended.out
+
+
+def test_a_file_that_gives_nan_is_not_written(trained: dict[str, drumline.Run]):
+    policy: Any = trained["continuous"].policy
+
+    def called(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return policy.act(seen), np.full((len(seen), 1), np.nan, np.float32)
+
+    with pytest.raises(RunError, match="gives NaN where the policy does not"):
+        exported_files._compared(policy, called)
 
 
 def test_an_export_that_cannot_be_is_one_sentence(terminal: Terminal):

@@ -39,19 +39,23 @@ method, env, *more = sys.argv[1:]
 settings = {"num_envs": 2, "alpha": 8, "minibatches": 1, "epochs": 1} if method == "ppo" else {}
 if method == "td3":
     settings = {"steps_per_update": 30, "random_steps": 30, "batch_size": 4, "replay_size": 60}
-if method == "es":
+if method.startswith("es"):
     settings = {"population_size": 4, "noise_table_size": 4096, "workers": "inline"}
+if method == "es, a reference batch":
+    settings |= {"normalization": "virtual-batch", "workers": 1}
 if more:
     settings["promise"] = False
 small = {"total_steps": 60, "hidden": (4,), "evaluate_episodes": 1}
 try:
-    drumline.train(method, env, **small, **settings)
+    drumline.train(method.partition(",")[0], env, **small, **settings)
 except drumline.ImpureEnvironment as error:
     print(error)
 """
 
 
-@pytest.mark.parametrize("method", ["td3", pytest.param("ppo", marks=FAULTS), "es"])
+@pytest.mark.parametrize(
+    "method", ["td3", pytest.param("ppo", marks=FAULTS), "es", "es, a reference batch"]
+)
 def test_a_call_from_python_refuses_an_environment_that_follows_its_hashes(
     method: str, tmp_path: Path
 ):
