@@ -220,6 +220,13 @@ def test_the_answer_for_other_machines_covers_noise_and_a_call():
     assert found.answer == answers[0]
 
 
+def test_an_answer_that_cannot_be_computed_is_said(caplog: pytest.LogCaptureFixture):
+    assert proof_of(ObjectiveSpec(objective("not_a_number"), 0), Layout(pool="inline")) is None
+    (line,) = caplog.messages
+    assert "nodes are taken by their packages alone" in line
+    assert "returned nan" in line
+
+
 @pytest.mark.parametrize(
     ("place", "said"),
     [
