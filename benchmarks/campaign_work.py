@@ -22,7 +22,7 @@ SEARCHES = ("es", "ars", "cem")
 NICE = 19
 """Niceness of runs, and of their session."""
 STOPPED = (130, 143, -signal.SIGINT, -signal.SIGTERM)
-"""Exit codes of a run that was asked to stop, by whomever; it goes on later."""
+"""Exit codes of a run that was asked to stop, as by a shutdown too; it goes on later."""
 RETRY_SECONDS = 60.0
 """Pause after a row that could not be written, as while a queue is being edited, or a failure."""
 
