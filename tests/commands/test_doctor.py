@@ -15,7 +15,6 @@ from drumline.runtime.machine_limits import MachineLimits
 @pytest.fixture(autouse=True)
 def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timings, "SECONDS", 0.01)
-    monkeypatch.setattr(timings.seconds_each, "__defaults__", (0.01,))
 
 
 def test_without_an_environment_the_machine_alone_is_described(terminal: Terminal):
@@ -77,6 +76,28 @@ def test_every_method_gets_a_prediction_and_a_bottleneck(terminal: Terminal, met
     assert all(row["env_steps_per_second"] > 0 for row in measured["predicted"])
     assert measured["bottleneck"] in ("environment", "forward", "learner", "cores")
     assert not measured["virtual_costs"]
+
+
+@pytest.mark.parametrize(
+    ("method", "env", "steps"),
+    [("hts", "CartPole-v1", 40), ("ppo", "HalfCheetah-v5", 40), ("a2c", "CartPole-v1", 1)],
+)
+def test_the_timed_update_takes_all_gradient_steps_of_a_training(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, method: str, env: str, steps: int
+):
+    each, counted = timings.seconds_each, []
+    monkeypatch.setattr(
+        timings, "seconds_each", lambda piece: counted.append(piece()) or each(piece)
+    )
+    ended = terminal("doctor", env, "--method", method, "--json")
+    assert ended.code == 0, ended.err
+    updates = [metrics for metrics in counted if isinstance(metrics, dict)]
+    assert [metrics["gradient_steps"] for metrics in updates] == [steps]
+    printed = terminal("train", method, env, "--print-config").out
+    times = json.loads(ended.out)["measured"]["times"]
+    rows = json.loads(printed)["alpha"] * json.loads(printed)["num_envs"]
+    learning = times["update_seconds"] / rows
+    assert times["learner_seconds_per_env_step"] == pytest.approx(learning)
 
 
 @pytest.mark.parametrize(

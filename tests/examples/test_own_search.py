@@ -154,7 +154,7 @@ def test_the_commands_take_it_as_one_of_drumlines_own(terminal: Terminal):
 
 
 def test_doctor_predicts_its_speed(terminal: Terminal, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(timings.seconds_each, "__defaults__", (0.01,))
+    monkeypatch.setattr(timings, "SECONDS", 0.01)
     ended = terminal("doctor", "CartPole-v1", "--method=own_search:PEPG", "--json")
     assert ended.code == 0, ended.err
     measured = json.loads(ended.out)["measured"]

@@ -223,7 +223,7 @@ def _measured_lines(measured: dict[str, Any]) -> list[str]:
         lines.append(f"  {name:<16} measured {row['measured_microseconds']:.1f} µs{beside}")
     if measured["not_timed"]:
         lines.append(f"  not timed: {measured['not_timed']}")
-    lines.append("  at most, as the sum of the measured parts:")
+    lines.append("  about, from the measured parts:")
     lines += [
         f"    --workers {row['workers']:<3} {count(row['env_steps_per_second']):>7} env steps/s"
         f"  bound by {row['bottleneck']}"

@@ -16,11 +16,22 @@ _REPLAY_ROWS = 10_000
 """Largest number of transitions that a learner is timed with; more would only take memory."""
 
 
-def seconds_each(piece: Callable[[], object], seconds: float = SECONDS) -> float:
-    """Return the mean seconds of a call, after one call that is not counted."""
-    piece()
+_LONG = 10.0
+"""Multiple of `SECONDS` from which a first call is the answer: its extra work is small beside it."""
+
+
+_LEARNED = 2
+"""An interval after those that only fill the moments of observations."""
+
+
+def seconds_each(piece: Callable[[], object]) -> float:
+    """Return the mean seconds of a call, after one that is not counted unless it was long."""
     began, count = time.perf_counter(), 0
-    while (passed := time.perf_counter() - began) < seconds or not count:
+    piece()
+    if (first := time.perf_counter() - began) >= _LONG * SECONDS:
+        return first
+    began = time.perf_counter()
+    while (passed := time.perf_counter() - began) < SECONDS or not count:
         piece()
         count += 1
     return passed / count
@@ -132,7 +143,6 @@ def learner_times(recipe: Any) -> dict[str, float]:
 def actor_critic_times(recipe: Any) -> dict[str, float]:
     """Return the seconds of forward passes of 1, 8 and all rows, and of learning per env step."""
     from drumline.policies.actor_critic import initial_parameters
-    from drumline.recipes.actor_critic import make_learner
 
     parts = recipe.parts
     network, count = parts.network, parts.shape.environments
@@ -149,45 +159,17 @@ def actor_critic_times(recipe: Any) -> dict[str, float]:
     for rows in sorted({1, 8, count}):
         batch = np.zeros((rows, *network.observation_shape), network.observation_dtype)
         found[f"forward_{rows}_seconds"] = seconds_each(lambda batch=batch: inference(batch))
-    updates = _minibatch_times(parts) if recipe.learner is make_learner else _update_times(recipe)
-    return {**found, **updates}
-
-
-def _update_times(recipe: Any) -> dict[str, float]:
-    """Return the seconds of a whole update of any learner, and their share per env step."""
-    shape = recipe.parts.shape
-    learner = recipe.learner(recipe.parts, lambda: None, 1)
-    seconds = _seconds_of_update(learner, shape)
-    steps = shape.alpha * shape.environments
-    return {"update_seconds": seconds, "learner_seconds_per_env_step": seconds / steps}
-
-
-def _minibatch_times(parts: Any) -> dict[str, float]:
-    """Return the seconds of one minibatch's gradient step, and of learning per env step."""
-    from drumline.recipes.learners import make_learner
-
-    config, steps = parts.config, 1
-    if config.learner == "ppo":
-        steps = config.epochs
-        changes: dict[str, Any] = {"epochs": 1, "target_kl": 0.0}
-        if config.alpha % config.minibatches == 0:
-            steps *= config.minibatches
-            changes |= {"minibatches": 1, "alpha": config.alpha // config.minibatches}
-        config = dataclasses.replace(config, **changes)
-    shape = dataclasses.replace(parts.shape, alpha=config.alpha)
-    small = dataclasses.replace(parts, config=config, shape=shape)
-    seconds = _seconds_of_update(make_learner(small, pause=lambda: None), shape)
-    return {
-        "gradient_step_seconds": seconds,
-        "learner_seconds_per_env_step": seconds * steps / parts.config.steps_per_update,
-    }
+    learner = recipe.learner(parts, lambda: None, 1)
+    seconds = _seconds_of_update(learner, parts.shape)
+    steps = parts.shape.alpha * count
+    return found | {"update_seconds": seconds, "learner_seconds_per_env_step": seconds / steps}
 
 
 def _seconds_of_update(learner: Any, shape: Any) -> float:
     from drumline.buffers.rollout import RolloutStorage
 
     arrays = {name: np.zeros(size, kind) for name, (size, kind) in shape.layout().items()}
-    rollout = RolloutStorage(shape, arrays).read(0)
+    rollout = RolloutStorage(shape, arrays).read(_LEARNED)
     behavior = {name: array.copy() for name, array in learner.published().items()}
     return seconds_each(lambda: learner.update(rollout, behavior))
 
