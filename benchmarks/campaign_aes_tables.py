@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from campaign_tables import (
@@ -35,57 +36,88 @@ TIME_GOAL = 0.6
 """Share of the virtual seconds of `p-cem-rl` within which `aes` is to have its last score."""
 
 
-def beside_rivals(part: str, rows: Rows) -> list[str]:
-    """Return a table: task × interquartile means of `aes` and its rivals at equal env steps.
+class BesideRivals(NamedTuple):
+    """`aes` and its rivals on one task, at the env steps that all of their runs have."""
 
-    The seeds are those that all methods of a task have. A task counts once it has as many of them
-    as the other tasks have. The share of the best rival is counted from a random policy's return.
-    """
+    env: str
+    env_steps: int
+    seeds: Sequence[int]
+    """Those that all methods that have runs there have."""
+    scores: Mapping[str, np.ndarray]
+    """Method → score by seed."""
+    complete: bool
+    """Whether all methods have runs, of as many common seeds as on the other tasks."""
+    ratio: float = math.nan
+    """Interquartile means of `aes` over the best rival, counted from a random policy's return."""
+    ahead: bool = False
+    apart: bool = False
+    """Whether the intervals of these two do not meet."""
+
+    @property
+    def share(self) -> float:
+        """The ratio, or 1 or 0 where the best rival is not above a random policy."""
+        return float(self.ahead) if math.isnan(self.ratio) else self.ratio
+
+    @property
+    def verdict(self) -> str:
+        """Last cell of the task's row."""
+        if not self.complete:
+            return "runs are outstanding"
+        if self.ahead:
+            return "ahead"
+        return "within 0.9" if self.ratio >= LEAST_SHARE else "behind"
+
+
+def compared_with_rivals(part: str, rows: Rows) -> list[BesideRivals]:
+    """Return `aes` beside its rivals on each task that has runs."""
     runs = [row for row in rows.runs if row["part"] == part]
-    rivals = RIVALS[part]
-    table = ["| task | env steps | seeds | `aes` | " + " | ".join(f"`{one}`" for one in rivals)]
-    table[0] += " | `aes` / best rival | |"
-    table.append("|" + "---|" * (6 + len(rivals)))
-    found: list[float] = []
-    apart = 0
     envs = dict.fromkeys(row["env"] for row in runs)
-    complete = {env: len(_common_seeds(runs, env, rivals)) for env in envs}
-    for env in envs:
-        by_method = {
-            method: [row for row in runs if (row["env"], competitor(row)) == (env, method)]
-            for method in ("aes", *rivals)
+    common = {env: len(_common_seeds(runs, env, RIVALS[part])) for env in envs}
+    most = max(1, *common.values()) if common else 1
+    return [_compared(part, env, rows, complete=common[env] == most) for env in envs]
+
+
+def _compared(part: str, env: str, rows: Rows, *, complete: bool) -> BesideRivals:
+    runs = [row for row in rows.runs if (row["part"], row["env"]) == (part, env)]
+    by_method = {
+        method: [row for row in runs if competitor(row) == method]
+        for method in ("aes", *RIVALS[part])
+    }
+    there = {method: mine for method, mine in by_method.items() if mine}
+    seeds = set.intersection(*({row["seed"] for row in mine} for mine in there.values()))
+    if seeds:  # while runs are outstanding, one method may be seeds ahead of another
+        there = {
+            method: [row for row in mine if row["seed"] in seeds] for method, mine in there.items()
         }
-        there = {method: mine for method, mine in by_method.items() if mine}
-        common = set.intersection(*({row["seed"] for row in mine} for mine in there.values()))
-        if common:  # while runs are outstanding, one method may be seeds ahead of another
-            there = {
-                method: [row for row in mine if row["seed"] in common]
-                for method, mine in there.items()
-            }
-        steps = min(int(row["env_steps"]) for mine in there.values() for row in mine)
-        scores = {method: _scores(rows, mine, steps) for method, mine in there.items()}
-        share, verdict = math.nan, ""
-        if complete[env] < max(1, *complete.values()):
-            verdict = "runs are outstanding"
-        else:
-            zero = random_means().get(env, 0.0)
-            middles = {m: interquartile_mean(values) - zero for m, values in scores.items()}
-            nearest = max(set(middles) - {"aes"}, key=lambda method: middles[method])
-            best = middles[nearest]
-            apart += intervals_apart(scores["aes"], scores[nearest])
-            share = middles["aes"] / best if best > 0.0 else math.nan
-            ahead = middles["aes"] >= best
-            verdict = "ahead" if ahead else "within 0.9" if share >= LEAST_SHARE else "behind"
-            found.append(share if best > 0.0 else (1.0 if ahead else 0.0))
-        seeds = {int(row["seed"]) for mine in there.values() for row in mine}
-        cells = [interval(scores[m]) if m in scores else "" for m in ("aes", *rivals)]
-        words = [env, f"{steps:,}", seeds_in_words(sorted(seeds)), *cells]
-        words += ["" if math.isnan(share) else f"{share:.2f}", verdict]
-        table.append("| " + " | ".join(words) + " |")
-    if len(table) == 2:
-        return []
-    told = _told_apart(apart, len(found)) if max(complete.values()) >= SEEDS_OF_INTERVALS else ""
-    return [*table, "", f"{_goal(part, found)}{told}"]
+    steps = min(int(row["env_steps"]) for mine in there.values() for row in mine)
+    scores = {method: _scores(rows, mine, steps) for method, mine in there.items()}
+    shown = sorted({int(row["seed"]) for mine in there.values() for row in mine})
+    found = BesideRivals(env, steps, shown, scores, complete)
+    if not complete:
+        return found
+    zero = random_means().get(env, 0.0)
+    middles = {method: interquartile_mean(values) - zero for method, values in scores.items()}
+    nearest = max(set(middles) - {"aes"}, key=lambda method: middles[method])
+    best = middles[nearest]
+    return found._replace(
+        ratio=middles["aes"] / best if best > 0.0 else math.nan,
+        ahead=bool(middles["aes"] >= best),
+        apart=intervals_apart(scores["aes"], scores[nearest]),
+    )
+
+
+def beside_rivals(part: str, rows: Rows) -> list[str]:
+    """Return a table: task × interquartile means of `aes` and its rivals at equal env steps."""
+    methods = ("aes", *RIVALS[part])
+    head = ["task", "env steps", "seeds", *(f"`{one}`" for one in methods)]
+    table = [f"| {' | '.join([*head, '`aes` / best rival'])} | |", "|" + "---|" * (len(head) + 2)]
+    found = compared_with_rivals(part, rows)
+    for row in found:
+        cells = [interval(row.scores[m]) if m in row.scores else "" for m in methods]
+        words = [row.env, f"{row.env_steps:,}", seeds_in_words(row.seeds), *cells]
+        words += ["" if math.isnan(row.ratio) else f"{row.ratio:.2f}", row.verdict]
+        table.append(f"| {' | '.join(words)} |")
+    return [*table, "", f"{goal_of(part, found)}{told_apart(found)}"] if found else []
 
 
 def _common_seeds(runs: Sequence[Row], env: str, rivals: Sequence[str]) -> set[str]:
@@ -103,28 +135,42 @@ def competitor(run: Row) -> str:
     return FIRST_RELEASE if run["group"].endswith("-first-release") else run["method"]
 
 
-def _told_apart(apart: int, of: int) -> str:
-    if not of:
+def told_apart(found: Sequence[BesideRivals]) -> str:
+    """Return the sentence on how many tasks the intervals of the first two do not meet."""
+    complete = [row for row in found if row.complete]
+    if not complete or len(complete[0].seeds) < SEEDS_OF_INTERVALS:
         return ""
-    where = f"on {apart} of {of}" if apart else "on none of them"
+    apart = sum(row.apart for row in complete)
+    where = f"on {apart} of {len(complete)}" if apart else "on none of them"
     return f" The 95 % intervals tell the two apart {where}."
 
 
-def _goal(part: str, shares: Sequence[float]) -> str:
+def goal_of(part: str, found: Sequence[BesideRivals]) -> str:
     """Return the sentence with the goal and with what came of it on the tasks that are compared."""
     wanted, of = GOALS[part]
     goal = f"Goal: ahead on {wanted} of {of} tasks, nowhere below {LEAST_SHARE}"
-    ahead = sum(share >= 1.0 for share in shares)
-    if not shares:
+    complete = [row for row in found if row.complete]
+    if not complete:
         return f"{goal}; none is compared yet."
-    span = (
+    ahead, span = sum(row.ahead for row in complete), span_of(complete)
+    if len(complete) < of:
+        return f"{goal}; so far ahead on {ahead} of the {len(complete)} that are compared, {span}."
+    return f"{goal}: {_word(is_met(part, complete))}, ahead on {ahead}, {span}."
+
+
+def span_of(complete: Sequence[BesideRivals]) -> str:
+    """Return the least and the largest share of the best rival's score, in words."""
+    shares = [row.share for row in complete]
+    return (
         f"with {min(shares):.2f} to {max(shares):.2f} of the best rival's score, counted from a "
         "random policy's"
     )
-    if len(shares) < of:
-        return f"{goal}; so far ahead on {ahead} of the {len(shares)} that are compared, {span}."
-    met = ahead >= wanted and min(shares) >= LEAST_SHARE
-    return f"{goal}: {_word(met)}, ahead on {ahead}, {span}."
+
+
+def is_met(part: str, complete: Sequence[BesideRivals]) -> bool:
+    """Return whether `aes` is ahead on as many tasks as the goal asks for, and near elsewhere."""
+    ahead = sum(row.ahead for row in complete)
+    return ahead >= GOALS[part][0] and min(row.share for row in complete) >= LEAST_SHARE
 
 
 def steadiness(part: str, rows: Rows) -> list[str]:

@@ -1,10 +1,21 @@
 """Three sentences of the README, from the rows of a campaign's tables."""
 
-from campaign_aes_tables import RIVALS, beside_rivals
-from campaign_hts_tables import RATIO_GOALS, beside_baselines
-from campaign_tables import Rows, published_rows, seeds_in_words
+from collections.abc import Sequence
+
+from campaign_aes_tables import (
+    GOALS,
+    LEAST_SHARE,
+    RIVALS,
+    compared_with_rivals,
+    is_met,
+    span_of,
+    told_apart,
+)
+from campaign_hts_tables import Beside, beside_baselines, is_reached
+from campaign_tables import Rows, published_rows
 
 WIDTH = 120
+RIVALS_OF_HTS = {"ppo": "lock-step `ppo`", "stable-baselines3-ppo": "Stable-Baselines3's PPO"}
 
 
 def headlines(part: str, rows: Rows) -> list[str]:
@@ -30,44 +41,64 @@ def of_es(rows: Rows) -> str:
 
 
 def of_hts(rows: Rows) -> str:
-    """Return what share of `ppo`'s score `hts` has, on the tasks with the most seeds."""
+    """Return what share of its baselines' scores `hts` has, for each number of env steps."""
     runs = [row for row in rows.runs if row["part"] == "hts-goals"]
-    found = [row for row in beside_baselines(runs, rows.evaluations) if row.rival == "ppo"]
+    found = beside_baselines(runs, rows.evaluations)
     if not found:
         return "`hts` beside lock-step `ppo`: no runs have ended."
-    most = max(len(row.seeds[0]) for row in found)
-    best = [row for row in found if len(row.seeds[0]) == most]
-    ratios = [each for row in best for each in row.ratios]
-    middles = [each.middle for each in ratios]
-    tasks = ", ".join(row.env for row in best)
-    goal = RATIO_GOALS["ppo"]
-    met = sum(
-        all(each.middle >= goal.middle and each.low >= goal.low for each in row.ratios)
-        for row in best
-    )
+    pairs = dict.fromkeys((row.rival, row.env_steps) for row in found)
+    parts = [
+        _of_rival([row for row in found if (row.rival, row.env_steps) == pair]) for pair in pairs
+    ]
     return (
-        f"`hts` has {min(middles):.2f} to {max(middles):.2f} of lock-step `ppo`'s score at equal "
-        f"env steps on {tasks} (interquartile means at four budgets each, seeds "
-        f"{seeds_in_words(best[0].seeds[0])}, {best[0].env_steps:,} env steps; the 95 % intervals "
-        f"lie within {min(each.low for each in ratios):.2f} … "
-        f"{max(each.high for each in ratios):.2f}; the goal is met on {met} of {len(best)})."
+        f"`hts` at equal env steps on {_tasks([row.env for row in found])}, by interquartile means "
+        f"at four budgets each with their 95 % intervals: {'; '.join(parts)}."
     )
+
+
+def _of_rival(found: Sequence[Beside]) -> str:
+    ratios = [each for row in found for each in row.ratios]
+    middles = [each.middle for each in ratios]
+    low, high = min(each.low for each in ratios), max(each.high for each in ratios)
+    seeds = len(found[0].seeds[0])
+    return (
+        f"{min(middles):.2f} to {max(middles):.2f} of the score of {RIVALS_OF_HTS[found[0].rival]} "
+        f"within {found[0].env_steps:,} env steps ({seeds} seeds, intervals in {low:.2f} … "
+        f"{high:.2f}, the goal met on {sum(map(is_reached, found))} of {len(found)})"
+    )
+
+
+def _tasks(envs: Sequence[str]) -> str:
+    names = list(dict.fromkeys(env.rsplit("-v", 1)[0] for env in envs))
+    return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else names[0]
 
 
 def of_aes(rows: Rows) -> str:
     """Return whether AES-RL is ahead of its baselines at 30,000 env steps."""
-    table = beside_rivals("aes-rl", rows)
-    if not table:
+    found = [row for row in compared_with_rivals("aes-rl", rows) if row.complete]
+    if not found:
         return (
             "AES-RL is not shown to be ahead of its baselines: the comparison with them "
             "has not been run with the same minibatches and random steps."
         )
     *rivals, last = (f"`{one}`" for one in RIVALS["aes-rl"])
-    beside = f"{', '.join(rivals)} and {last}"
-    sentence = f"AES-RL beside {beside} at 30,000 env steps. {table[-1]}"
-    if fresh := beside_rivals("aes-rl-fresh", rows):
-        sentence += f" Over seeds that no choice has seen: {fresh[-1]}"
-    return sentence
+    wanted, of = GOALS["aes-rl"]
+    word = "met" if is_met("aes-rl", found) else "missed" if len(found) == of else "open"
+    sentence = (
+        f"AES-RL is ahead of {', '.join(rivals)} and {last} on {sum(row.ahead for row in found)} "
+        f"of {len(found)} tasks at 30,000 env steps, {span_of(found)} (goal: {wanted} of {of}, "
+        f"nowhere below {LEAST_SHARE}; {word})."
+    )
+    fresh = [row for row in compared_with_rivals("aes-rl-fresh", rows) if row.complete]
+    if fresh:
+        sentence += (
+            f" With seeds that no choice has seen it is ahead on {sum(row.ahead for row in fresh)} "
+            f"of {len(fresh)}, {span_of(fresh)}."
+        )
+    return (
+        f"{sentence}{told_apart([*found, *fresh])} Five episodes of its mean for each individual "
+        "are not counted; its rivals use none."
+    )
 
 
 def folded(sentence: str) -> list[str]:

@@ -147,7 +147,7 @@ def test_no_verdict_is_told_without_tds_first_release(campaign: Any):
     (row,) = table_of(campaign, "aes-rl", campaign.Rows(runs, curves))
     assert row[6:] == ["", "", "runs are outstanding"]
     words = " ".join(lines_of(campaign, "headlines", campaign.Rows(runs, curves)))
-    assert "none is compared yet" in " ".join(words.split())
+    assert "AES-RL is not shown to be ahead" in words
 
 
 def test_shares_of_the_best_rival_are_counted_from_a_random_policys_return(campaign: Any):
@@ -426,8 +426,9 @@ def test_headlines_have_the_numbers_of_the_tables(campaign: Any):
     assert f"in {met} of the {len(table)} rows" in words
     assert f"; {short} are undecided" in words
     (row,) = (row for row in table_of(campaign, "hts-goals", campaign.Rows(runs, curves)))
-    assert f"`hts` has {row[4].split()[0]} to" in words
-    assert "none is compared yet" in words
+    assert f"intervals: {row[4].split()[0]} to" in words
+    assert f"lock-step `ppo` within {row[3]} env steps (3 seeds" in words
+    assert "AES-RL is not shown to be ahead" in words
     assert "no choice has seen" not in words
 
 
@@ -450,9 +451,10 @@ def test_the_headline_of_aes_tells_the_seeds_that_no_choice_has_seen_apart(campa
         row["group"] = f"fresh-{row['group']}"
     runs, curves = (both[0][k] + both[1][k] for k in range(2))
     words = " ".join(lines_of(campaign, "headlines", campaign.Rows(runs, curves)))
-    told, _, fresh = " ".join(words.split()).partition("Over seeds that no choice has seen:")
-    assert "with 1.50 to 1.50 of the best rival's score" in told
-    assert "missed, ahead on 0, with 0.80 to 0.80 of the best rival's score" in fresh
+    told, _, fresh = " ".join(words.split()).partition("With seeds that no choice has seen")
+    assert "on 3 of 3 tasks at 30,000 env steps, with 1.50 to 1.50 of the best rival's" in told
+    assert "nowhere below 0.9; open)" in told
+    assert "it is ahead on 0 of 3, with 0.80 to 0.80 of the best rival's score" in fresh
 
 
 def test_the_readme_has_the_headlines_of_the_rows(campaign: Any):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 TITLE = RunTitle("es", "CartPole-v1", 7, "2 workers", "runs/es-CartPole-v1-s7")
 STATE = DisplayState(
     "es", "CartPole-v1", 3, 1_500, 3_000, 60, 1.5, [1.0, 2.0, 9.5], 8.0, 8.5, 1e3, 1e3, 1.5,
-    [0.9, 0.8], 0, 0.1, 0,
+    [0.9, 0.8], 0, 0,
 )  # fmt: skip
 
 

@@ -25,7 +25,6 @@ STATE = DisplayState(
     eta_seconds=32.0,
     busy_shares=[0.97, 0.5],
     restarts=0,
-    update_share=0.023,
     update_skipped=0,
 )
 
@@ -36,7 +35,7 @@ def text(state: DisplayState = STATE, width: int = 65, **changes) -> str:
 
 
 def test_everything_of_interest_is_shown():
-    shown = text(restarts=2, update_skipped=3)
+    shown = text(restarts=2, update_skipped=3, phases={"update": 0.023})
     for part in (
         "499.0", "2386.1   best 2411.9", "50%  1.44M / 2.88M", "0:31   ETA 0:32",
         "1,234   episodes 49,360   skipped 3", "45.9k env steps/s last 10 s", "44.1k whole run",
@@ -128,7 +127,7 @@ def test_a_bar_is_full_to_its_share(share, full):
 
 def test_the_time_of_each_phase_and_the_use_of_the_machine_are_shown():
     shown = text(
-        phases={"evaluation": 0.25, "checkpoints": 0.004},
+        phases={"update": 0.023, "evaluation": 0.25, "checkpoints": 0.004},
         memory_bytes=3 << 29,
         cores_busy=1.86,
         cores=2,
@@ -136,6 +135,7 @@ def test_the_time_of_each_phase_and_the_use_of_the_machine_are_shown():
     assert "time in: update 2.3% · evaluation 25% · checkpoints 0.4%" in shown
     assert "machine: 1.9 of 2 cores · 1.50 GiB" in shown
     assert "machine:" not in text(), "nothing is shown before the first sample"
+    assert "time in:" not in text(), "no phase has had time"
 
 
 def test_numbers_of_the_environments_info_have_a_row():

@@ -17,7 +17,7 @@ _REPLAY_ROWS = 10_000
 
 
 _LONG = 10.0
-"""Multiple of `SECONDS` from which a first call is the answer: its extra work is small beside it."""
+"""Multiple of `SECONDS` from which a first call counts: what it does once is small beside it."""
 
 
 _LEARNED = 2

@@ -88,16 +88,15 @@ def _progress(state: DisplayState, width: int, unicode: bool) -> list[Row]:
 def _speed(state: DisplayState, width: int, unicode: bool) -> list[Row]:
     recent, whole = state.env_steps_per_second_10s, state.env_steps_per_second_run
     separator = "·" if unicode else "-"
-    phases = {"update": state.update_share, **state.phases}
     words = [
         f"{name} {_percent(share) if share >= _TENTH else f'{share:.1%}'}"
-        for name, share in phases.items()
+        for name, share in state.phases.items()
     ]
-    times = Row("time in", "", f" {separator} ".join(words))
+    times = [Row("time in", "", f" {separator} ".join(words))] if words else []
     if width < _NARROW:
-        return [Row("steps/s", "", f"{count(recent)}   run {count(whole)}"), times]
+        return [Row("steps/s", "", f"{count(recent)}   run {count(whole)}"), *times]
     both = f"{count(recent)} {state.words.steps}/s last 10 s {separator} {count(whole)} whole run"
-    return [Row("speed", "", both), times, *_machine(state, separator)]
+    return [Row("speed", "", both), *times, *_machine(state, separator)]
 
 
 def _machine(state: DisplayState, separator: str) -> list[Row]:

@@ -44,8 +44,6 @@ class DisplayState:
     busy_shares: Sequence[float]
     """For each worker the share of its time spent in tasks, 0 to 1."""
     restarts: int
-    update_share: float
-    """Share of a generation's time spent in the update, 0 to 1."""
     update_skipped: int
     """Updates without a step, because all returns were equal."""
     words: Words = ENVIRONMENT
@@ -63,7 +61,7 @@ class DisplayState:
     """The newest update's own numbers, such as losses; without counters and times."""
 
     phases: Mapping[str, float] = field(default_factory=dict)
-    """Phase in which the driver waits or works → its share of the run's time, 0 to 1."""
+    """Updates, evaluations waited for, checkpoints → share of the session's time, 0 to 1."""
     memory_bytes: int = 0
     """Of the run's processes on this machine; 0 where it is not known."""
     cores_busy: float = 0.0

@@ -209,7 +209,7 @@ class GenerationalRun:
             self._published(),
             rows,
             env_steps=generation.env_steps,
-            update_share=generation.update_seconds / max(generation.generation_seconds, 1e-9),
+            update_seconds=generation.update_seconds,
         )
         if rows := self._traffic.take(generation.update):
             self._ledger.recorder.nodes(rows)

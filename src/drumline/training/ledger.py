@@ -114,14 +114,13 @@ class Ledger:
         self._throughput = Throughput()
         self._role_shares = RoleShares()
         self._use, self._cores = UseSampler(), available_cores()
-        self._phase_seconds = {"evaluation": 0.0, "checkpoints": 0.0}
+        self._phase_seconds = {"update": 0.0, "evaluation": 0.0, "checkpoints": 0.0}
         """Seconds of this session in which the run waited for these."""
         self._evaluation_began: float | None = None
         self._curve = ReturnCurve()
         self._skipped = 0
         self._evaluating = (0, 0)
         """Episodes that have ended and all episodes of the evaluation that the run waits for."""
-        self._shares = 0.0
         self._metrics: Metrics = {}
         self._resumed_from = resumed_from
         self._recorder: Recorder | None = None
@@ -169,7 +168,7 @@ class Ledger:
         episodes: Sequence[EpisodeRow],
         *,
         env_steps: int,
-        update_share: float,
+        update_seconds: float = 0.0,
     ) -> None:
         """Record one update that took `env_steps`; `metrics` go behind the counters."""
         self.update = update
@@ -177,7 +176,7 @@ class Ledger:
         self.counters["episodes"] += len(episodes)
         self._curve.append(metrics["episode_return_mean"])
         self._skipped += int(metrics.get("update_skipped", 0.0))
-        self._shares = update_share
+        self._phase_seconds["update"] += update_seconds
         self._metrics = {
             "env_steps": self.counters["env_steps"],
             "episodes": self.counters["episodes"],
@@ -334,7 +333,6 @@ class Ledger:
                 eta_seconds=self._throughput.eta_seconds(run.total_steps),
                 busy_shares=[min(1.0, busy[place] / elapsed) for place in sorted(busy)],
                 restarts=sum(row.restarts > 0 for row in rows),
-                update_share=self._shares,
                 update_skipped=self._skipped,
                 words=run.words,
                 evaluated_episodes=self._evaluating[0],
@@ -346,7 +344,7 @@ class Ledger:
                     for name, value in self._metrics.items()
                     if not _IS_COUNTER.search(name)
                 },
-                phases={name: s / elapsed for name, s in self._phase_seconds.items()},
+                phases={name: s / elapsed for name, s in self._phase_seconds.items() if s},
                 memory_bytes=0 if use is None else use.memory_bytes,
                 cores_busy=0.0 if use is None else use.cores_busy,
                 cores=self._cores,

@@ -289,14 +289,13 @@ class RotationRun:
         self._updates.append(Span("learner", 0, interval.update_began, interval.update_ended, 1))
         self._note_ends(ended=bool(episodes), env_steps=steps)
         self._learned_seconds += interval.update_ended - interval.update_began
-        share = 1.0 - interval.waited_seconds / max(seconds, 1e-9)
         self._ledger.record(
             interval.update,
             metrics,
             published_copy(self._learner.published()),
             episodes,
             env_steps=steps,
-            update_share=share,
+            update_seconds=metrics["update_seconds"],
         )
 
     def _note_ends(self, *, ended: bool, env_steps: int) -> None:

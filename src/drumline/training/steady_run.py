@@ -320,7 +320,6 @@ class SteadyRun:
             {**self._policy(), **population.learned(), **self._replayed()},
             [row._replace(update=update) for row in finished],
             env_steps=steps,
-            update_share=0.0,
         )
         if rows := self._traffic.take_all(update):
             ledger.recorder.nodes(rows)

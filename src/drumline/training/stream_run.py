@@ -198,7 +198,7 @@ class StreamRun:
             published,
             episodes,
             env_steps=steps,
-            update_share=1.0 - block.environment_seconds / max(seconds, 1e-9),
+            update_seconds=seconds - block.environment_seconds,
         )
         self._state = self._now()
 
