@@ -24,6 +24,7 @@ from drumline.recipes.environment_families import (
 )
 from drumline.recipes.method import GoesWith, Presets, PresetsWith
 from drumline.recipes.named_objects import name_objects
+from drumline.recipes.ppo_presets import ATARI, CONTROL, FOOTBALL
 from drumline.recipes.refused_values import (
     refuse_device_of_groups,
     refuse_negative,
@@ -45,50 +46,6 @@ CORRECTIONS = {
 """Legal corrections of each learner; the first is the default."""
 _COMPARED_WITH_BEHAVIOR = ("ppo-ratio", "vtrace")
 """Corrections whose ratios, and so whose KL, are against the policy that acted."""
-
-_CONTROL = {
-    # Control tasks: what comes in is brought to scale.
-    "normalize_observations": True,
-    "scale_rewards": True,
-    "renew_intervals": 32,
-    "evaluate_every": 250,
-    "evaluate_episodes": 10,
-}
-_ATARI = {
-    "network": "nature-cnn",
-    "learner_threads": 2,  # ppo's epochs outlast the simulation; a2c is faster with 1 (measured)
-    "total_steps": 10_000_000,
-    "learning_rate": 2.5e-4,
-    "epochs": 4,
-    "minibatches": 4,
-    "clip": 0.1,
-    "clip_values": True,
-    "entropy_coefficient": 0.01,
-    "clip_rewards": True,
-    "renew_intervals": 256,
-    "evaluate_every": 500,
-    "evaluate_episodes": 4,
-    "evaluate_sample": True,
-}
-_FOOTBALL = {
-    **_ATARI,
-    # The paper trained with checkpoints; it reports scores, as every evaluation here does.
-    "reward": "scoring-checkpoints",
-    "clip_rewards": False,
-    "evaluate_episodes": 10,
-    "evaluate_sample": False,
-    "network": "football-cnn",
-    "total_steps": 5_000_000,
-    "learning_rate": 3.43e-4,
-    "discount": 0.993,
-    "epochs": 2,
-    "minibatches": 8,
-    "clip": 0.08,
-    "entropy_coefficient": 0.003,
-    "max_gradient_norm": 0.64,
-    "renew_intervals": 512,  # an EnvPool game of football is never freed: 44 MB each
-    "evaluate_every": 250,
-}
 
 
 def _preset_of_a2c(env: str) -> Mapping[str, object]:
@@ -239,19 +196,19 @@ class HTS:
             "renew_intervals": 64,
             "evaluate_every": 250,
         },
-        **dict.fromkeys(CONTROL_IDS, _CONTROL),
+        **dict.fromkeys(CONTROL_IDS, CONTROL),
         **{
-            env: {**with_alpha(_CONTROL, alpha), "correction": "decoupled"}
+            env: {**with_alpha(CONTROL, alpha), "correction": "decoupled"}
             for env, alpha in ALPHAS.items()
         },
-        **dict.fromkeys(ATARI_IDS, _ATARI),
-        **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
+        **dict.fromkeys(ATARI_IDS, ATARI),
+        **dict.fromkeys(FOOTBALL_IDS, FOOTBALL),
     }
     PRESETS_WITH: ClassVar[PresetsWith] = {("learner", "a2c"): _preset_of_a2c}
     GOES_WITH: ClassVar[GoesWith] = {"correction": ("lag", ("1",))}
     VARIANTS: ClassVar[Mapping[str, Presets]] = {
         # The release's interval of 128 steps, and the truncated weights.
-        "paper": dict.fromkeys(ALPHAS, _CONTROL),
+        "paper": dict.fromkeys(ALPHAS, CONTROL),
     }
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from drumline.recipes.environment_families import (
 from drumline.recipes.lockstep import lockstep_recipe
 from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
+from drumline.recipes.ppo_presets import ATARI, CONTROL, FOOTBALL
 from drumline.recipes.refused_values import (
     refuse_uneven_minibatches,
     refuse_unusable_epochs,
@@ -22,50 +23,6 @@ from drumline.recipes.refused_values import (
 )
 from drumline.training.layout import Layout, LockstepLayout
 from drumline.training.rotation_run import RotationRecipe
-
-_CONTROL = {
-    # Control tasks: what comes in is brought to scale.
-    "normalize_observations": True,
-    "scale_rewards": True,
-    "renew_intervals": 32,
-    "evaluate_every": 250,
-    "evaluate_episodes": 10,
-}
-_ATARI = {
-    "network": "nature-cnn",
-    "learner_threads": 2,  # no executor needs the cores meanwhile
-    "total_steps": 10_000_000,
-    "learning_rate": 2.5e-4,
-    "epochs": 4,
-    "minibatches": 4,
-    "clip": 0.1,
-    "clip_values": True,
-    "entropy_coefficient": 0.01,
-    "clip_rewards": True,
-    "renew_intervals": 256,
-    "evaluate_every": 500,
-    "evaluate_episodes": 4,
-    "evaluate_sample": True,
-}
-_FOOTBALL = {
-    **_ATARI,
-    # The paper trained with checkpoints; it reports scores, as every evaluation here does.
-    "reward": "scoring-checkpoints",
-    "clip_rewards": False,
-    "evaluate_episodes": 10,
-    "evaluate_sample": False,
-    "network": "football-cnn",
-    "total_steps": 5_000_000,
-    "learning_rate": 3.43e-4,
-    "discount": 0.993,
-    "epochs": 2,
-    "minibatches": 8,
-    "clip": 0.08,
-    "entropy_coefficient": 0.003,
-    "max_gradient_norm": 0.64,
-    "renew_intervals": 512,  # an EnvPool game of football is never freed: 44 MB each
-    "evaluate_every": 250,
-}
 
 
 @dataclass(frozen=True)
@@ -193,10 +150,10 @@ class PPO:
             "renew_intervals": 64,
             "evaluate_every": 250,
         },
-        **dict.fromkeys(CONTROL_IDS, _CONTROL),
-        **{env: with_alpha(_CONTROL, alpha) for env, alpha in ALPHAS.items()},
-        **dict.fromkeys(ATARI_IDS, _ATARI),
-        **dict.fromkeys(FOOTBALL_IDS, _FOOTBALL),
+        **dict.fromkeys(CONTROL_IDS, CONTROL),
+        **{env: with_alpha(CONTROL, alpha) for env, alpha in ALPHAS.items()},
+        **dict.fromkeys(ATARI_IDS, ATARI),
+        **dict.fromkeys(FOOTBALL_IDS, FOOTBALL),
     }
 
     def __post_init__(self) -> None:
