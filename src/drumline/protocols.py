@@ -21,6 +21,10 @@ Probe = Callable[[str], None]
 """Hook that every role calls at each step of its protocol; only tests use it, to kill the role."""
 
 
+def no_probe(point: str) -> None:
+    """Do nothing: the probe of every run outside of tests."""
+
+
 class GenerationStrategy(Protocol):
     """Search over parameters by ask and tell. It maximises and knows no process, clock or file.
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from imageio import v2 as imageio
 
-from drumline.display.plots import Reference, plot_runs
+from drumline.display.plots import curves_figure, write_picture
 from drumline.display.run_data import read_run
 from drumline.runs.folder import RunError
 
@@ -39,8 +39,7 @@ def test_a_run_folder_is_read_back(folder):
 def test_a_picture_of_1000_by_600_is_drawn_with_every_run_in_its_colour(folder, tmp_path, x):
     run = read_run(folder)
     higher = dataclasses.replace(run, label="higher", evaluation_mean=run.evaluation_mean + 50)
-    references = [Reference("published", 195.0), Reference("budget", 195.0, env_steps=1e4)]
-    plot_runs([run, higher], tmp_path / "curve.png", x=x, references=references)
+    write_picture(curves_figure([run, higher], x=x), tmp_path / "curve.png")
     picture = imageio.imread(tmp_path / "curve.png")
     assert picture.shape[:2] == (600, 1000)
     for color in ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)):
@@ -49,14 +48,14 @@ def test_a_picture_of_1000_by_600_is_drawn_with_every_run_in_its_colour(folder, 
 
 def test_plotting_leaves_pyplot_alone(folder, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)  # another test's may be
-    plot_runs([read_run(folder)], tmp_path / "curve.png")
+    write_picture(curves_figure([read_run(folder)]), tmp_path / "curve.png")
     assert "matplotlib.pyplot" not in sys.modules
 
 
 def test_a_run_without_evaluations_and_with_one_update_is_drawn(folder, tmp_path):
     (folder / "evaluations.csv").unlink()
     (folder / "metrics.csv").write_text(METRICS + "1,1000,2.0,10.0,\n")
-    plot_runs([read_run(folder, label="one")], tmp_path / "curve.png")
+    write_picture(curves_figure([read_run(folder, label="one")]), tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 5_000
 
 
@@ -85,4 +84,4 @@ def test_a_folder_that_is_no_run_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"cannot read .*metrics\.csv: No such file"):
         read_run(tmp_path)
     with pytest.raises(ValueError, match="no runs"):
-        plot_runs([], tmp_path / "curve.png")
+        curves_figure([])

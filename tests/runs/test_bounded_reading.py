@@ -145,14 +145,14 @@ def test_a_report_of_a_million_rows_runs_in_limited_memory(tmp_path: Path):
     script = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from drumline.display.plots import plot_runs\n"
+        "from drumline.display.plots import curves_figure, write_picture\n"
         "from drumline.display.run_data import read_run, last_returns\n"
         "folder = Path(sys.argv[1])\n"
         "import matplotlib.backends.backend_agg, matplotlib.figure\n"
         "size = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (size + (160 << 20),) * 2)\n"
         "run = read_run(folder)\n"
-        "plot_runs([run], folder / 'curve.png')\n"
+        "write_picture(curves_figure([run]), folder / 'curve.png')\n"
         "print(run.env_steps.size, last_returns(folder))\n"
     )
     done = subprocess.run(

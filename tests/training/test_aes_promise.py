@@ -25,7 +25,6 @@ from drumline.commands.foreign_code import TRUSTED
 from drumline.commands.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment
-from drumline.recipes import update_rules
 from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
 from drumline.recipes.methods import method_of
 from drumline.runs.checkpoint import read_checkpoint
@@ -463,15 +462,19 @@ def test_env_steps_are_counted_once_in_training_or_in_evaluation(tmp_path: Path)
     assert beside > 0 < evaluated
 
 
-@pytest.mark.parametrize("kind", [OnePlusOne, ACEMRL])
-def test_the_releases_other_variants_are_methods(tmp_path: Path, kind: type[AES]):
+@pytest.mark.parametrize(
+    ("kind", "rules"), [(OnePlusOne, ("full-move", "one-fifth")), (ACEMRL, ("rank", "rank"))]
+)
+def test_the_releases_other_variants_are_methods(
+    tmp_path: Path, kind: type[AES], rules: tuple[str, str]
+):
     fields = {
         field.name: getattr(WITHOUT_RANGE, field.name)
         for field in dataclasses.fields(AES)
         if field.name not in ("mean_rule", "variance_rule")
     }
     config = kind(**fields)
-    assert (config.mean_rule, config.variance_rule) == update_rules.PRESETS[method_of(config).name]
+    assert (config.mean_rule, config.variance_rule) == rules
     folder = run_on(tmp_path / "run", config, INLINE, last_update=25)
     assert len(metrics_of(folder)) == 25
     assert folder.document["method"] == method_of(config).name

@@ -97,7 +97,7 @@ def patched(world: World, system: SimOS) -> Iterator[None]:
         put(module, "sys", SimSys(world))
         put(module, "begin", lambda parent: None)
         put(module, "leave", leave)
-        put(module, "_no_probe", world.point)
+        put(module, "no_probe", world.point)
     put(role_child, "open", partial(_opened, system))
     create, attach = _shared(world, system)
     put(shared_arrays.SharedArrays, "create", staticmethod(create))

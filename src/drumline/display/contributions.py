@@ -78,7 +78,7 @@ class Contribution(NamedTuple):
     """
 
 
-def read_individuals(folder: Path, label: str | None = None) -> Individuals:
+def read_individuals(folder: Path) -> Individuals:
     """Read the individuals of a run, without those of the warm-up."""
     names = (*_COLUMNS, "idle_after")
     kept = ThinnedRows(len(names))
@@ -94,7 +94,7 @@ def read_individuals(folder: Path, label: str | None = None) -> Individuals:
     if not any(counts.values()):
         raise ValueError(f"{folder / 'metrics.csv'} has no individuals yet: nothing to plot")
     columns = dict(zip(names, kept.columns(), strict=True))
-    return Individuals(label or folder.absolute().name, columns, counts)
+    return Individuals(folder.absolute().name, columns, counts)
 
 
 def contribution(individuals: Individuals, kind: str) -> Contribution:

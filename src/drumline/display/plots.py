@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,27 +24,6 @@ _GRAY = "#555555"
 Clock = Literal["env_steps", "wall_seconds"]
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A published score for comparison; with `env_steps` a point, else a line."""
-
-    label: str
-    score: float
-    env_steps: float | None = None
-
-
-def plot_runs(
-    runs: Sequence[RunCurve],
-    out: Path,
-    *,
-    x: Clock = "env_steps",
-    title: str = "",
-    references: Sequence[Reference] = (),
-) -> None:
-    """Draw training (thin) and evaluations (marked, ± one standard error) of runs as a PNG."""
-    write_picture(curves_figure(runs, x=x, title=title, references=references), out)
-
-
 def write_picture(figure: "Figure", out: Path) -> None:
     """Write a figure as a PNG; a link at `out` is replaced and not followed."""
     data = io.BytesIO()
@@ -58,9 +36,8 @@ def curves_figure(
     *,
     x: Clock = "env_steps",
     title: str = "",
-    references: Sequence[Reference] = (),
 ) -> "Figure":
-    """Return the figure of `plot_runs`.
+    """Return a figure of runs: training (thin) and evaluations (marked, ± one standard error).
 
     Figures are made without pyplot, whose global state would leak into a user's notebook.
     """
@@ -75,8 +52,6 @@ def curves_figure(
     axes = figure.add_subplot()
     for i, run in enumerate(runs):
         _draw_run(axes, run, x, PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)])
-    for reference in references:
-        _draw_reference(axes, reference, x)
     words = words_together(run.words for run in runs)
     what = runs[0].what if len({run.what for run in runs}) == 1 else words.value_axis
     name = plot_label(runs[0].label) if len(runs) == 1 else f"{len(runs)} runs"
@@ -115,21 +90,6 @@ def _draw_run(axes: "Axes", run: RunCurve, x: Clock, color: str, marker: str) ->
         label=plot_label(run.label),
         zorder=3,
     )
-
-
-def _draw_reference(axes: "Axes", reference: Reference, x: Clock) -> None:
-    if reference.env_steps is None or x == "wall_seconds":
-        axes.axhline(reference.score, color=_GRAY, linestyle="--", label=reference.label)
-    else:
-        axes.plot(
-            [reference.env_steps],
-            [reference.score],
-            color=_GRAY,
-            linestyle="none",
-            marker="*",
-            markersize=14,
-            label=reference.label,
-        )
 
 
 def _legend(figure: "Figure", axes: "Axes", evaluated: bool) -> None:

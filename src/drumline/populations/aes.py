@@ -36,7 +36,6 @@ from drumline.tasks import (
 )
 from drumline.types import Candidate, EpisodeRow, Individual, Metrics, State
 
-KINDS = ("es", "rl", "warm-up")
 _ES, _RL, _WARMUP = range(3)
 _COUNTERS = (
     "env_steps_counted",

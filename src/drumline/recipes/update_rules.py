@@ -66,9 +66,6 @@ class UpdateRules(NamedTuple):
     archive_size: int
 
 
-PRESETS = {"one-plus-one": ("full-move", "one-fifth"), "acem-rl": ("rank", "rank")}
-"""Name → mean rule and variance rule: (1+1)-ES, and the release's rank-based ACEM-RL."""
-
 RANGED_RULES = ("relative", "linear", "sigmoid")
 """Mean rules with a range r."""
 

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from drumline.protocols import Probe, StackingWorker, Worker
+from drumline.protocols import Probe, StackingWorker, Worker, no_probe
 from drumline.runtime.board import (
     ANSWERING,
     BASE,
@@ -116,18 +116,18 @@ def main() -> NoReturn:
     leaving = ExitStack()
     with suppress(BrokenPipeError):  # the driver is gone, or has closed the pool
         try:
-            probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else _no_probe
+            probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else no_probe
             probe("child-started")
-            send = partial(_send, result_fd, probe=_no_probe)
+            send = partial(_send, result_fd, probe=no_probe)
             context = ChildContext(board, index, _attach_shared(spec), probe, send, leaving)
             worker: Worker = pickle.loads(spec.factory)(context)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the caller must see it
-            _send(result_fd, Unbuilt(packed(error)), _no_probe)
+            _send(result_fd, Unbuilt(packed(error)), no_probe)
             leaving.close()
             leave(1)
         context.row[PHASE] = IDLE
         at_once = worker.at_once if isinstance(worker, StackingWorker) else 1
-        _send(result_fd, Ready(time.process_time(), at_once), _no_probe)
+        _send(result_fd, Ready(time.process_time(), at_once), no_probe)
         probe("worker-built")
         _serve(task_fd, result_fd, worker, context)
     board.row(index)[PHASE] = LEAVING
@@ -238,7 +238,3 @@ def _attach_shared(spec: ChildSpec) -> Mapping[str, np.ndarray]:
     if spec.shared is None or spec.shared_fd is None:
         return {}
     return SharedArrays.attach(spec.shared_fd, spec.shared).arrays
-
-
-def _no_probe(point: str) -> None:
-    """Do nothing; tests give another probe."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from drumline.errors import GroupLost
-from drumline.protocols import Probe
+from drumline.protocols import Probe, no_probe
 from drumline.runtime.child_start import begin, leave
 from drumline.runtime.failures import packed
 from drumline.runtime.group_links import LOOK_SECONDS, GroupLink, Mesh, answered, called, listening
@@ -123,7 +123,7 @@ def main() -> NoReturn:
     except (OSError, EOFError):
         leave(1)  # the head is gone, or starts all groups again
     try:
-        probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else _no_probe
+        probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else no_probe
         probe("group-joined")
         links = {HEAD: head, **others}
 
@@ -185,7 +185,3 @@ def _send_all(link: GroupLink) -> None:
         while link.waiting and time.perf_counter() < deadline:
             link.flush()
             time.sleep(0.001)
-
-
-def _no_probe(point: str) -> None:
-    """Do nothing; tests give another probe."""

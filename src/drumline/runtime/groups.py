@@ -19,6 +19,7 @@ from typing import Any
 from drumline.errors import HANG, GroupLost, WorkersLost, about_hangs
 from drumline.protocols import Probe
 from drumline.runtime.child_process import ChildProcess
+from drumline.runtime.deaths import STRIKES
 from drumline.runtime.failures import raised, unpacked
 from drumline.runtime.group_links import (
     LOOK_SECONDS,
@@ -49,7 +50,6 @@ from drumline.runtime.portable import by_reference
 from drumline.runtime.shared_arrays import anonymous_file
 from drumline.types import ProcessActivity, Span
 
-_STRIKES = 3
 _LAST_WORDS_SECONDS = 8.0
 _CAUSE_SECONDS = 1.0
 _LATE_SECONDS = 30.0
@@ -201,10 +201,10 @@ class Groups:
             self._losses, self._update = [], update
         if cause != NODE_LOST:
             self._losses.append(cause)
-        if len(self._losses) >= _STRIKES:
+        if len(self._losses) >= STRIKES:
             causes = ", ".join(self._losses)
             raise WorkersLost(
-                f"a group was lost {_STRIKES} times without an update between ({causes})"
+                f"a group was lost {STRIKES} times without an update between ({causes})"
                 f"{about_hangs(self._losses)}"
             )
         self._end_all(lost.index)

@@ -10,7 +10,7 @@ import numpy as np
 
 from drumline.crew_protocols import Role
 from drumline.errors import WorkerError
-from drumline.protocols import Probe, Unwatched, Whereabouts
+from drumline.protocols import Probe, Unwatched, Whereabouts, no_probe
 from drumline.runtime.crew_plan import CrewPlan
 from drumline.runtime.doorbell import BellWait, Doorbell
 from drumline.runtime.exchange import Bells, SharedExchange
@@ -39,7 +39,7 @@ class InlineCrew:
         self._next_note = 0.0
         self._noted = -1
         """`entered` of the whereabouts after the latest note of this crew's."""
-        self._probe: Probe = _no_probe if probe_factory is None else probe_factory()
+        self._probe: Probe = no_probe if probe_factory is None else probe_factory()
         layout = plan.layout()
         refuse_too_large(layout)
         self.arrays = {name: np.zeros(*array) for name, array in layout.arrays.items()}
@@ -171,7 +171,3 @@ class InlineCrew:
         where = f"{name} {index}, {self._plan.place_of(name, index)}"
         text = "".join(traceback.format_exception(error))
         return WorkerError(where, f"{type(error).__name__}: {error}", text, error)
-
-
-def _no_probe(point: str) -> None:
-    """Do nothing; tests give another probe."""

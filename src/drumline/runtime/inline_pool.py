@@ -19,6 +19,7 @@ from drumline.protocols import (
     Whereabouts,
     Worker,
     WorkerFactory,
+    no_probe,
 )
 from drumline.runtime.published import SLOTS, PublishedSlots, slots_layout
 from drumline.runtime.shared_arrays import SharedArrays
@@ -93,7 +94,7 @@ class InlinePool:
         }
         self._slots = PublishedSlots(published, memory)
         self._slots.clear()
-        probe = _no_probe if probe_factory is None else probe_factory()
+        probe = no_probe if probe_factory is None else probe_factory()
         self._context = InlineContext(self._slots, {} if shared is None else shared.arrays, probe)
         self._context.whereabouts = self._whereabouts
         self._context.counted = self._whereabouts.step
@@ -225,7 +226,3 @@ class InlinePool:
             self._worker = self._factory(self._context)
             self._context.probe("worker-built")
         return self._worker
-
-
-def _no_probe(point: str) -> None:
-    """Do nothing; tests give another probe."""

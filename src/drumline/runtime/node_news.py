@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence, Sized
 from typing import Any, NamedTuple
 
-from drumline.protocols import Completed, Probe
+from drumline.protocols import Completed, Probe, no_probe
 from drumline.runtime.gathering import Waits, waits_among
 from drumline.runtime.kept_results import kept
 from drumline.runtime.leases import Pace
@@ -199,7 +199,3 @@ class NodeNews:
     def _tell_driver(self, *, urgent: bool) -> None:
         self._fresh, self._urgent = True, self._urgent or urgent
         self._changed.notify_all()
-
-
-def no_probe(point: str) -> None:
-    """Do nothing; tests give another probe."""

@@ -20,6 +20,7 @@ import numpy as np
 from drumline.errors import HANG, RoleKilled, about_hangs
 from drumline.protocols import Probe
 from drumline.runtime.crew_plan import CrewPlan, Strikes
+from drumline.runtime.deaths import STRIKES
 from drumline.runtime.doorbell import Doorbell
 from drumline.runtime.exchange import Bells, SharedExchange
 from drumline.runtime.failures import raised, unpacked
@@ -32,7 +33,6 @@ from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
 
 _LOGGER = logging.getLogger("drumline")
-_STRIKES = 3
 _LEAVE_SECONDS = 0.3
 _LONGEST_TICK = 1.0
 _MOST_BEAT_SECONDS = 60.0  # a wait without end has no number, and --hang-seconds may be inf
@@ -233,7 +233,7 @@ class ProcessCrew:
         process.close()
         self._ended.append(self._activity(process))
         self._processes.remove(process)
-        if len(causes) >= _STRIKES:
+        if len(causes) >= STRIKES:
             raise RoleKilled(process.role, process.index, causes, where)
         self._rows.reset(process.place)
         successor = self._begin(process.role, process.index, process.place, process.restarts + 1)

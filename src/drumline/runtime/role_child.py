@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from typing import NoReturn
 
 from drumline.crew_protocols import Role
-from drumline.protocols import Probe, PublishedLayout
+from drumline.protocols import Probe, PublishedLayout, no_probe
 from drumline.runtime.child_start import begin, leave
 from drumline.runtime.doorbell import BellWait, Doorbell
 from drumline.runtime.exchange import Bells, Ownership, SharedExchange
@@ -45,7 +45,7 @@ def main() -> NoReturn:
     leaving = ExitStack()
     with suppress(BrokenPipeError):  # the driver is gone, or has closed the crew
         try:
-            probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else _no_probe
+            probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else no_probe
             probe("role-started")
             slots = PublishedSlots(PublishedLayout(spec.published), memory.arrays)
             start = pickle.loads(spec.start)
@@ -76,7 +76,3 @@ def _descriptors(spec: RoleSpec) -> list[int]:
 
 def _bells(pairs: tuple[tuple[int, int], ...]) -> list[Doorbell]:
     return [Doorbell(*pair) for pair in pairs]
-
-
-def _no_probe(point: str) -> None:
-    """Do nothing; tests give another probe."""
