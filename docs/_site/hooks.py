@@ -1,7 +1,6 @@
 """Hooks of the site: source files that pages link to become files of it, and ADRs get a list."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ ROOT = Path(__file__).parents[2]
 OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:src|examples|tests|benchmarks)/[^)#]+)\)")
 """A link from a page to a file of the repository outside docs/."""
 DECISIONS = "<!-- decisions -->"
-PRESETS = "<!-- presets -->"
 
 
 def linked(docs: Path) -> set[str]:
@@ -33,8 +31,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Point links at the copied files; list the decisions."""
     up = "../" * page.file.src_uri.count("/")
     markdown = OUTSIDE.sub(rf"]({up}source/\1.txt)", markdown)
-    if PRESETS in markdown:
-        markdown = markdown.replace(PRESETS, presets())
     return markdown.replace(DECISIONS, decisions(Path(config.docs_dir)))
 
 
@@ -43,35 +39,3 @@ def decisions(docs: Path) -> str:
     pages = sorted((docs / "adr").glob("[0-9]*.md"))
     titles = [page.read_text().splitlines()[0].lstrip("# ") for page in pages]
     return "\n".join(f"- [{title}]({page.name})" for title, page in zip(titles, pages, strict=True))
-
-
-def presets() -> str:
-    """Return a table for each method: environments, and the fields that their presets set."""
-    from drumline.recipes.methods import METHODS
-
-    parts = []
-    for name, method in METHODS.items():
-        variants = {"": dict(getattr(method.config, "PRESETS", {}))}
-        if hasattr(method.config, "OBJECTIVE"):
-            variants[""]["any `--objective`"] = method.config.OBJECTIVE
-        variants |= getattr(method.config, "VARIANTS", {})
-        rows = [
-            f"| {env_id} | {f'`--preset {variant}`' if variant else ''} | {_fields(fields)} |"
-            for variant, of_env in variants.items()
-            for env_id, fields in of_env.items()
-        ]
-        if rows:
-            parts += [f"## {name}", "", "| environment | | settings |", "|---|---|---|", *rows, ""]
-    return "\n".join(parts)
-
-
-def _fields(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"`{name}` {_value(value)}" for name, value in fields.items())
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "-".join(map(str, value))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return str(value).lower() if isinstance(value, bool) else str(value)

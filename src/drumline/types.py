@@ -15,7 +15,7 @@ Metrics = dict[str, float]
 
 
 def maker(kind: type[tuple[Any, ...]]) -> Callable[[Iterable[Any]], Any]:
-    """Return what makes a NamedTuple of all its fields' values, without a call of Python."""
+    """Return a constructor of a NamedTuple from its fields' values that runs no Python code."""
     return partial(vars(tuple)["__new__"], kind)
 
 

@@ -17,7 +17,7 @@ class AskedMeans:
     def __init__(self, parameter_count: int):
         self._parameter_count = parameter_count
         self._means: dict[int, np.ndarray] = {}
-        """By the number of tells at the ask."""
+        """Number of tells at an ask → the mean that was asked from."""
         self._living: dict[int, int] = {}
 
     def ask(self, tells: int, mean: Float32[np.ndarray, " P"], count: int) -> None:

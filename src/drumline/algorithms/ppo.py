@@ -217,12 +217,12 @@ class PPO:
         minibatches = 0
         for epoch in range(settings.epochs if learn else 1):
             order = self._order(interval, epoch, [len(rows) for rows in targets.advantages])
-            for number in range(settings.minibatches):
-                chosen = [_part(shard, number, settings.minibatches) for shard in order]
-                where = f"interval {interval}, epoch {epoch}, minibatch {number}"
+            for minibatch in range(settings.minibatches):
+                chosen = [_part(shard, minibatch, settings.minibatches) for shard in order]
+                where = f"interval {interval}, epoch {epoch}, minibatch {minibatch}"
                 found = self._minibatch(targets, chosen, loss, where)
-                for name, number in found.metrics.items():
-                    totals[name] = totals.get(name, 0.0) + number
+                for name, value in found.metrics.items():
+                    totals[name] = totals.get(name, 0.0) + value
                 minibatches += 1
                 if self._too_far(found.metrics):
                     return {name: total / minibatches for name, total in totals.items()}

@@ -29,7 +29,7 @@ class PlotFlags:
     title: str = ""
     """Title of the picture; by default the run's name, or how many runs there are."""
     contributions: bool = False
-    """Of aes runs: draw the contributions of either kind of individual (ES, RL) to the mean."""
+    """Draw the contributions of either kind of individual (ES, RL) to the mean, for runs of aes."""
     json: bool = False
     """Print one JSON object; with --contributions it has the numbers of each run."""
 

@@ -372,7 +372,7 @@ def _trained(
 
 
 def facts_of(recipe: Any) -> dict[str, str]:
-    """Return what the bits of a recipe's run depend on besides config and versions."""
+    """Return the facts on which a run's bits depend besides config and versions."""
     return recipe.facts if isinstance(recipe, GenerationalRecipe) else {}
 
 

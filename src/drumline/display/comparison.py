@@ -102,7 +102,7 @@ FINAL = {
 
 
 def definitions(groups: Sequence[Group]) -> str:
-    """Return what the columns of a comparison are, in words."""
+    """Return the definitions of a comparison's columns, in words."""
     words = words_of_groups(groups)
     final, values = FINAL[final_quantity(groups)].format(words.value), words.values
     return (

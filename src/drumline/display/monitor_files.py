@@ -30,7 +30,7 @@ from drumline.runs.strict_json import parsed
 
 _ENDING = "monitor.csv"
 _MOST_BYTES = 1 << 28
-"""Of `evaluations.npz`, as it lies and unpacked."""
+"""Largest `evaluations.npz` that is read, as it lies and unpacked."""
 
 
 class _Start(NamedTuple):

@@ -58,7 +58,7 @@ class ReportedRun:
 
     folder: RunFolder
     document: Mapping[str, Any]
-    """Its config.json, with defaults for settings that are newer than the run."""
+    """The run's config.json, with defaults for settings that are newer than the run."""
     checks: tuple[Check, ...]
     again: str = ""
     """Commands that make the same run, a line each; empty if they are not known."""

@@ -23,7 +23,7 @@ class Speed(NamedTuple):
     predicted: float
     """Env steps per second if the role that bounds the speed had never waited."""
     bound: str
-    """That role."""
+    """The role that bounds the speed."""
     policy_lag: float
     """Versions between the policy that acted and the one that learned, mean over the updates."""
     policy_lag_max: float

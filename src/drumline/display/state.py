@@ -63,7 +63,7 @@ class DisplayState:
     phases: Mapping[str, float] = field(default_factory=dict)
     """Updates, evaluations waited for, checkpoints → share of the session's time, 0 to 1."""
     memory_bytes: int = 0
-    """Of the run's processes on this machine; 0 where it is not known."""
+    """Memory of the run's processes on this machine; 0 where it is not known."""
     cores_busy: float = 0.0
     cores: int = 0
     """Cores that the run may use; 0 where it is not known."""

@@ -28,7 +28,7 @@ _NO_SETTING = frozenset(
         *("wandb_entity", "save_model", "upload_model", "hf_entity"),
     )
 )
-"""Of CleanRL's table: what does not tell groups apart, or is told elsewhere."""
+"""Rows of CleanRL's table that do not tell groups apart, or are read from elsewhere."""
 
 
 def files_at(path: Path) -> list[Path]:

@@ -21,7 +21,7 @@ class Spread(NamedTuple):
     """Spread of the scores of several runs."""
 
     std: float
-    """With N − 1; nan for one run."""
+    """Standard deviation with N − 1 in the denominator; nan for one run."""
     worst: float
 
 

@@ -17,7 +17,7 @@ COMPARED = ("NVIDIA H100 80GB HBM3",)
 """GPU models on which trainings have had equal bits (benchmarks/results/device_bits.csv)."""
 _FILLS = "fill_uninitialized_memory"
 _WORKSPACE = ":4096:8"
-"""Of cuBLAS, which chooses its algorithms by it: the same in every run, whatever the caller set."""
+"""Size of cuBLAS's workspace, by which it chooses algorithms: the same whatever the caller set."""
 
 
 def device_of(name: str) -> torch.device | None:
@@ -70,7 +70,7 @@ def described(name: str) -> str:
 
 
 def described_here(name: Any) -> str:
-    """Return what `described` does, or `none` for a device that is not there, or for no name."""
+    """Return the answer of `described`, or `none` for no name or a device that is not there."""
     if not isinstance(name, str):  # an edited config's number, which torch takes for an index
         return "none"
     try:
@@ -111,7 +111,7 @@ class Arithmetic(NamedTuple):
     products: str = "none"
     """Precisions of fp32 on a device: tf32, ieee, or none, which is torch's own."""
     dtype: torch.dtype = torch.float32
-    """Of new tensors of floats."""
+    """Type of new tensors of floats."""
     host: tuple[str, ...] = ("none", "none", "none")
     """Precisions of fp32 on the host, of products, convolutions and recurrent layers: bf16 and tf32
     change bits where the processor has such instructions."""
@@ -148,7 +148,7 @@ class Arithmetic(NamedTuple):
 
 
 def _places() -> tuple[Any, Any, Any]:
-    """Return what has a precision: convolutions, recurrent layers and products."""
+    """Return torch's settings of precision: of convolutions, recurrent layers and products."""
     cudnn: Any = torch.backends.cudnn
     products: Any = torch.backends.cuda.matmul
     if hasattr(cudnn, "conv"):
@@ -157,7 +157,7 @@ def _places() -> tuple[Any, Any, Any]:
 
 
 def _host_places() -> tuple[Any, ...]:
-    """Return what has a precision on the host: products, convolutions and recurrent layers."""
+    """Return the host's settings of precision: of products, convolutions and recurrent layers."""
     host: Any = torch.backends.mkldnn
     if hasattr(host, "matmul"):
         return host.matmul, host.conv, host.rnn

@@ -156,7 +156,7 @@ class _Kept(NamedTuple):
     name: str
     parameter: torch.nn.Parameter
     data: torch.Tensor
-    """Its memory."""
+    """The parameter's memory."""
     sample: torch.Tensor | None
     """Bytes of some of a frozen parameter's numbers; None: it is searched."""
 

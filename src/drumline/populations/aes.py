@@ -120,7 +120,7 @@ class AESPopulation:
         """Living individuals with their kind, by logical worker."""
         self._awaiting: dict[int, AwaitingMean] = {}
         self._newest_refined: np.ndarray | None = None
-        """With `chained`: parameters of the refined individual whose episode ended last."""
+        """Parameters of the last refined individual to end, where refinements are a chain."""
 
     @property
     def env_steps_counted(self) -> int:

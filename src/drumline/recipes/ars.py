@@ -77,7 +77,7 @@ class ARS:
     noise_table_size: int = 1 << 25
     """Floats in the shared noise table (128 MiB)."""
     normalization: Literal["auto", "virtual-batch", "none"] = "auto"
-    """Of the layers of a network with convolutions: virtual-batch by statistics of 128 frames of
+    """Normalization of a network with convolutions: virtual-batch by statistics of 128 frames of
     random play; auto: virtual-batch where there are convolutions."""
     action_bins: str = "continuous"
     """continuous, uniform:K, or custom:v0,v1,… from -1 to 1."""

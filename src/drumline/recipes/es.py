@@ -123,7 +123,7 @@ class ES:
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the tanh layers of mlp."""
     initialization: InitialLayers = "column-normalized"
-    """Of mlp and linear: columns of norm 1, orthogonal matrices, or uniform in ±1/√inputs."""
+    """Initial layers of mlp and linear: columns of norm 1, orthogonal, or uniform in ±1/√inputs."""
     output_scale: float = 0.01
     """Norm of the output layer's columns at the beginning; uniform has none."""
     normalize: bool = True
@@ -133,8 +133,8 @@ class ES:
     action_noise_std: float = 0.01
     """Std of the noise on continuous actions in training rollouts."""
     normalization: Literal["auto", "virtual-batch", "none"] = "auto"
-    """Of the hidden layers of mlp, a3c-cnn and nature-cnn: virtual-batch by statistics of 128
-    observations of random play; auto: virtual-batch where there are convolutions."""
+    """Normalization of the hidden layers of mlp, a3c-cnn and nature-cnn: virtual-batch by
+    statistics of 128 observations of random play; auto: virtual-batch with convolutions."""
     action_bins: str = "continuous"
     """continuous, uniform:K, or custom:v0,v1,… from -1 to 1."""
     episode_cap: str = "none"

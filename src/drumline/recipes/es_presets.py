@@ -32,7 +32,7 @@ _ATARI_PAPER = {
     "total_steps": 250_000_000,
     "noise_table_size": 250_000_000,
 }
-"""With the published size of a generation, and 10⁹ frames."""
+"""Atari with the published size of a generation, and 10⁹ frames."""
 
 
 def _of_games(preset: Fields) -> dict[str, Fields]:

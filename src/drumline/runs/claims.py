@@ -23,7 +23,7 @@ class Claim:
     def __init__(self, folder: RunFolder):
         self._folder = folder
         self.descriptors = [os.open(folder.path, os.O_RDONLY)]
-        """Of the folder and of its lock file; the kernel unlocks with them."""
+        """Descriptors of the folder and of its lock file; the kernel unlocks with them."""
         try:
             _lock(self.descriptors[0], folder)
             with suppress(OSError):  # a full or read-only disk, which the writer's first row meets

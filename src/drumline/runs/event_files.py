@@ -10,7 +10,7 @@ from drumline.runs.own_files import opened
 from drumline.runs.run_error import RunError
 
 MOST_BYTES = 1 << 26
-"""Of one record; larger ones hold videos, and are passed over."""
+"""Largest record that is read; larger ones hold videos, and are passed over."""
 
 
 def events(files: Sequence[Path]) -> Iterator[Any]:

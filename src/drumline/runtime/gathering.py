@@ -17,9 +17,9 @@ class Waits(NamedTuple):
     """Longest waits of a host, in seconds."""
 
     gather: float
-    """Results wait for others, so that one message has all."""
+    """Seconds that results wait for others, so that one message has all."""
     scarce: float
-    """They wait for others once a worker may soon be idle."""
+    """Seconds that they wait for others once a worker may soon be idle."""
     beat: float
     """A host that has nothing to say waits at least this long before it says so."""
 

@@ -79,7 +79,7 @@ class Closed(NamedTuple):
     """The group's last words."""
 
     clock: float
-    """Its clock at the time of sending."""
+    """The group's clock at the time of sending."""
     activity: Sequence[ProcessActivity]
     spans: Sequence[Span]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 _ALIVE: set["NativeExit"] = set()
-"""Those that the C library may call."""
+"""Functions that the C library may still call when the process ends."""
 
 
 class NativeExit:

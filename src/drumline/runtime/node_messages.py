@@ -153,7 +153,7 @@ class Heard(NamedTuple):
     clock: float
     """The host's clock at the time of sending."""
     done: Done = Done()
-    """With shared arrays, the host keeps the large ones of these results."""
+    """Results; where there are shared arrays, the host keeps the large arrays of these."""
     condemned: Sequence[tuple[int, tuple[str, ...]]] = ()
     """Tasks that ended their worker too often, and the causes."""
     lines: Sequence[str] = ()

@@ -34,7 +34,7 @@ class ReplicaCommands:
         return self._updates.version
 
     def steps(self, since: int | None) -> Steps:
-        """Return what brings a replica of version `since` to the newest; None: it has no state."""
+        """Return the steps from version `since` to the newest; None: the replica has no state."""
         newest, route = self._updates.version, self._updates.route(since)
         if since == newest:
             return Steps([], [], {})

@@ -88,7 +88,7 @@ class UpdateLog:
         self._records: list[Record] = []
 
     def route(self, since: int | None) -> Route:
-        """Return what a replica of version `since` needs; None: there is no replica yet."""
+        """Return the records that a replica of version `since` lacks; None: no replica yet."""
         if since is None or since < self._base_version:
             return Route(self._base, self._base_version, tuple(self._records))
         return Route(None, since, tuple(self._records[since - self._base_version :]))

@@ -25,7 +25,7 @@ class Stragglers:
         self.doubled = 0
         """Tasks that were issued a second time because they were late."""
         self.overtaken = 0
-        """Of these, tasks whose second result came first."""
+        """Tasks issued a second time whose second result came first."""
         self._sent: dict[int, tuple[Hashable, float, bool]] = {}
         """Serial → (kind, time of sending, whether its time counts)."""
         self._doubles: dict[int, int] = {}

@@ -75,7 +75,7 @@ class GenerationalRecipe:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return what the update's bits depend on besides versions: torch makes large sums."""
+        """Return how torch makes large sums, on which an update's bits depend besides versions."""
         if self.replica is None:
             return {}
         if self.strategy.published()["parameters"].size < FUSED_FROM:

@@ -147,7 +147,7 @@ class RotationRun:
 
     @property
     def _evaluators(self) -> int:
-        """As many processes as step environments in training; an episode is one process's."""
+        """Processes of an evaluation: those that step environments in training, one an episode."""
         workers = self._recipe.staff.executors or self._request.layout.worker_count
         return min(workers, self._config.evaluate_episodes)
 

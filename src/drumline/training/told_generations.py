@@ -8,7 +8,7 @@ from drumline.tasks import Evaluation
 
 
 def told_of(generation: int, members: Sequence[Evaluation]) -> ToldGeneration:
-    """Return what a generation is told; `members` are its results by index."""
+    """Return the record of a generation for `tell`; `members` are its results by index."""
     told = (ToldMember(m.fitness, m.episode_return, m.length, m.moments) for m in members)
     return ToldGeneration(generation, tuple(told))
 

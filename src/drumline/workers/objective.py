@@ -61,7 +61,7 @@ class Objective:
     seeds_per_call: int = 1
     """Seeds, and values, of one call."""
     precision: str = "fp32"
-    """Of the module's own tensors: fp32 or bf16; vectors are float32."""
+    """Precision of the module's own tensors, fp32 or bf16; vectors are float32."""
     trainable: str = ""
     """Regular expression of the names of the module's searched parameters."""
     tensors: tuple[tuple[str, tuple[int, ...]], ...] = ()
