@@ -15,8 +15,8 @@ import numpy as np
 
 from drumline.crew_protocols import RoleContext
 from drumline.protocols import Probe, PublishedLayout
-from drumline.runtime.crew_plan import CrewPlan
-from drumline.runtime.exchange import REQUESTED, SERVED, Ownership, even_chunks
+from drumline.runtime.crews.crew_plan import CrewPlan
+from drumline.runtime.crews.exchange import REQUESTED, SERVED, Ownership, even_chunks
 from drumline.schedules.intervals import RotationPlan
 from drumline.schedules.overlapped import overlapped
 from drumline.types import Metrics, State

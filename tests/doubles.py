@@ -18,7 +18,7 @@ import numpy as np
 
 from drumline.crew_protocols import Role, RoleContext, RoleFactory
 from drumline.protocols import Completed, Probe, Worker, WorkerContext, WorkerPool
-from drumline.runtime.exchange import SERVED
+from drumline.runtime.crews.exchange import SERVED
 from drumline.types import ProcessActivity, Span
 
 

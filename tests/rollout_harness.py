@@ -27,11 +27,11 @@ from drumline.policies.actor_critic import initial_parameters
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import PublishedLayout
-from drumline.runtime.crew_plan import CrewPlan
-from drumline.runtime.exchange import REQUESTED, SERVED, Ownership, even_chunks
-from drumline.runtime.inline_crew import InlineCrew
-from drumline.runtime.process_crew import ProcessCrew
-from drumline.runtime.roles import SharedRoleContext
+from drumline.runtime.crews.crew_plan import CrewPlan
+from drumline.runtime.crews.exchange import REQUESTED, SERVED, Ownership, even_chunks
+from drumline.runtime.crews.inline_crew import InlineCrew
+from drumline.runtime.crews.process_crew import ProcessCrew
+from drumline.runtime.crews.roles import SharedRoleContext
 from drumline.schedules.intervals import Interval, RotationPlan
 from drumline.schedules.overlapped import overlapped
 from drumline.types import Metrics, Rollout, State

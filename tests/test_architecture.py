@@ -200,7 +200,7 @@ def test_a_forbidden_import_is_found(path: str, source: str):
     ("path", "source"),
     [
         ("types.py", "import typing\nif typing.TYPE_CHECKING:\n    import torch"),
-        ("runtime/ray_pool.py", "import ray.util"),
+        ("runtime/cluster/ray_pool.py", "import ray.util"),
         ("algorithms/optimizer_packages.py", "import cma"),
         ("workers/evaluator.py", "from drumline import seeding\nimport torch.nn"),
         ("schedules/steady_state.py", "import heapq\nfrom drumline.protocols import WorkerPool"),
@@ -208,6 +208,15 @@ def test_a_forbidden_import_is_found(path: str, source: str):
 )
 def test_an_allowed_import_is_not_complained_about(path: str, source: str):
     assert violations(Path(path), source) == []
+
+
+def test_processes_of_one_machine_know_no_crew_and_no_cluster():
+    parts = {"drumline.runtime.crews", "drumline.runtime.cluster"}
+    for part in ("", "crews", "cluster"):
+        others = parts - {f"drumline.runtime.{part}"}
+        for path in sorted((SOURCE / "runtime" / part).glob("*.py")):
+            for entry in imports(ast.parse(path.read_text(encoding="utf-8"))):
+                assert not any(entry.module.startswith(other) for other in others), path
 
 
 def test_no_file_has_a_name_that_says_nothing():

@@ -1,9 +1,10 @@
 """Simulated time of a published OpenAI-ES run on up to 10,000 workers: driver, tree and network.
 
 Every generation is simulated: its episodes go to the workers in order of their becoming idle; the
-hosts' messages, one at most in the time for which results wait (`runtime/gathering.py`: longer
-with more nodes) and node, queue at the driver; then the driver updates and sends the parameters to
-every node. The cost of a message and of a result is fitted to the newest rows of cluster_scale.csv.
+hosts' messages, one at most in the time for which results wait (longer with more nodes:
+`runtime/cluster/gathering.py`) and node, queue at the driver; then the driver updates and sends the
+parameters to every node. The cost of a message and of a result is fitted to the newest rows of
+cluster_scale.csv.
 What else is assumed:
 
     work            the published run on 18 cores, 657 min of each, is all episodes and no waiting
@@ -31,7 +32,7 @@ from scipy.optimize import nnls
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
-from drumline.runtime.gathering import waits_among
+from drumline.runtime.cluster.gathering import waits_among
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 PUBLISHED = {18: 657.0, 1440: 10.0, 8192: 3.7}

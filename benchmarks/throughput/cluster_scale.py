@@ -29,10 +29,10 @@ from provenance import provenance, write_table
 
 from drumline.envs.timing import Gamma
 from drumline.protocols import PublishedLayout
-from drumline.runtime.node_messages import Heard
-from drumline.runtime.node_pool import NodePool
+from drumline.runtime.cluster.node_messages import Heard
+from drumline.runtime.cluster.node_pool import NodePool
+from drumline.runtime.cluster.ray_pool import RayNodes
 from drumline.runtime.process_pool import ProcessPool
-from drumline.runtime.ray_pool import RayNodes
 
 CELLS = [
     (64, 0.05),

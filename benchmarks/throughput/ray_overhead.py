@@ -27,9 +27,9 @@ from provenance import provenance, write_table
 
 from drumline.protocols import PublishedLayout
 from drumline.recipes.methods import find_method
-from drumline.runtime.node_pool import NodePool
+from drumline.runtime.cluster.node_pool import NodePool
+from drumline.runtime.cluster.ray_pool import RayNodes
 from drumline.runtime.process_pool import ProcessPool
-from drumline.runtime.ray_pool import RayNodes
 from drumline.training.layout import SearchLayout
 
 

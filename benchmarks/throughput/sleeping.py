@@ -26,9 +26,9 @@ from drumline.policies.actor_critic import initial_parameters
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import PublishedLayout
-from drumline.runtime.crew_plan import CrewPlan
-from drumline.runtime.exchange import Ownership, even_chunks
-from drumline.runtime.process_crew import ProcessCrew
+from drumline.runtime.crews.crew_plan import CrewPlan
+from drumline.runtime.crews.exchange import Ownership, even_chunks
+from drumline.runtime.crews.process_crew import ProcessCrew
 from drumline.schedules.overlapped import Interval, RotationPlan, overlapped
 from drumline.types import Metrics, Rollout, State
 from drumline.workers.actor import ActorSpec

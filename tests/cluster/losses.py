@@ -26,7 +26,7 @@ from drumline.protocols import Probe
 from drumline.recipes.aes import AES
 from drumline.recipes.es import ES
 from drumline.recipes.methods import method_of
-from drumline.runtime.ray_pool import RayNodes
+from drumline.runtime.cluster.ray_pool import RayNodes
 from drumline.training.run_request import RunRequest
 
 DRIVERS = "drum1"

@@ -15,7 +15,7 @@ from drumline.commands.verify import verify_again
 from drumline.recipes.a2c import A2C
 from drumline.recipes.hts import HTS
 from drumline.recipes.ppo import PPO
-from drumline.runtime.exchange import REQUESTED
+from drumline.runtime.crews.exchange import REQUESTED
 from drumline.training import interval_course
 from drumline.training.layout import LockstepLayout
 from drumline.workers.actor import Answers

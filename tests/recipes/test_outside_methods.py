@@ -20,7 +20,7 @@ from drumline.recipes import outside_methods
 from drumline.recipes.cem import CEM
 from drumline.recipes.methods import find_method
 from drumline.runs.folder import RunFolder
-from drumline.runtime.node_messages import HostSpec, Node
+from drumline.runtime.cluster.node_messages import HostSpec, Node
 from drumline.training.layout import SearchLayout
 from drumline.training.run_request import RunRequest
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from typed_commands import environ
 
 from drumline.errors import RoleKilled, WorkerError
-from drumline.runtime.inline_crew import InlineCrew
-from drumline.runtime.process_crew import ProcessCrew
-from drumline.runtime.roles import WAITING
+from drumline.runtime.crews.inline_crew import InlineCrew
+from drumline.runtime.crews.process_crew import ProcessCrew
+from drumline.runtime.crews.roles import WAITING
 
 POINTS_WITHOUT_ACTORS = ["role-started", "role-built", "before-look", "row-stored", "interval-full"]
 POINTS_WITH_ACTORS = ["request-sent", "half-answer", "answer-sent"]
@@ -255,7 +255,7 @@ def test_closing_ends_every_process_and_may_be_done_twice():
 SCRIPT = """
 import signal, crew_roles
 from crew_roles import Toy, run_toy, toy_plan
-from drumline.runtime.process_crew import ProcessCrew
+from drumline.runtime.crews.process_crew import ProcessCrew
 signal.signal(signal.SIGINT, signal.default_int_handler)
 toy = Toy(executors=2, actors=1, sleeps=True)
 crew = ProcessCrew(toy_plan(toy, lambda: crew.arrays))

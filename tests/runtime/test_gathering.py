@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumline.runtime.gathering import MESSAGES_PER_SECOND, waits_among
+from drumline.runtime.cluster.gathering import MESSAGES_PER_SECOND, waits_among
 
 
 @pytest.mark.parametrize("hosts", [1, 4, 50, 51, 600, 10_000])

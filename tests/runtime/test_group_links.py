@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from drumline.errors import GroupLost
-from drumline.runtime.group_links import GroupLink, Mesh, answered, called, listening
-from drumline.runtime.group_messages import Line
+from drumline.runtime.cluster.group_links import GroupLink, Mesh, answered, called, listening
+from drumline.runtime.cluster.group_messages import Line
 
 TOKEN = b"t" * 32
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from drumline.errors import GroupLost, WorkersLost
-from drumline.runtime import groups as groups_module
-from drumline.runtime.group_links import GroupLink, Mesh, called
-from drumline.runtime.group_messages import (
+from drumline.runtime.cluster import groups as groups_module
+from drumline.runtime.cluster.group_links import GroupLink, Mesh, called
+from drumline.runtime.cluster.group_messages import (
     Begin,
     Built,
     GroupSpec,
@@ -21,8 +21,8 @@ from drumline.runtime.group_messages import (
     Missed,
     Peers,
 )
-from drumline.runtime.groups import Groups
-from drumline.runtime.node_checks import processor
+from drumline.runtime.cluster.groups import Groups
+from drumline.runtime.cluster.node_checks import processor
 
 Script = Callable[[int, GroupLink], None]
 

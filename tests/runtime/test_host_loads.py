@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import pytest
 
-from drumline.runtime.driven_host import DrivenHost
-from drumline.runtime.host_deaths import HostDeaths
-from drumline.runtime.host_loads import HostLoads
+from drumline.runtime.cluster.driven_host import DrivenHost
+from drumline.runtime.cluster.host_deaths import HostDeaths
+from drumline.runtime.cluster.host_loads import HostLoads
+from drumline.runtime.cluster.node_messages import Node
 from drumline.runtime.leases import TaskQueue
-from drumline.runtime.node_messages import Node
 
 HOSTS, SIZE = 4, 2
 

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from drumline.runtime import kept_results
-from drumline.runtime.kept_results import KeptResults
+from drumline.runtime.cluster import kept_results
+from drumline.runtime.cluster.kept_results import KeptResults
 
 
 def result(number: int, steps: int = 100) -> tuple[np.ndarray, bytes]:

@@ -13,9 +13,9 @@ from crew_roles import Toy, expected, run_toy, toy_plan
 from runtime.contract import NOTHING
 
 from drumline.errors import WorkerError
-from drumline.runtime.inline_crew import InlineCrew
+from drumline.runtime.crews.inline_crew import InlineCrew
+from drumline.runtime.crews.process_crew import ProcessCrew
 from drumline.runtime.inline_pool import InlinePool
-from drumline.runtime.process_crew import ProcessCrew
 from drumline.runtime.process_pool import ProcessPool
 
 

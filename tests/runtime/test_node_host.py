@@ -10,10 +10,10 @@ import doubles
 import pytest
 
 from drumline.protocols import PublishedLayout
-from drumline.runtime import node_news
-from drumline.runtime.gathering import Waits
-from drumline.runtime.node_host import NodeHost
-from drumline.runtime.node_messages import Close, Heard, HostSpec, Publish, Submit
+from drumline.runtime.cluster import node_news
+from drumline.runtime.cluster.gathering import Waits
+from drumline.runtime.cluster.node_host import NodeHost
+from drumline.runtime.cluster.node_messages import Close, Heard, HostSpec, Publish, Submit
 from drumline.runtime.portable import by_reference
 
 WAITS = Waits(gather=60.0, scarce=0.01, beat=0.0)

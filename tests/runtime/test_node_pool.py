@@ -11,7 +11,7 @@ from runtime.thread_nodes import ThreadLink, ThreadNodes
 
 from drumline.errors import TaskKilledWorkers, WorkersLost
 from drumline.protocols import PublishedLayout
-from drumline.runtime import (
+from drumline.runtime.cluster import (
     gathering,
     host_loads,
     host_roster,
@@ -20,9 +20,9 @@ from drumline.runtime import (
     node_pool,
     stragglers,
 )
-from drumline.runtime.kept_results import LEAST_BYTES
-from drumline.runtime.node_messages import HostSpec, Node, Publish, Submit
-from drumline.runtime.node_pool import NodePool
+from drumline.runtime.cluster.kept_results import LEAST_BYTES
+from drumline.runtime.cluster.node_messages import HostSpec, Node, Publish, Submit
+from drumline.runtime.cluster.node_pool import NodePool
 from drumline.runtime.shared_arrays import SharedArrays
 
 

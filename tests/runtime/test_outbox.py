@@ -9,10 +9,10 @@ from runtime.contract import NOTHING, digest_of
 from runtime.thread_nodes import ThreadNodes
 
 from drumline.protocols import PublishedLayout
-from drumline.runtime import host_roster, outbox
-from drumline.runtime.node_messages import Node
-from drumline.runtime.node_pool import NodePool
-from drumline.runtime.outbox import Fate, Outbox
+from drumline.runtime.cluster import host_roster, outbox
+from drumline.runtime.cluster.node_messages import Node
+from drumline.runtime.cluster.node_pool import NodePool
+from drumline.runtime.cluster.outbox import Fate, Outbox
 
 
 @pytest.fixture

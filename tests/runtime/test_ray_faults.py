@@ -17,10 +17,10 @@ from runtime.thread_nodes import ThreadNodes
 
 from drumline.errors import WorkersLost
 from drumline.protocols import PublishedLayout
-from drumline.runtime import node_host
-from drumline.runtime.node_checks import answer_of, processor
-from drumline.runtime.node_messages import Proof
-from drumline.runtime.node_pool import NodePool
+from drumline.runtime.cluster import node_host
+from drumline.runtime.cluster.node_checks import answer_of, processor
+from drumline.runtime.cluster.node_messages import Proof
+from drumline.runtime.cluster.node_pool import NodePool
 from drumline.runtime.portable import by_reference
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.training.layout import SearchLayout
@@ -50,13 +50,13 @@ def test_a_missing_ray_is_named_with_its_extra_and_nothing_is_left(tmp_path: Pat
 
 @pytest.mark.parametrize("address", ["somewhere", "ray://10.0.0.1:10001", "10.0.0.1:port"])
 def test_an_address_that_is_none_is_refused(address: str):
-    ray_cluster = pytest.importorskip("drumline.runtime.ray_cluster")
+    ray_cluster = pytest.importorskip("drumline.runtime.cluster.ray_cluster")
     with pytest.raises(ValueError, match="is not host:port"):
         ray_cluster._refuse_unreachable(address)
 
 
 def test_an_address_where_nothing_listens_is_refused_at_once():
-    ray_cluster = pytest.importorskip("drumline.runtime.ray_cluster")
+    ray_cluster = pytest.importorskip("drumline.runtime.cluster.ray_cluster")
     with pytest.raises(ValueError, match=r"no Ray cluster answers at --ray-address 127\.0\.0\.1:1"):
         ray_cluster._refuse_unreachable("127.0.0.1:1")
 
@@ -142,7 +142,7 @@ def test_a_node_with_other_bits_is_refused_with_both_processors():
 @FAULTS
 def test_parameters_may_be_larger_than_the_object_store():
     """Ray spills to disk: slower, and the same arrays."""
-    ray_pool = pytest.importorskip("drumline.runtime.ray_pool")
+    ray_pool = pytest.importorskip("drumline.runtime.cluster.ray_pool")
     from ray.cluster_utils import Cluster
 
     with ray_folder() as folder:
@@ -178,7 +178,7 @@ This process on node 10.0.0.1 was started with:
 
 
 def refusal(error: Exception) -> str:
-    ray_cluster = pytest.importorskip("drumline.runtime.ray_cluster")
+    ray_cluster = pytest.importorskip("drumline.runtime.cluster.ray_cluster")
     return ray_cluster._not_joined("10.0.0.1:6379", error)
 
 
@@ -206,19 +206,19 @@ def test_a_token_that_cannot_be_read_is_named():
 
 
 def test_a_node_with_another_drumline_says_so_before_it_reads_a_record():
-    ray_link = pytest.importorskip("drumline.runtime.ray_link")
+    ray_link = pytest.importorskip("drumline.runtime.cluster.ray_link")
     host = ray_link.RayHost("0.0.1", b"no record of this version")
     host.tell(0, b"no record of this version")
     news = ray_link._read(host.hear(pickle.dumps((-1, 0, ()))), 0)
     assert f"drumline {metadata.version('drumline')} instead of 0.0.1" in news.refused
 
 
-_OF_ANOTHER_COMMIT = b"cdrumline.runtime.node_host\nof_another_commit\n."
+_OF_ANOTHER_COMMIT = b"cdrumline.runtime.cluster.node_host\nof_another_commit\n."
 """Pickle of a class that is not there."""
 
 
 def test_records_that_the_other_side_does_not_have_are_refused_in_words():
-    ray_link = pytest.importorskip("drumline.runtime.ray_link")
+    ray_link = pytest.importorskip("drumline.runtime.cluster.ray_link")
     host = ray_link.RayHost(metadata.version("drumline"), _OF_ANOTHER_COMMIT)
     for said in (host.hear(pickle.dumps((-1, 0, ()))), _OF_ANOTHER_COMMIT):
         news = ray_link._read(said, 3)
@@ -239,7 +239,7 @@ def test_records_that_the_other_side_does_not_have_are_refused_in_words():
     ],
 )
 def test_rays_memory_monitor_is_named_where_it_was(said: str, monitor: bool):
-    ray_cluster = pytest.importorskip("drumline.runtime.ray_cluster")
+    ray_cluster = pytest.importorskip("drumline.runtime.cluster.ray_cluster")
     assert ("Ray's memory monitor" in ray_cluster.cause_of(RuntimeError(said))) == monitor
 
 

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("ray")
 
-from drumline.runtime import ray_places
-from drumline.runtime.node_messages import Node
-from drumline.runtime.ray_places import RayPlaces
+from drumline.runtime.cluster import ray_places
+from drumline.runtime.cluster.node_messages import Node
+from drumline.runtime.cluster.ray_places import RayPlaces
 
 
 class Cluster:

@@ -17,8 +17,8 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 import ray
 from ray.cluster_utils import Cluster
 
-from drumline.runtime.node_pool import NodePool
-from drumline.runtime.ray_pool import RayNodes
+from drumline.runtime.cluster.node_pool import NodePool
+from drumline.runtime.cluster.ray_pool import RayNodes
 
 pytestmark = pytest.mark.filterwarnings(
     # Ray's subprocesses and sockets are closed by its own exit handlers, after the warning.

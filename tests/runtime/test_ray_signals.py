@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from drumline.runtime.node_messages import Heard
+from drumline.runtime.cluster.node_messages import Heard
 from drumline.training.stopped import Stopped
 
-ray_pool = pytest.importorskip("drumline.runtime.ray_pool", reason="the extra `ray` is missing")
-ray_link = pytest.importorskip("drumline.runtime.ray_link")
+ray_pool = pytest.importorskip(
+    "drumline.runtime.cluster.ray_pool", reason="the extra `ray` is missing"
+)
+ray_link = pytest.importorskip("drumline.runtime.cluster.ray_link")
 
 
 class Hear:

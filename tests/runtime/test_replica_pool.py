@@ -12,13 +12,13 @@ from runtime.thread_nodes import ThreadNodes
 
 from drumline.errors import WorkersLost
 from drumline.protocols import PublishedLayout
-from drumline.runtime import host_roster, node_pool
-from drumline.runtime.node_messages import Advance, Node, Publish, Seed, Write
-from drumline.runtime.node_pool import NodePool
-from drumline.runtime.replica_commands import INLINE_BYTES
-from drumline.runtime.replicas import Record, UpdateLog
+from drumline.runtime.cluster import host_roster, node_pool
+from drumline.runtime.cluster.node_messages import Advance, Node, Publish, Seed, Write
+from drumline.runtime.cluster.node_pool import NodePool
+from drumline.runtime.cluster.replica_commands import INLINE_BYTES
+from drumline.runtime.cluster.replicas import Record, UpdateLog
+from drumline.runtime.cluster.traffic import Traffic
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.runtime.traffic import Traffic
 from drumline.types import NodeTraffic, State
 
 VERSIONS = 6

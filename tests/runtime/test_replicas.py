@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drumline.runtime.replicas import LONGEST_LOG, Record, UpdateLog, digest_of
+from drumline.runtime.cluster.replicas import LONGEST_LOG, Record, UpdateLog, digest_of
 from drumline.types import State
 
 BASE = State({"parameters": np.zeros(100, np.float32)})

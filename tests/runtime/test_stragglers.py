@@ -8,9 +8,9 @@ import pytest
 from runtime.contract import NOTHING, digest_of
 from runtime.thread_nodes import ThreadNodes
 
-from drumline.runtime import issued_tasks, node_pool, stragglers
-from drumline.runtime.node_pool import NodePool
-from drumline.runtime.stragglers import FLOOR_SECONDS, KNOWN, RECENT, Stragglers
+from drumline.runtime.cluster import issued_tasks, node_pool, stragglers
+from drumline.runtime.cluster.node_pool import NodePool
+from drumline.runtime.cluster.stragglers import FLOOR_SECONDS, KNOWN, RECENT, Stragglers
 
 
 def known(seconds: list[float], kind: str = "episode") -> Stragglers:

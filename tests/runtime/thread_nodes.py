@@ -5,9 +5,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from drumline.runtime.node_host import NodeHost
-from drumline.runtime.node_messages import Close, Command, Heard, HostSpec, Link, Lost, Node
-from drumline.runtime.outbox import Fate, Outbox
+from drumline.runtime.cluster.node_host import NodeHost
+from drumline.runtime.cluster.node_messages import Close, Command, Heard, HostSpec, Link, Lost, Node
+from drumline.runtime.cluster.outbox import Fate, Outbox
 
 
 class ThreadNodes:

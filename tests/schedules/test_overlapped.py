@@ -6,7 +6,7 @@ import crew_roles
 import pytest
 from crew_roles import Toy, run_toy, toy_plan
 
-from drumline.runtime.inline_crew import InlineCrew
+from drumline.runtime.crews.inline_crew import InlineCrew
 
 TOY = Toy(environments=3, alpha=2, executors=3)
 INTERVALS = 5

@@ -30,8 +30,8 @@ from drumline.recipes.ppo import PPO
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runs.tables import read_table
-from drumline.runtime.group_messages import Built
-from drumline.runtime.node_checks import processor, versions_of
+from drumline.runtime.cluster.group_messages import Built
+from drumline.runtime.cluster.node_checks import processor, versions_of
 from drumline.training.group_work import differing
 from drumline.training.layout import LockstepLayout, RotationLayout
 

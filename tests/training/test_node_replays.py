@@ -12,8 +12,8 @@ from whole_runs import SMALL_CEM_RL, folder_for, lasting_bytes
 from drumline.commands.run import silent, train
 from drumline.recipes.aes import AES
 from drumline.recipes.methods import method_of
-from drumline.runtime import kept_results
-from drumline.runtime.node_messages import Copy, Node, Submit, Write
+from drumline.runtime.cluster import kept_results
+from drumline.runtime.cluster.node_messages import Copy, Node, Submit, Write
 from drumline.training.run_request import RunRequest
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -24,7 +24,7 @@ from drumline.recipes.es import ES
 from drumline.recipes.methods import method_of
 from drumline.recipes.td3 import TD3
 from drumline.runs.folder import RunFolder
-from drumline.runtime.ray_pool import RayNodes
+from drumline.runtime.cluster.ray_pool import RayNodes
 from drumline.training.layout import Layout
 from drumline.training.run_request import RunRequest
 

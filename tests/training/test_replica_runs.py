@@ -17,7 +17,7 @@ from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunFolder
-from drumline.runtime.node_messages import Advance, Publish, Seed, Write
+from drumline.runtime.cluster.node_messages import Advance, Publish, Seed, Write
 from drumline.training.layout import SearchLayout
 from drumline.training.run_request import RunRequest
 

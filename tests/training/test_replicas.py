@@ -12,7 +12,7 @@ from drumline import seeding
 from drumline.policies.spec import REFERENCE
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
-from drumline.runtime.replicas import Record, UpdateLog, digest_of
+from drumline.runtime.cluster.replicas import Record, UpdateLog, digest_of
 from drumline.tasks import Evaluate, Evaluation
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import SearchLayout

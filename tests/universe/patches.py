@@ -21,14 +21,11 @@ from drumline.runtime import (
     doorbell,
     fleet,
     links,
-    process_crew,
     process_pool,
-    role_child,
-    role_process,
-    roles,
     shared_arrays,
     worker_process,
 )
+from drumline.runtime.crews import process_crew, role_child, role_process, roles
 from universe.kernel import (
     SimOS,
     SimPopen,
@@ -87,7 +84,7 @@ def patched(world: World, system: SimOS) -> Iterator[None]:
     put(fleet, "selectors", _like(selectors, DefaultSelector=selector))
     mains = {
         "drumline.runtime.child": child.main,
-        "drumline.runtime.role_child": role_child.main,
+        "drumline.runtime.crews.role_child": role_child.main,
     }
     popen = type("Popen", (SimPopen,), {"world": world, "mains": mains, "system": system})
     put(child_process, "subprocess", _like(subprocess, Popen=popen))

@@ -12,8 +12,8 @@ from drumline.envs.journal import Journal
 from drumline.runs import checkpoint, rewind
 from drumline.runs.append_file import AppendFile
 from drumline.runtime.child_process import Stillness
+from drumline.runtime.crews.exchange import SharedExchange
 from drumline.runtime.deaths import Deaths
-from drumline.runtime.exchange import SharedExchange
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.published import PublishedSlots
 from drumline.schedules import event_order, generational

@@ -31,7 +31,7 @@ from rollout_harness import (
 
 from drumline.envs.timing import Bursts, Gamma, StepTimeLaw, Straggler
 from drumline.errors import RoleKilled, WorkerError
-from drumline.runtime.crew_plan import CrewPlan
+from drumline.runtime.crews.crew_plan import CrewPlan
 
 SETUPS = {
     "gymnasium": Setup(GYMNASIUM_CARTPOLE),

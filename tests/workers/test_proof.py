@@ -6,8 +6,8 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout
+from drumline.runtime.cluster.node_checks import answer_of
 from drumline.runtime.inline_pool import InlinePool
-from drumline.runtime.node_checks import answer_of
 from drumline.workers.proof import ProofSpec
 
 SPEC = ProofSpec(

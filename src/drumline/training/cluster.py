@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
+from drumline.runtime.cluster.node_checks import answer_of, processor
+from drumline.runtime.cluster.node_messages import Nodes, Proof
 from drumline.runtime.cores import available_cores
-from drumline.runtime.node_checks import answer_of, processor
-from drumline.runtime.node_messages import Nodes, Proof
 from drumline.runtime.portable import by_reference
 from drumline.training.layout import Layout
 from drumline.workers.objective import ObjectiveSpec
@@ -24,7 +24,7 @@ def joined(layout: Layout) -> Generator[Nodes | None]:
     if layout.pool != "ray":
         yield None
         return
-    from drumline.runtime.ray_pool import RayNodes
+    from drumline.runtime.cluster.ray_pool import RayNodes
 
     cores = max(layout.workers, available_cores())
     with closing(RayNodes(layout.ray_address, cores)) as nodes:

@@ -14,7 +14,7 @@ import numpy as np
 
 from drumline.buffers.rollout import STORAGES, RolloutShape, RolloutStorage
 from drumline.functional.shards import Part, Shards
-from drumline.runtime.group_links import Chunk
+from drumline.runtime.cluster.group_links import Chunk
 from drumline.training.staff import Staff
 from drumline.types import Rollout
 

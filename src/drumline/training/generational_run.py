@@ -13,9 +13,9 @@ from drumline.protocols import GenerationStrategy, PublishedLayout, WorkerPool
 from drumline.runs.folder import RunError
 from drumline.runs.machine import SUMS
 from drumline.runs.scalar_log import ScalarLog
-from drumline.runtime.replicas import ReplicaFactory, UpdateLog
+from drumline.runtime.cluster.replicas import ReplicaFactory, UpdateLog
+from drumline.runtime.cluster.traffic import Traffic
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.runtime.traffic import Traffic
 from drumline.schedules.evaluations import is_due
 from drumline.schedules.generational import Generation, GenerationPlan, generational
 from drumline.tasks import Evaluate, Evaluation

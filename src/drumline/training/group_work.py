@@ -12,9 +12,9 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from drumline.protocols import Probe
-from drumline.runtime.group_child import GroupContext, GroupFinished
-from drumline.runtime.group_messages import Built
-from drumline.runtime.node_checks import processor, versions_of
+from drumline.runtime.cluster.group_child import GroupContext, GroupFinished
+from drumline.runtime.cluster.group_messages import Built
+from drumline.runtime.cluster.node_checks import processor, versions_of
 from drumline.training.attended_crew import AttendedCrew
 from drumline.training.gathered_intervals import GatheredStorage, shards_of
 from drumline.training.layout import Layout

@@ -15,7 +15,7 @@ import numpy as np
 from drumline.policies.spec import REFERENCE
 from drumline.protocols import GenerationStrategy
 from drumline.runs.scalar_log import decoded, encoded, moments_bytes
-from drumline.runtime.replicas import Record, UpdateLog
+from drumline.runtime.cluster.replicas import Record, UpdateLog
 from drumline.tasks import Evaluation
 from drumline.training.told_generations import results_of, told_of
 from drumline.types import Metrics, State

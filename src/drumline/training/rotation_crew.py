@@ -5,8 +5,8 @@ from typing import Any
 
 from drumline.buffers.rollout import RolloutStorage
 from drumline.protocols import Learner, Probe, Whereabouts
-from drumline.runtime.inline_crew import InlineCrew
-from drumline.runtime.process_crew import ProcessCrew
+from drumline.runtime.crews.inline_crew import InlineCrew
+from drumline.runtime.crews.process_crew import ProcessCrew
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.training.course import Course
 from drumline.training.layout import Layout

@@ -13,8 +13,8 @@ from drumline.display.glyphs import duration
 from drumline.envs.football_frames import is_football, never_freed
 from drumline.errors import GroupLost
 from drumline.protocols import Learner, PublishedLayout, WorkerPool
-from drumline.runtime.group_links import Chunk
-from drumline.runtime.groups import Groups
+from drumline.runtime.cluster.group_links import Chunk
+from drumline.runtime.cluster.groups import Groups
 from drumline.schedules.intervals import Interval
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.training.attended_crew import AttendedCrew

@@ -21,18 +21,18 @@ from drumline.protocols import (
 from drumline.runs.checkpoint import Checkpoint
 from drumline.runs.folder import RunFolder
 from drumline.runs.problem import problem_of, words_of
+from drumline.runtime.cluster.group_messages import Places
+from drumline.runtime.cluster.groups import ThisMachine
+from drumline.runtime.cluster.node_checks import versions_of
+from drumline.runtime.cluster.node_messages import Nodes, Proof
+from drumline.runtime.cluster.node_pool import NodePool
+from drumline.runtime.cluster.replicas import UpdateLog
+from drumline.runtime.cluster.traffic import Traffic
 from drumline.runtime.cores import usable_cores
-from drumline.runtime.group_messages import Places
-from drumline.runtime.groups import ThisMachine
 from drumline.runtime.inline_pool import InlinePool
-from drumline.runtime.node_checks import versions_of
-from drumline.runtime.node_messages import Nodes, Proof
-from drumline.runtime.node_pool import NodePool
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.published import SLOTS
-from drumline.runtime.replicas import UpdateLog
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.runtime.traffic import Traffic
 from drumline.stores.mirror import Mirror
 from drumline.training.callbacks import CallbackQueue
 from drumline.training.cluster import proof_of

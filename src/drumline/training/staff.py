@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from drumline.protocols import Learner, PublishedLayout
-from drumline.runtime.crew_plan import CrewPlan
-from drumline.runtime.exchange import Ownership, even_chunks
+from drumline.runtime.crews.crew_plan import CrewPlan
+from drumline.runtime.crews.exchange import Ownership, even_chunks
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.workers.actor import ActorSpec
 from drumline.workers.executor import ExecutorSpec, parted

@@ -20,8 +20,8 @@ from drumline.errors import StrategyFailed
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import Population, PublishedLayout, WorkerPool
 from drumline.runs.event_log import event_line, logged_workers
+from drumline.runtime.cluster.traffic import Traffic
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.runtime.traffic import Traffic
 from drumline.schedules.event_order import (
     ArrivalOrder,
     EventOrder,

@@ -19,16 +19,16 @@ import numpy as np
 
 from drumline.errors import HANG, RoleKilled, about_hangs
 from drumline.protocols import Probe
-from drumline.runtime.crew_plan import CrewPlan, Strikes
+from drumline.runtime.crews.crew_plan import CrewPlan, Strikes
+from drumline.runtime.crews.exchange import Bells, SharedExchange
+from drumline.runtime.crews.role_process import RoleProcess
+from drumline.runtime.crews.roles import CREATING, LEAVING, WAITING, RoleRows
 from drumline.runtime.deaths import STRIKES
 from drumline.runtime.doorbell import Doorbell
-from drumline.runtime.exchange import Bells, SharedExchange
 from drumline.runtime.failures import raised, unpacked
 from drumline.runtime.messages import Failure, Ready, RoleSpec
 from drumline.runtime.portable import by_reference
 from drumline.runtime.published import PublishedSlots
-from drumline.runtime.role_process import RoleProcess
-from drumline.runtime.roles import CREATING, LEAVING, WAITING, RoleRows
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.types import ProcessActivity, Span
 

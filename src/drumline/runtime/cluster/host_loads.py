@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from drumline.runtime.driven_host import DrivenHost
-from drumline.runtime.host_deaths import HostDeaths
+from drumline.runtime.cluster.driven_host import DrivenHost
+from drumline.runtime.cluster.host_deaths import HostDeaths
 from drumline.runtime.leases import TaskQueue
 
 _GATHERS_IN_RESERVE = 3.0

@@ -15,9 +15,15 @@ from typing import NoReturn
 from drumline.errors import GroupLost
 from drumline.protocols import Probe, no_probe
 from drumline.runtime.child_start import begin, leave
-from drumline.runtime.failures import packed
-from drumline.runtime.group_links import LOOK_SECONDS, GroupLink, Mesh, answered, called, listening
-from drumline.runtime.group_messages import (
+from drumline.runtime.cluster.group_links import (
+    LOOK_SECONDS,
+    GroupLink,
+    Mesh,
+    answered,
+    called,
+    listening,
+)
+from drumline.runtime.cluster.group_messages import (
     Alive,
     Begin,
     Built,
@@ -29,7 +35,8 @@ from drumline.runtime.group_messages import (
     Missed,
     Peers,
 )
-from drumline.runtime.node_checks import processor, versions_of
+from drumline.runtime.cluster.node_checks import processor, versions_of
+from drumline.runtime.failures import packed
 from drumline.runtime.printed import PRINTED
 from drumline.types import ProcessActivity, Span
 

@@ -19,9 +19,7 @@ from typing import Any
 from drumline.errors import HANG, GroupLost, WorkersLost, about_hangs
 from drumline.protocols import Probe
 from drumline.runtime.child_process import ChildProcess
-from drumline.runtime.deaths import STRIKES
-from drumline.runtime.failures import raised, unpacked
-from drumline.runtime.group_links import (
+from drumline.runtime.cluster.group_links import (
     LOOK_SECONDS,
     Chunk,
     GroupLink,
@@ -29,7 +27,7 @@ from drumline.runtime.group_links import (
     answered,
     listening,
 )
-from drumline.runtime.group_messages import (
+from drumline.runtime.cluster.group_messages import (
     NODE_LOST,
     Address,
     Alive,
@@ -45,6 +43,8 @@ from drumline.runtime.group_messages import (
     Places,
     StartedGroup,
 )
+from drumline.runtime.deaths import STRIKES
+from drumline.runtime.failures import raised, unpacked
 from drumline.runtime.messages import Failure
 from drumline.runtime.portable import by_reference
 from drumline.runtime.shared_arrays import anonymous_file
@@ -81,7 +81,9 @@ class LocalGroup:
                 file.write(pickle.dumps(spec, protocol=5))
             os.lseek(spec_fd, 0, os.SEEK_SET)
             arguments = (os.getpid(), spec_fd)
-            self._process = ChildProcess("drumline.runtime.group_child", arguments, (spec_fd,))
+            self._process = ChildProcess(
+                "drumline.runtime.cluster.group_child", arguments, (spec_fd,)
+            )
         finally:
             os.close(spec_fd)
         self.pid = self._process.pid

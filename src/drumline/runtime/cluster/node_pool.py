@@ -19,15 +19,13 @@ import numpy as np
 
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.protocols import Completed, Probe, PublishedLayout, WorkerFactory
-from drumline.runtime.deaths import STRIKES
-from drumline.runtime.driven_host import DrivenHost
-from drumline.runtime.failures import raised, unpacked, unreadable
-from drumline.runtime.gathering import waits_among
-from drumline.runtime.host_roster import LATE_SECONDS, HostRoster
-from drumline.runtime.host_supply import HostSupply
-from drumline.runtime.issued_tasks import IssuedTasks
-from drumline.runtime.node_checks import arithmetic_variables
-from drumline.runtime.node_messages import (
+from drumline.runtime.cluster.driven_host import DrivenHost
+from drumline.runtime.cluster.gathering import waits_among
+from drumline.runtime.cluster.host_roster import LATE_SECONDS, HostRoster
+from drumline.runtime.cluster.host_supply import HostSupply
+from drumline.runtime.cluster.issued_tasks import IssuedTasks
+from drumline.runtime.cluster.node_checks import arithmetic_variables
+from drumline.runtime.cluster.node_messages import (
     Close,
     Done,
     Heard,
@@ -38,11 +36,13 @@ from drumline.runtime.node_messages import (
     WakeAt,
     Withdraw,
 )
+from drumline.runtime.cluster.replicas import UpdateLog
+from drumline.runtime.cluster.traffic import Traffic
+from drumline.runtime.deaths import STRIKES
+from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.portable import by_reference
 from drumline.runtime.published import SLOTS
-from drumline.runtime.replicas import UpdateLog
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.runtime.traffic import Traffic
 from drumline.types import ProcessActivity, Span
 
 _LOGGER = logging.getLogger("drumline")

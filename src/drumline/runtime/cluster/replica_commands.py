@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from drumline.runtime.node_messages import Advance, Command, Seed
+from drumline.runtime.cluster.node_messages import Advance, Command, Seed
+from drumline.runtime.cluster.replicas import UpdateLog, digest_of
 from drumline.runtime.published import PublishedSlots
-from drumline.runtime.replicas import UpdateLog, digest_of
 
 INLINE_BYTES = 64 << 10
 """Records of at most this size travel with the command; larger ones are stored once for all."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from drumline.crew_protocols import RoleFactory
 from drumline.protocols import PublishedLayout
-from drumline.runtime.exchange import Ownership, combined, exchange_layout
+from drumline.runtime.crews.exchange import Ownership, combined, exchange_layout
+from drumline.runtime.crews.roles import rows_layout
 from drumline.runtime.published import slots_layout
-from drumline.runtime.roles import rows_layout
 
 
 @dataclass(frozen=True)

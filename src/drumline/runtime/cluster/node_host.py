@@ -17,17 +17,17 @@ from typing import Any
 
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.protocols import Completed, Worker, WorkerContext
-from drumline.runtime.failures import packed
-from drumline.runtime.messages import Failure
-from drumline.runtime.node_checks import (
+from drumline.runtime.cluster.node_checks import (
     other_bits,
     other_packages,
     set_arithmetic_variables,
 )
-from drumline.runtime.node_commands import NodeCommands
-from drumline.runtime.node_messages import Close, Command, Heard, HostSpec, Parcel
-from drumline.runtime.node_news import NodeNews, Report
-from drumline.runtime.node_orders import NodeOrders
+from drumline.runtime.cluster.node_commands import NodeCommands
+from drumline.runtime.cluster.node_messages import Close, Command, Heard, HostSpec, Parcel
+from drumline.runtime.cluster.node_news import NodeNews, Report
+from drumline.runtime.cluster.node_orders import NodeOrders
+from drumline.runtime.failures import packed
+from drumline.runtime.messages import Failure
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.shared_arrays import SharedArrays
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from drumline.errors import TaskKilledWorkers
-from drumline.runtime.driven_host import DrivenHost
-from drumline.runtime.gathering import waits_among
-from drumline.runtime.host_deaths import HostDeaths
-from drumline.runtime.host_loads import HostLoads, send_to_idle
-from drumline.runtime.host_supply import HostSupply
+from drumline.runtime.cluster.driven_host import DrivenHost
+from drumline.runtime.cluster.gathering import waits_among
+from drumline.runtime.cluster.host_deaths import HostDeaths
+from drumline.runtime.cluster.host_loads import HostLoads, send_to_idle
+from drumline.runtime.cluster.host_supply import HostSupply
+from drumline.runtime.cluster.node_messages import Submit, WakeAt
+from drumline.runtime.cluster.open_tasks import OpenTasks
+from drumline.runtime.cluster.stragglers import Stragglers
 from drumline.runtime.leases import TaskQueue
-from drumline.runtime.node_messages import Submit, WakeAt
-from drumline.runtime.open_tasks import OpenTasks
 from drumline.runtime.portable import quickly
-from drumline.runtime.stragglers import Stragglers
 
 _LATE_SECONDS = 0.25
 """Time between two looks for late tasks."""

@@ -16,7 +16,7 @@ import ray
 from ray import exceptions
 
 from drumline.errors import WorkersLost
-from drumline.runtime.node_messages import Node
+from drumline.runtime.cluster.node_messages import Node
 
 _CONNECT_SECONDS = 5.0
 _HEAD_ANSWER_SECONDS = 1.0

@@ -14,10 +14,10 @@ from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drumline.errors import WorkersLost
-from drumline.runtime.group_host import GroupHost
-from drumline.runtime.group_messages import NODE_LOST, GroupSpec
-from drumline.runtime.node_messages import Node
-from drumline.runtime.ray_cluster import RayCluster, cause_of
+from drumline.runtime.cluster.group_host import GroupHost
+from drumline.runtime.cluster.group_messages import NODE_LOST, GroupSpec
+from drumline.runtime.cluster.node_messages import Node
+from drumline.runtime.cluster.ray_cluster import RayCluster, cause_of
 
 
 class RayPlaces:

@@ -35,7 +35,7 @@ class RoleProcess:
             passed = (control_read, result_write, spec_fd)
             arguments = [os.getpid(), *passed]
             self._process = ChildProcess(
-                "drumline.runtime.role_child", arguments, (*passed, spec.memory_fd, *fds)
+                "drumline.runtime.crews.role_child", arguments, (*passed, spec.memory_fd, *fds)
             )
         except BaseException:
             self.close()

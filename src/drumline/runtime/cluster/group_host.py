@@ -3,8 +3,8 @@
 import threading
 import time
 
-from drumline.runtime.group_messages import GroupSpec
-from drumline.runtime.groups import LocalGroup
+from drumline.runtime.cluster.group_messages import GroupSpec
+from drumline.runtime.cluster.groups import LocalGroup
 
 _LOOK_SECONDS = 0.2
 

@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from drumline.runtime.kept_results import KeptResults
+from drumline.runtime.cluster.kept_results import KeptResults
+from drumline.runtime.cluster.node_messages import Command, Heard, Link, Node
 from drumline.runtime.leases import Pace
-from drumline.runtime.node_messages import Command, Heard, Link, Node
 from drumline.types import ProcessActivity, Span
 
 

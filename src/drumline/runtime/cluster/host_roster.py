@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from drumline.errors import WorkersLost
-from drumline.runtime.driven_host import DrivenHost
-from drumline.runtime.host_loads import WATCH_SECONDS, even_sizes
-from drumline.runtime.node_messages import HostSpec, Node, Nodes
+from drumline.runtime.cluster.driven_host import DrivenHost
+from drumline.runtime.cluster.host_loads import WATCH_SECONDS, even_sizes
+from drumline.runtime.cluster.node_messages import HostSpec, Node, Nodes
 from drumline.types import ProcessActivity
 
 LATE_SECONDS = 30.0

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from drumline.runtime.board import NEVER
-from drumline.runtime.node_messages import (
+from drumline.runtime.cluster.node_messages import (
     Advance,
     Command,
     Copy,
@@ -19,9 +19,9 @@ from drumline.runtime.node_messages import (
     Withdraw,
     Write,
 )
-from drumline.runtime.node_news import NodeNews
+from drumline.runtime.cluster.node_news import NodeNews
+from drumline.runtime.cluster.replicas import Replica, digest_of
 from drumline.runtime.process_pool import ProcessPool
-from drumline.runtime.replicas import Replica, digest_of
 from drumline.runtime.shared_arrays import SharedArrays
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from drumline.runtime.node_messages import Command
+from drumline.runtime.cluster.node_messages import Command
 
 AGAIN_SECONDS = 0.5
 """Time between two looks at messages that were not carried out."""

@@ -10,12 +10,12 @@ from collections.abc import Sequence, Sized
 from typing import Any, NamedTuple
 
 from drumline.protocols import Completed, Probe, no_probe
-from drumline.runtime.gathering import Waits, waits_among
-from drumline.runtime.kept_results import kept
+from drumline.runtime.cluster.gathering import Waits, waits_among
+from drumline.runtime.cluster.kept_results import kept
+from drumline.runtime.cluster.newly_done import NewlyDone
+from drumline.runtime.cluster.node_messages import Heard, HostSpec
 from drumline.runtime.leases import Pace
 from drumline.runtime.messages import Failure
-from drumline.runtime.newly_done import NewlyDone
-from drumline.runtime.node_messages import Heard, HostSpec
 from drumline.types import ProcessActivity, Span
 
 _MESSAGE_RESULTS, _MESSAGE_BYTES = 512, 1 << 20

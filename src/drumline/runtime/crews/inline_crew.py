@@ -11,11 +11,18 @@ import numpy as np
 from drumline.crew_protocols import Role
 from drumline.errors import WorkerError
 from drumline.protocols import Probe, Unwatched, Whereabouts, no_probe
-from drumline.runtime.crew_plan import CrewPlan
+from drumline.runtime.crews.crew_plan import CrewPlan
+from drumline.runtime.crews.exchange import Bells, SharedExchange
+from drumline.runtime.crews.roles import (
+    PHASE,
+    PROGRESS,
+    WAITING,
+    RoleRow,
+    RoleRows,
+    SharedRoleContext,
+)
 from drumline.runtime.doorbell import BellWait, Doorbell
-from drumline.runtime.exchange import Bells, SharedExchange
 from drumline.runtime.published import PublishedSlots
-from drumline.runtime.roles import PHASE, PROGRESS, WAITING, RoleRow, RoleRows, SharedRoleContext
 from drumline.runtime.shared_arrays import refuse_too_large
 from drumline.types import ProcessActivity, Span
 

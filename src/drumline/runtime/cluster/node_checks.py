@@ -10,7 +10,7 @@ from importlib import metadata
 
 from drumline.errors import TaskKilledWorkers, WorkerError, WorkersLost
 from drumline.protocols import PublishedLayout
-from drumline.runtime.node_messages import HostSpec
+from drumline.runtime.cluster.node_messages import HostSpec
 from drumline.runtime.process_pool import ProcessPool
 
 

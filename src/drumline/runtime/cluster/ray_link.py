@@ -15,11 +15,11 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from drumline.runtime.node_checks import versions_of
-from drumline.runtime.node_host import NodeHost
-from drumline.runtime.node_messages import Command, Heard, Lost, Node
-from drumline.runtime.outbox import Fate, Outbox
-from drumline.runtime.ray_cluster import RayCluster, cause_of
+from drumline.runtime.cluster.node_checks import versions_of
+from drumline.runtime.cluster.node_host import NodeHost
+from drumline.runtime.cluster.node_messages import Command, Heard, Lost, Node
+from drumline.runtime.cluster.outbox import Fate, Outbox
+from drumline.runtime.cluster.ray_cluster import RayCluster, cause_of
 
 _OTHER = "it has {} instead of {}: install the driver's version there"
 _UNREADABLE = (

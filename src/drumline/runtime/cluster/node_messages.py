@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drumline.protocols import PublishedLayout
-from drumline.runtime.gathering import Waits
-from drumline.runtime.group_messages import Places
+from drumline.runtime.cluster.gathering import Waits
+from drumline.runtime.cluster.group_messages import Places
 from drumline.runtime.messages import Failure
 from drumline.types import ProcessActivity, Span
 

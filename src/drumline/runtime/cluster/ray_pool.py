@@ -23,11 +23,11 @@ except ImportError as error:
         "--pool ray needs Ray, which is not installed: pip install 'drumline[ray]'"
     ) from error
 
-from drumline.runtime.node_checks import versions_of
-from drumline.runtime.node_messages import Heard, HostSpec, Link, Lost, Node
-from drumline.runtime.ray_cluster import STORE_BYTES, RayCluster
-from drumline.runtime.ray_link import RayHost, RayLink
-from drumline.runtime.ray_places import RayPlaces
+from drumline.runtime.cluster.node_checks import versions_of
+from drumline.runtime.cluster.node_messages import Heard, HostSpec, Link, Lost, Node
+from drumline.runtime.cluster.ray_cluster import STORE_BYTES, RayCluster
+from drumline.runtime.cluster.ray_link import RayHost, RayLink
+from drumline.runtime.cluster.ray_places import RayPlaces
 
 
 class RayNodes:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from drumline.protocols import PublishedLayout
-from drumline.runtime.driven_host import DrivenHost
-from drumline.runtime.node_messages import Command, Copy, Done, Drop, Publish, Write
+from drumline.runtime.cluster.driven_host import DrivenHost
+from drumline.runtime.cluster.node_messages import Command, Copy, Done, Drop, Publish, Write
+from drumline.runtime.cluster.replica_commands import ReplicaCommands
+from drumline.runtime.cluster.replicas import UpdateLog
+from drumline.runtime.cluster.traffic import Traffic
 from drumline.runtime.published import PublishedSlots, slots_layout
-from drumline.runtime.replica_commands import ReplicaCommands
-from drumline.runtime.replicas import UpdateLog
 from drumline.runtime.shared_arrays import SharedArrays
-from drumline.runtime.traffic import Traffic
 
 _CHUNK_BYTES = 8 << 20
 _CHUNKS_UNDERWAY = 4

@@ -16,13 +16,13 @@ from typing import NoReturn
 from drumline.crew_protocols import Role
 from drumline.protocols import Probe, PublishedLayout, no_probe
 from drumline.runtime.child_start import begin, leave
+from drumline.runtime.crews.exchange import Bells, Ownership, SharedExchange
+from drumline.runtime.crews.roles import LEAVING, PHASE, RoleRows, SharedRoleContext, work
 from drumline.runtime.doorbell import BellWait, Doorbell
-from drumline.runtime.exchange import Bells, Ownership, SharedExchange
 from drumline.runtime.failures import packed
 from drumline.runtime.links import write_frame
 from drumline.runtime.messages import Ready, RoleSpec
 from drumline.runtime.published import PublishedSlots
-from drumline.runtime.roles import LEAVING, PHASE, RoleRows, SharedRoleContext, work
 from drumline.runtime.shared_arrays import SharedArrays
 
 

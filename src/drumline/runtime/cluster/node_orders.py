@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from drumline.runtime.node_messages import Command
+from drumline.runtime.cluster.node_messages import Command
 
 
 class NodeOrders:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from drumline.protocols import Completed
+from drumline.runtime.cluster.node_messages import Done
 from drumline.runtime.messages import Failure
-from drumline.runtime.node_messages import Done
 
 
 class NewlyDone:

@@ -1,0 +1,1 @@
+"""Several machines: hosts on nodes, their links, groups, and Ray."""

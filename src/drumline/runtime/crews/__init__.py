@@ -1,0 +1,1 @@
+"""Long-lived roles: executors, actors and their handover of steps."""
