@@ -208,12 +208,12 @@ def _numbers(path: Path, rng: random.Random) -> str:
 
 def readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield everything that reads a run folder, by name; each may refuse it in one sentence."""
+    from drumline.api.foreign_code import UNTRUSTED
+    from drumline.api.run import Run, resumed_config
+    from drumline.api.stored_policy import environment_of, load_policy
     from drumline.buffers.replay import ReplayShape
     from drumline.buffers.replay_archive import blocks_in
-    from drumline.commands.foreign_code import UNTRUSTED
     from drumline.commands.report import _chain, _policies
-    from drumline.commands.run import Run, resumed_config
-    from drumline.commands.stored_policy import environment_of, load_policy
     from drumline.commands.verify import verify_two
     from drumline.display.comparison import grouped
     from drumline.display.contributions import read_individuals

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from drumline.commands.run import silent
-from drumline.commands.run_document import PROMISE, run_document
+from drumline.api.run import silent
+from drumline.api.run_document import PROMISE, run_document
 from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.erl import ERL
 from drumline.recipes.methods import method_of

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.recipes.hts import HTS
 from drumline.recipes.ppo import PPO
 from drumline.training.layout import LockstepLayout, RotationLayout

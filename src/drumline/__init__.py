@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from drumline.algorithms.learning_state import UnfiniteLoss
     from drumline.algorithms.mirrored import answer
     from drumline.algorithms.openai_es import OpenAIES
-    from drumline.commands.evaluation import EvaluationResult
-    from drumline.commands.foreign_code import UntrustedCode
-    from drumline.commands.run import Run, configure, load, train
+    from drumline.api.evaluation import EvaluationResult
+    from drumline.api.foreign_code import UntrustedCode
+    from drumline.api.run import Run, configure, load, train
     from drumline.envs.environment import EnvironmentProblem
     from drumline.envs.episode import NonFinite
     from drumline.errors import (
@@ -58,7 +58,7 @@ _PLACES = {
     "ERL": ("drumline.recipes.erl", "ERL"),
     "ES": ("drumline.recipes.es", "ES"),
     "EnvironmentProblem": ("drumline.envs.environment", "EnvironmentProblem"),
-    "EvaluationResult": ("drumline.commands.evaluation", "EvaluationResult"),
+    "EvaluationResult": ("drumline.api.evaluation", "EvaluationResult"),
     "HTS": ("drumline.recipes.hts", "HTS"),
     "Impala": ("drumline.recipes.impala", "Impala"),
     "ImpureEnvironment": ("drumline.errors", "ImpureEnvironment"),
@@ -71,7 +71,7 @@ _PLACES = {
     "PPO": ("drumline.recipes.ppo", "PPO"),
     "RecordingFailed": ("drumline.runs.recorder", "RecordingFailed"),
     "RoleKilled": ("drumline.errors", "RoleKilled"),
-    "Run": ("drumline.commands.run", "Run"),
+    "Run": ("drumline.api.run", "Run"),
     "RunError": ("drumline.runs.run_error", "RunError"),
     "Stopped": ("drumline.training.stopped", "Stopped"),
     "StrategyFailed": ("drumline.errors", "StrategyFailed"),
@@ -79,13 +79,13 @@ _PLACES = {
     "TaskKilledWorkers": ("drumline.errors", "TaskKilledWorkers"),
     "UnfiniteLoss": ("drumline.algorithms.learning_state", "UnfiniteLoss"),
     "UnfiniteTransition": ("drumline.workers.transition_stream", "UnfiniteTransition"),
-    "UntrustedCode": ("drumline.commands.foreign_code", "UntrustedCode"),
+    "UntrustedCode": ("drumline.api.foreign_code", "UntrustedCode"),
     "WorkerError": ("drumline.errors", "WorkerError"),
     "WorkersLost": ("drumline.errors", "WorkersLost"),
     "answer": ("drumline.algorithms.mirrored", "answer"),
-    "configure": ("drumline.commands.run", "configure"),
-    "load": ("drumline.commands.run", "load"),
-    "train": ("drumline.commands.run", "train"),
+    "configure": ("drumline.api.run", "configure"),
+    "load": ("drumline.api.run", "load"),
+    "train": ("drumline.api.run", "train"),
 }
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from benchmark_scripts import in_this_process, load_script
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 

@@ -9,7 +9,7 @@ import pytest
 from benchmark_scripts import load_script
 from safetensors.numpy import load_file, save_file
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.recipes.es import ES
 from drumline.training.layout import SearchLayout
 

@@ -9,7 +9,7 @@ import pytest
 from typed_commands import Terminal
 
 import drumline
-from drumline.commands.process_as_found import process_as_found
+from drumline.api.process_as_found import process_as_found
 from drumline.training.layout import ActorLayout
 
 SMALL: dict[str, Any] = {

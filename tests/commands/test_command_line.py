@@ -12,8 +12,8 @@ import pytest
 from campaigns import cases
 from typed_commands import TINY, Terminal, drumline, environ, said_command
 
+from drumline.api.run import load
 from drumline.cli import COMMANDS
-from drumline.commands.run import load
 from drumline.training.evaluations import evaluation_tasks
 
 LEARNING = ["--batch-size=8", "--replay-size=100"]

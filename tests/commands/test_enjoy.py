@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typed_commands import TINY, Terminal
 
-from drumline.commands.evaluation import draws_actions, longest_episode
+from drumline.api.evaluation import draws_actions, longest_episode
 from drumline.envs import make
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from typed_commands import Terminal
 
-from drumline.commands.foreign_code import TRUSTED
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, train
 from drumline.commands.rebuild import rebuild
-from drumline.commands.run import resume, train
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS

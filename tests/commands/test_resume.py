@@ -12,7 +12,7 @@ from campaigns import cases
 from typed_commands import TINY, Terminal, said_command
 
 import drumline
-from drumline.commands.run_document import PROMISE, run_document
+from drumline.api.run_document import PROMISE, run_document
 from drumline.recipes.es import ES
 from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import read_evaluations

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typed_commands import Terminal
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.recipes.es import ES
 from drumline.training.layout import SearchLayout
 

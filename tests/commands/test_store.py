@@ -13,7 +13,7 @@ from runs.runs_examples import new_folder
 from s3_server import wait_for
 from typed_commands import TINY, Terminal, said_command
 
-from drumline.commands.run import load, resume, train
+from drumline.api.run import load, resume, train
 from drumline.recipes.es import ES
 from drumline.runs.checkpoint import checkpoint_numbers, read_checkpoint
 from drumline.runs.fingerprints import read_chain

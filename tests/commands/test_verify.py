@@ -7,8 +7,8 @@ import pytest
 from typed_commands import Terminal
 
 import drumline
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import Run
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import Run
 from drumline.commands.verify import verify_again
 from drumline.display.run_data import last_returns, read_run
 from drumline.runs.folder import RunError

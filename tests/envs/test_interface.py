@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from returning_environment import SEEN, Returning
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.interface import CheckedEnvironment
 from drumline.envs.make import make_environment

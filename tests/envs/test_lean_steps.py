@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.envs.lean_steps import LEAN
 from drumline.policies.build import build_policy
 from drumline.policies.heads import Head

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from drumline.commands.foreign_code import CodeTrust
-from drumline.commands.run import resumed_config, train
+from drumline.api.foreign_code import CodeTrust
+from drumline.api.run import resumed_config, train
 from drumline.display.plain import PlainLines
 from drumline.envs.renewals import (
     FEWEST_STEPS,

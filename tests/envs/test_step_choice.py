@@ -12,7 +12,7 @@ import pytest
 from campaigns import SLOW, cases
 from whole_runs import lasting_bytes
 
-from drumline.commands.run import resume, train
+from drumline.api.run import resume, train
 from drumline.envs import make, step_choice
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.frame_skip import FrameSkip

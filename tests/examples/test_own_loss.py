@@ -12,8 +12,8 @@ from own_loss import KLPenaltyPPO, kl_penalty_loss, loss_of
 from typed_commands import Terminal, environ
 from whole_runs import lasting_bytes, run_on
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, train
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, train
 from drumline.functional.losses import LossRows
 from drumline.recipes.hts import HTS
 from drumline.runs.folder import RunFolder

@@ -17,9 +17,9 @@ from own_off_policy import SAC, Learner
 from typed_commands import Terminal
 from whole_runs import lasting_bytes, run_on
 
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import Run, load, resume, train
 from drumline.buffers.replay import Replay, ReplayWriter, one_episode
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import Run, load, resume, train
 from drumline.commands.verify import verify_again
 from drumline.policies.build import build_policy
 from drumline.runs.checkpoint import checkpoint_numbers

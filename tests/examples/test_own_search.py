@@ -13,9 +13,9 @@ from typed_commands import Terminal
 from whole_runs import lasting_bytes, run_on
 
 from drumline import answer, seeding
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, train
 from drumline.commands import timings
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, train
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import Layout
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from drumline.commands.process_as_found import process_as_found
+from drumline.api.process_as_found import process_as_found
 from drumline.functional import torch_devices
 from drumline.functional.torch_devices import (
     REPEATABLE,
@@ -89,7 +89,7 @@ def test_the_defaults_are_those_of_a_fresh_torch():
 def test_a_call_leaves_the_callers_precision_as_it_is_whichever_switch_set_it(setting: str):
     code = (
         "import torch\n"
-        "from drumline.commands.process_as_found import process_as_found\n"
+        "from drumline.api.process_as_found import process_as_found\n"
         f"{setting}\n"
         "def told():\n"
         "    switches = (torch.get_float32_matmul_precision,\n"

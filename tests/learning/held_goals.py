@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmark_scripts import load_script
 
-from drumline.commands.run import train
+from drumline.api.run import train
 
 
 def median_reached(config: Any, goal: float, out: Path, **options: Any) -> float:

@@ -11,8 +11,8 @@ from whole_runs import run_on
 
 from drumline import seeding
 from drumline.algorithms.first_critics import first_critics
+from drumline.api.run import train
 from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episode
-from drumline.commands.run import train
 from drumline.envs.make import make_environment
 from drumline.errors import ImpureEnvironment
 from drumline.policies.build import build_policy

@@ -13,9 +13,9 @@ from drumline import seeding
 from drumline.algorithms.individuals import live
 from drumline.algorithms.td3 import TD3
 from drumline.algorithms.td3_steps import TD3Settings
+from drumline.api.run import train
 from drumline.buffers.minibatches import Minibatches
 from drumline.buffers.replay import TERMINATED, Replay, ReplayWriter, one_episode
-from drumline.commands.run import train
 from drumline.envs.make import make_environment
 from drumline.policies.build import build_policy
 from drumline.recipes.erl import ERL, first_learner, genetic_algorithm

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from campaigns import cases
 
+from drumline.api.run import load, train
 from drumline.buffers.replay import ReplayShape
 from drumline.buffers.replay_archive import blocks_in
-from drumline.commands.run import load, train
 from drumline.recipes.methods import find_method
 from drumline.runs.segments import segments_there
 

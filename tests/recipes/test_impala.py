@@ -11,9 +11,9 @@ from campaigns import FAULTS
 from doubles import GatherAt, KillAt
 
 from drumline.algorithms.a2c import A2C
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, silent, train
-from drumline.commands.run_document import NO_PROMISE, run_document
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, silent, train
+from drumline.api.run_document import NO_PROMISE, run_document
 from drumline.commands.verify import verify_again
 from drumline.recipes import learners
 from drumline.recipes.impala import Impala

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from drumline.algorithms.torch_optimizers import TorchAdam, TorchRMSProp
+from drumline.api.run import train
 from drumline.buffers.rollout import RolloutStorage
-from drumline.commands.run import train
 from drumline.functional.losses import LossRows, LossTerms, a2c_loss, reinforce_loss
 from drumline.recipes import learners
 from drumline.recipes.a2c import A2C

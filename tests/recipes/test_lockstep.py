@@ -10,7 +10,7 @@ from campaigns import FAULTS, cases
 from doubles import KillAt
 from whole_runs import run_on
 
-from drumline.commands.run import resume, train
+from drumline.api.run import resume, train
 from drumline.commands.verify import verify_again
 from drumline.recipes.a2c import A2C
 from drumline.recipes.hts import HTS

@@ -87,7 +87,7 @@ def test_an_objective_has_no_arguments_of_an_environment():
 
 @pytest.mark.parametrize("name", ["es", "td3", "hts"])
 def test_arguments_reach_the_environment_whose_own_step_is_taken(name: str):
-    from drumline.commands.run_document import step_path_of
+    from drumline.api.run_document import step_path_of
 
     config = METHODS[name].made(
         "HalfCheetah-v5", engine="gymnasium", env_kwargs={"forward_reward_weight": 2.0}

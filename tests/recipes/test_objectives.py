@@ -10,9 +10,9 @@ import objectives
 import pytest
 from torch_objectives import Regressor, fit
 
-from drumline.commands.foreign_code import refuse_code_of_main
-from drumline.commands.run import train
-from drumline.commands.run_document import differences_here
+from drumline.api.foreign_code import refuse_code_of_main
+from drumline.api.run import train
+from drumline.api.run_document import differences_here
 from drumline.recipes.es import ES
 from drumline.recipes.objectives import searched_objective
 from drumline.recipes.searched_policy import uses_table

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.recipes.aes import AES
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES

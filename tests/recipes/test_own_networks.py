@@ -13,8 +13,8 @@ import torch
 from campaigns import FAULTS, cases
 from typed_commands import environ
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import Run, load, resume, train
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import Run, load, resume, train
 from drumline.commands.verify import verify_again
 from drumline.recipes.aes import AES
 from drumline.recipes.cem import CEM

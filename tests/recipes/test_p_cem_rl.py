@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from whole_runs import SMALL_P_CEM_RL
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.commands.verify import verify_again
 from drumline.recipes.p_cem_rl import PCEMRL
 from drumline.training.layout import SteadyLayout

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from campaigns import cases
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.recipes.aes import AES, OnePlusOne
 from drumline.recipes.methods import config_from, find_method, with_late_settings
 from drumline.runs.checkpoint import read_checkpoint

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from campaigns import cases
 
-from drumline.commands.run import train
+from drumline.api.run import train
 from drumline.recipes import ars
 from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
 from drumline.recipes.aes_presets import PAPER

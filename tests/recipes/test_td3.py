@@ -14,8 +14,8 @@ import pytest
 from campaigns import FAULTS, cases
 from threadpoolctl import threadpool_limits
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import Run, load, resume, silent, train
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.display.dashboard import choose_display
 from drumline.errors import ImpureEnvironment

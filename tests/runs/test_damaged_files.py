@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from typed_commands import Terminal
 
 import drumline
+from drumline.api.foreign_code import UNTRUSTED
+from drumline.api.stored_policy import load_policy
 from drumline.buffers.replay import ReplayShape
 from drumline.buffers.replay_archive import DamagedReplay, block_bytes, blocks_in
-from drumline.commands.foreign_code import UNTRUSTED
-from drumline.commands.stored_policy import load_policy
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 from drumline.runs.checkpoint import DamagedCheckpoint, read_checkpoint

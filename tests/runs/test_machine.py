@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from drumline.commands.run_document import (
+from drumline.api.run_document import (
     NO_PROMISE,
     ON_DEVICE,
     PROMISE,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from whole_runs import SMALL_CEM_RL, lasting_bytes
 
-from drumline.commands.run import load, resume, train
+from drumline.api.run import load, resume, train
 from drumline.recipes.hts import HTS
 from drumline.recipes.methods import method_of
 from drumline.recipes.td3 import TD3

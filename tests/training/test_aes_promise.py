@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from whole_runs import folder_for, run_on
 
 from drumline.algorithms import external
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import Run, load, resume, silent, train
 from drumline.buffers import queued_replay
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import Run, load, resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment
 from drumline.recipes.aes import ACEMRL, AES, OnePlusOne

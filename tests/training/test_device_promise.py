@@ -21,9 +21,9 @@ from doubles import KillAt
 from typed_commands import environ
 from whole_runs import SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, run_on
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, train
-from drumline.commands.run_document import NO_PROMISE, ON_DEVICE
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, train
+from drumline.api.run_document import NO_PROMISE, ON_DEVICE
 from drumline.functional.torch_devices import device_count, not_compared
 from drumline.recipes.a2c import A2C
 from drumline.recipes.aes import AES

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import drumline
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, train
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, train
 from drumline.recipes.a2c import A2C
 from drumline.recipes.es import ES
 from drumline.training.layout import SearchLayout

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import drumline
-import drumline.commands.run
+import drumline.api.run
 from drumline.display.panel import rows as panel_rows
 from drumline.display.plain import Silent, plain_line
 from drumline.display.state import DisplayState
@@ -83,7 +83,7 @@ def test_the_display_counts_the_episodes_of_an_evaluation_that_the_run_waits_for
     watching = Watching()
     config = replace(CONFIGS[method], evaluate_episodes=3, evaluate_every=0)
     layout = method_of(config).layout(pool="inline")
-    drumline.commands.run.train(config, layout=layout, out=tmp_path / "run", display=watching)
+    drumline.api.run.train(config, layout=layout, out=tmp_path / "run", display=watching)
     waiting = [state for state in watching.states if state.evaluation_episodes]
     assert {state.evaluated_episodes for state in waiting} == {0, 1, 2}
     assert {state.evaluation_episodes for state in waiting} == {3}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from campaigns import cases
 
-from drumline.commands.run import silent
-from drumline.commands.run_document import PROMISE, run_document
+from drumline.api.run import silent
+from drumline.api.run_document import PROMISE, run_document
 from drumline.recipes.hts import HTS
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import RotationLayout

@@ -11,7 +11,7 @@ from doubles import GatherAt, KillAt, SleepAt
 from stopping import stop_at_call
 from whole_runs import LASTING, SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, run_on
 
-from drumline.commands.run import resume, train
+from drumline.api.run import resume, train
 from drumline.commands.verify import verify_again
 from drumline.runs.folder import RunFolder
 from drumline.training.layout import Layout, SteadyLayout

@@ -20,8 +20,8 @@ from doubles import HangAt, KillAt, KillAtNth, KillEver, RaiseAt, SleepAt
 from own_methods import Alone, Deaf, Rotation
 from whole_runs import run_on
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, train
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, train
 from drumline.commands.verify import layout_for, verify_again
 from drumline.errors import WorkerError, WorkersLost
 from drumline.recipes.a2c import A2C
@@ -277,7 +277,7 @@ def test_a_run_of_groups_stopped_by_a_signal_goes_on_with_the_same_bytes(
     whole = lasting(train(config, workers="inline", out=tmp_path / "whole").path)
     out = tmp_path / "run"
     script = (
-        "from drumline.commands.run import train\n"
+        "from drumline.api.run import train\n"
         "from drumline.training.layout import RotationLayout\n"
         "from test_groups_promise import OVERLAPPED, replace\n"
         "config = replace(OVERLAPPED, total_steps=9_600, evaluate_every=0)\n"

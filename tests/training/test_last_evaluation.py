@@ -7,8 +7,8 @@ import pytest
 from campaigns import FAULTS, cases
 from whole_runs import lasting_bytes, run_on
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume
 from drumline.errors import WorkerError
 from drumline.recipes.aes import AES
 from drumline.recipes.es import ES

@@ -8,8 +8,8 @@ import pytest
 from campaigns import FAULTS
 from whole_runs import lasting_bytes, run_on
 
-from drumline.commands.foreign_code import CodeTrust
-from drumline.commands.run import resume
+from drumline.api.foreign_code import CodeTrust
+from drumline.api.run import resume
 from drumline.display.plain import PlainLines
 from drumline.recipes.hts import HTS
 from drumline.recipes.td3 import TD3

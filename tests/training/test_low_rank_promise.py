@@ -11,10 +11,10 @@ from campaigns import cases
 from doubles import KillAt
 from whole_runs import lasting_bytes, run_on
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.lone_episode import LoneEpisode
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.lone_episode import LoneEpisode
+from drumline.api.run import resume, train
 from drumline.commands.rebuild import rebuild
-from drumline.commands.run import resume, train
 from drumline.commands.verify import verify_again
 from drumline.errors import ObjectiveProblem
 from drumline.recipes.es import ES

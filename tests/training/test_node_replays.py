@@ -9,7 +9,7 @@ from campaigns import FAULTS
 from runtime.thread_nodes import ThreadNodes
 from whole_runs import SMALL_CEM_RL, folder_for, lasting_bytes
 
-from drumline.commands.run import silent, train
+from drumline.api.run import silent, train
 from drumline.recipes.aes import AES
 from drumline.recipes.methods import method_of
 from drumline.runtime.cluster import kept_results

@@ -15,8 +15,8 @@ from campaigns import SLOW, cases
 from doubles import KillAt
 from whole_runs import lasting_bytes, run_on
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, train
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, train
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment
 from drumline.recipes.aes import AES

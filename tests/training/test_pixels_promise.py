@@ -12,10 +12,10 @@ from doubles import KillAt
 from whole_runs import lasting_bytes, run_on
 
 import drumline
-from drumline.commands.foreign_code import TRUSTED
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, train
+from drumline.api.stored_policy import MOMENTS, load_policy
 from drumline.commands.rebuild import rebuild
-from drumline.commands.run import resume, train
-from drumline.commands.stored_policy import MOMENTS, load_policy
 from drumline.commands.verify import verify_again
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.reference_frames import fill_with_random_play

@@ -15,8 +15,8 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 from ray.cluster_utils import Cluster
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, silent, train
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, silent, train
 from drumline.recipes.aes import AES
 from drumline.recipes.ars import ARS
 from drumline.recipes.cem import CEM

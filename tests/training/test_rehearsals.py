@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from impure_environment import OnlyOne
 
-from drumline.commands.run import load, train
+from drumline.api.run import load, train
 from drumline.errors import ImpureEnvironment
 from drumline.recipes.aes import AES
 from drumline.recipes.ars import ARS

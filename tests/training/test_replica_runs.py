@@ -11,8 +11,8 @@ from campaigns import FAULTS, cases
 from runtime.thread_nodes import ThreadNodes
 from whole_runs import folder_for, lasting_bytes
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, silent, train
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, silent, train
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.runs.checkpoint import read_checkpoint

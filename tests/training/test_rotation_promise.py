@@ -16,8 +16,8 @@ from campaigns import FAULTS, cases
 from doubles import KillAt, SleepAt
 from whole_runs import run_on
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import resume, silent, train
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import resume, silent, train
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment, WorkerError
 from drumline.recipes.hts import HTS

@@ -13,9 +13,9 @@ import pytest
 from campaigns import FAULTS, cases
 from doubles import GatherAt, KillAt, SleepAt
 
-from drumline.commands.foreign_code import TRUSTED
-from drumline.commands.run import Run, resume, silent, train
-from drumline.commands.run_document import PROMISE, run_document
+from drumline.api.foreign_code import TRUSTED
+from drumline.api.run import Run, resume, silent, train
+from drumline.api.run_document import PROMISE, run_document
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment
 from drumline.recipes.es import ES

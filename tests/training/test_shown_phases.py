@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import drumline.commands.run
+import drumline.api.run
 from drumline.display.plain import Silent
 from drumline.display.state import DisplayState
 from drumline.recipes.aes import AES
@@ -40,7 +40,7 @@ class Newest(Silent):
 def test_updates_evaluations_and_checkpoints_share_the_sessions_time(method: str, tmp_path: Path):
     newest, config = Newest(), CONFIGS[method]
     layout = method_of(config).layout(pool="inline")
-    run = drumline.commands.run.train(config, layout=layout, out=tmp_path / "run", display=newest)
+    run = drumline.api.run.train(config, layout=layout, out=tmp_path / "run", display=newest)
     phases = newest.state.phases
     timed = () if method == "aes" else ("update",)  # its gradient steps are tasks
     assert list(phases) == [*timed, "evaluation", "checkpoints"]

@@ -12,7 +12,7 @@ import objectives
 import pytest
 from whole_runs import SMALL_CEM_RL, lasting_bytes
 
-from drumline.commands.run import load, resume, train
+from drumline.api.run import load, resume, train
 from drumline.recipes.es import ES
 from drumline.recipes.methods import method_of
 from drumline.recipes.ppo import PPO

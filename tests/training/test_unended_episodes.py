@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import drumline.commands.run
+import drumline.api.run
 from drumline.display.plain import Silent
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.make import known_limit, make_environment
@@ -56,9 +56,7 @@ def test_a_run_without_ends_says_so_and_names_the_flag(
     monkeypatch.setattr(unended_episodes, "_SECONDS", 0.5)
     display = StopsWhenSaid()
     with pytest.raises(Stopped):
-        drumline.commands.run.train(
-            CONFIGS[method], workers=1, out=tmp_path / "run", display=display
-        )
+        drumline.api.run.train(CONFIGS[method], workers=1, out=tmp_path / "run", display=display)
     assert "env steps" in display.said[0]
     assert f"if {ENV} has no time limit, --max-episode-steps N gives it one" in display.said[0]
 

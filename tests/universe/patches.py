@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from drumline.commands import run
+from drumline.api import run
 from drumline.protocols import PublishedLayout, Unwatched
 from drumline.runs import append_file, atomic_files, claims, own_files, recorder
 from drumline.runtime import (

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drumline.commands import run
+from drumline.api import run
 from drumline.envs.journal import Journal
 from drumline.runs import checkpoint, rewind
 from drumline.runs.append_file import AppendFile

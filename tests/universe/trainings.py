@@ -13,8 +13,8 @@ from typing import Any
 from unittest import mock
 
 from drumline import AES, ARS, CEM, CEMRL, ES, HTS, PPO, TD3, train
-from drumline.commands.foreign_code import CodeTrust
-from drumline.commands.run import resume
+from drumline.api.foreign_code import CodeTrust
+from drumline.api.run import resume
 from drumline.recipes.methods import method_of
 from drumline.runs import policy_files, recorder, run_files
 from drumline.runs.folder import RunFolder

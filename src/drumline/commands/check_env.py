@@ -43,9 +43,9 @@ def command(line: CommandLine) -> int:
         if not getattr(flags, name) > 0:
             flag = name.replace("_", "-")
             raise WrongUse(f"--{flag} must be above 0, got {getattr(flags, name)}")
+    from drumline.api.foreign_code import importable_cwd
+    from drumline.api.kept_prints import about, kept_prints
     from drumline.commands.environment_checks import EnvironmentChecks, Finding
-    from drumline.commands.foreign_code import importable_cwd
-    from drumline.commands.kept_prints import about, kept_prints
     from drumline.display.plain import json_line
     from drumline.envs.environment import EnvironmentSpec
     from drumline.envs.make import resolve_engine

@@ -38,7 +38,7 @@ def command(line: CommandLine) -> int:
     if len(line.names) > 1:
         raise WrongUse(f"doctor takes one ENV, got {' '.join(line.names)}")
     _refuse_unusable(flags, line.names)
-    from drumline.commands.foreign_code import importable_cwd
+    from drumline.api.foreign_code import importable_cwd
     from drumline.recipes.methods import find_method
 
     importable_cwd()
@@ -96,7 +96,7 @@ def measure(
 
 def measured(found: "Method", config: Any, cluster: "Cluster | None" = None) -> dict[str, Any]:
     """Time the pieces of a config and predict its speed on each layout."""
-    from drumline.commands.evaluation import telling
+    from drumline.api.evaluation import telling
     from drumline.commands.layout_predictions import pieces_of
     from drumline.runtime.cores import available_cores
 

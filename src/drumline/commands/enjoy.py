@@ -59,8 +59,7 @@ def command(line: CommandLine) -> int:
         )
     if not window:
         choose_offscreen_backend(os.environ)  # set before MuJoCo is imported
-    from drumline.commands.closing import mean_line
-    from drumline.commands.evaluation import (
+    from drumline.api.evaluation import (
         begin_episode,
         draws_actions,
         episode_seeds,
@@ -68,8 +67,9 @@ def command(line: CommandLine) -> int:
         sampled,
         telling,
     )
-    from drumline.commands.foreign_code import trust_of
-    from drumline.commands.stored_policy import environment_of, load_policy
+    from drumline.api.stored_policy import environment_of, load_policy
+    from drumline.commands.closing import mean_line
+    from drumline.commands.trusted_code import trust_of
     from drumline.runs.folder import RunFolder
     from drumline.runs.next_commands import as_typed
     from drumline.runs.own_files import refuse_links

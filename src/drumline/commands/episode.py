@@ -35,8 +35,8 @@ def command(line: CommandLine) -> int:
     import faulthandler
     import signal
 
-    from drumline.commands.foreign_code import trust_of
-    from drumline.commands.lone_episode import LoneEpisode
+    from drumline.api.lone_episode import LoneEpisode
+    from drumline.commands.trusted_code import trust_of
     from drumline.runs.folder import RunFolder
     from drumline.runs.problem import words_of
     from drumline.training.blame import named

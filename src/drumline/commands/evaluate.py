@@ -43,11 +43,11 @@ def command(line: CommandLine) -> int:
     """Run episodes of a saved policy and print their mean return."""
     flags = line.flags("RUN", {"evaluation": EvaluateFlags()})["evaluation"]
     refuse_both_kinds(sample=flags.sample, deterministic=flags.deterministic)
+    from drumline.api.evaluation import draws_actions, evaluate_policy
+    from drumline.api.kept_prints import kept_prints
+    from drumline.api.stored_policy import environment_of
     from drumline.commands.closing import env_steps_at, mean_line, summary_of
-    from drumline.commands.evaluation import draws_actions, evaluate_policy
-    from drumline.commands.foreign_code import trust_of
-    from drumline.commands.kept_prints import kept_prints
-    from drumline.commands.stored_policy import environment_of
+    from drumline.commands.trusted_code import trust_of
     from drumline.display.plain import json_line
     from drumline.runs.folder import RunFolder
     from drumline.runs.problem import problem_of

@@ -35,7 +35,7 @@ def command(line: CommandLine) -> int:
         if out is not None:
             refuse_unwritable(out, flag)
     from drumline.commands.evaluate import stored_policy_of
-    from drumline.commands.foreign_code import trust_of
+    from drumline.commands.trusted_code import trust_of
     from drumline.display.plain import json_line
     from drumline.runs.folder import RunFolder
     from drumline.runs.safe_text import visible
@@ -44,7 +44,7 @@ def command(line: CommandLine) -> int:
     folder = RunFolder.open(line.name())
     trust = trust_of(line, trust_code=flags.trust_code)
     stored = stored_policy_of(folder, flags.policy)
-    from drumline.commands.loaded_policy import LoadedPolicy
+    from drumline.api.loaded_policy import LoadedPolicy
 
     policy = LoadedPolicy(stored, trust)
     from drumline.commands.exported_files import export_onnx, export_torch

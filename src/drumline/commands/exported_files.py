@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from drumline import seeding
-from drumline.commands.loaded_policy import LoadedPolicy
+from drumline.api.loaded_policy import LoadedPolicy
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.runs.atomic_files import replace_file
 from drumline.runs.folder import RunError

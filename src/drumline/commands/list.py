@@ -11,7 +11,6 @@ from drumline.commands.command_line import CommandLine, WrongUse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from drumline.runs.folder import RunFolder
 
 _COLUMNS = ("run", "method", "environment", "seed", "steps", "score", "state", "tags")
 _NUMBERS = ("seed", "steps", "score")
@@ -55,6 +54,7 @@ def command(line: CommandLine) -> int:
 def _rows(place: Path) -> "Iterator[dict[str, Any]]":
     """Yield the rows of the runs in a folder, the oldest first; a damaged run is one of them."""
     from drumline.runs.folder import RunError, RunFolder, as_run
+    from drumline.runs.run_row import row_of
 
     known: list[tuple[str, dict[str, Any]]] = []
     for path in [place] if _may_be_run(place) else _runs_in(place):
@@ -95,47 +95,6 @@ def _may_be_run(path: Path) -> bool:
     except OSError:
         return True
     return True
-
-
-def row_of(folder: "RunFolder") -> dict[str, Any]:
-    """Return the row of a run, by column; its score is the mean of the last evaluation."""
-    from drumline.runs.claims import is_claimed
-    from drumline.runs.metrics import last_evaluation
-    from drumline.runs.problem import problem_of
-
-    document, config = folder.document, folder.document["config"]
-    steps, evaluation = _env_steps(folder), last_evaluation(folder.evaluations_csv)
-    total = config.get("total_steps")
-    if is_claimed(folder):
-        state = "running"
-    elif steps and isinstance(total, int) and steps >= total:
-        state = "finished"
-    else:
-        state = "stopped" if steps else "not begun"
-    return {
-        "method": document["method"],
-        "environment": problem_of(config),
-        "seed": config.get("seed"),
-        "steps": steps,
-        "total_steps": total,
-        "score": None if evaluation is None else evaluation.mean,
-        "state": state,
-        "tags": list(document.get("tags", ())),
-    }
-
-
-def _env_steps(folder: "RunFolder") -> int:
-    """Return the env steps of training so far."""
-    from drumline.runs.own_files import is_there
-    from drumline.runs.tables import read_table
-
-    if not is_there(folder.metrics_csv):
-        return 0
-    table, newest = read_table(folder.metrics_csv), 0
-    if "env_steps" in table.columns:
-        for (steps,) in table.values(("env_steps",), (int,)):
-            newest = steps
-    return newest
 
 
 def _table(rows: "Sequence[dict[str, Any]]", places: "Sequence[Path]") -> list[str]:

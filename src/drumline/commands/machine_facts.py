@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from drumline.runs.machine import machine, weakly_ordered
+from drumline.runs.machine import has_bf16, machine, processor_flags, weakly_ordered
 from drumline.runtime.cores import usable_cores
 from drumline.runtime.machine_limits import machine_limits
 from drumline.runtime.shared_arrays import available_bytes
@@ -35,7 +35,7 @@ def machine_facts(root: Path = Path("/")) -> dict[str, Any]:
     cores, limits = usable_cores(root), machine_limits(root)
     available = available_bytes(root)
 
-    flags = processor_flags(_text("/proc/cpuinfo"))
+    flags = processor_flags()
     return {
         "processor": machine()["processor"],
         "no_promise": weakly_ordered(),
@@ -44,7 +44,7 @@ def machine_facts(root: Path = Path("/")) -> dict[str, Any]:
         "cores_bound": cores.bound,
         "cgroup_cores": limits.cores,
         "features": {name: name in flags for name in ("avx2", "avx512f")},
-        "bf16_native": has_bf16(flags),
+        "bf16_native": has_bf16(),
         "memory_gib": _gib(_memory_bytes()),
         "memory_limit_gib": None if limits.memory is None else _gib(limits.memory),
         "memory_limit_file": limits.memory_file,
@@ -60,12 +60,6 @@ def machine_facts(root: Path = Path("/")) -> dict[str, Any]:
     }
 
 
-def has_bf16(flags: set[str] | None = None) -> bool:
-    """Return whether a processor, by default this one, has instructions for bf16 products."""
-    found = processor_flags(_text("/proc/cpuinfo")) if flags is None else flags
-    return bool(found & {"avx512_bf16", "amx_bf16", "bf16", "svebf16"})
-
-
 def warnings(facts: dict[str, Any]) -> list[str]:
     """Return one sentence for each fact that makes runs slow, unrepeatable or impossible here."""
     said: list[str] = []
@@ -78,26 +72,6 @@ def warnings(facts: dict[str, Any]) -> list[str]:
     if not facts["packages"]["envpool"]:
         said.append("EnvPool is not installed: environments are Gymnasium's")
     return said
-
-
-def processor_flags(text: str) -> set[str]:
-    """Return the feature flags that /proc/cpuinfo lists.
-
-    >>> sorted(processor_flags("flags : avx2 fma"))
-    ['avx2', 'fma']
-    """
-    for line in text.splitlines():
-        name, _, words = line.partition(":")
-        if name.strip() in ("flags", "Features"):
-            return set(words.split())
-    return set()
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
 
 
 def _version(name: str) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from drumline.commands.foreign_code import CodeTrust
+    from drumline.api.foreign_code import CodeTrust
     from drumline.runs.folder import RunFolder
     from drumline.training.generational_run import GenerationalRecipe
 
@@ -42,7 +42,7 @@ def command(line: CommandLine) -> int:
     if not out.name.endswith(_ENDING):
         raise WrongUse(f"--out {out}: name a file that ends in {_ENDING}")
     refuse_unwritable(out)
-    from drumline.commands.foreign_code import trust_of
+    from drumline.commands.trusted_code import trust_of
     from drumline.runs.atomic_files import replace_file
     from drumline.runs.folder import RunFolder
     from drumline.runs.next_commands import by_path
@@ -83,8 +83,8 @@ def rebuild(
     the generations of the scalar log: its noise follows from the seed. Without `trust`, code that
     the run folder names is refused.
     """
-    from drumline.commands.foreign_code import UNTRUSTED
-    from drumline.commands.stored_search import stored_search
+    from drumline.api.foreign_code import UNTRUSTED
+    from drumline.api.stored_search import stored_search
     from drumline.runs.folder import RunError
     from drumline.runs.policy_files import encoded_policy, policy_description
     from drumline.runs.scalar_log import read_scalars

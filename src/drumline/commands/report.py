@@ -175,7 +175,7 @@ def _repeated(line: CommandLine, folder: "RunFolder", flags: ReportFlags) -> "Ch
 
     if not flags.verify:
         return Check(None, f"not repeated for this page; to repeat it: {by_path(folder, 'verify')}")
-    from drumline.commands.foreign_code import trust_of
+    from drumline.commands.trusted_code import trust_of
     from drumline.commands.verify import layout_for, verify_again
 
     trust = trust_of(line, trust_code=flags.trust_code)

@@ -44,7 +44,7 @@ def command(line: CommandLine) -> int:
 
     layout, folder = Layout, None
     if line.names:
-        from drumline.commands.foreign_code import trust_of
+        from drumline.commands.trusted_code import trust_of
         from drumline.recipes.methods import find_method
 
         folder = _described(line.name())
@@ -53,9 +53,9 @@ def command(line: CommandLine) -> int:
         layout = find_method(folder.document["method"]).layout
     chosen = line.flags("RUN", {"resume": ResumeFlags(), "layout": layout()})
     flags = chosen["resume"]
+    from drumline.api.run import resume, resumed_config
     from drumline.commands.closing import display_for, say_finished, say_finished_in_json
-    from drumline.commands.foreign_code import trust_of
-    from drumline.commands.run import resume, resumed_config
+    from drumline.commands.trusted_code import trust_of
 
     folder = folder or _described(line.name())
     trust = trust_of(line, trust_code=flags.trust_code)

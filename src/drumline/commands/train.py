@@ -56,8 +56,9 @@ def command(line: CommandLine) -> int:
         raise WrongUse("give all words behind one --tags")
     objective, file = line.value("--objective"), line.value("--config")
     _refuse_wrong_names(names, objective, file, asks=asks)
+    from drumline.api.foreign_code import importable_cwd
     from drumline.commands.flag_page import flag_page
-    from drumline.commands.foreign_code import importable_cwd, trust_of
+    from drumline.commands.trusted_code import trust_of
     from drumline.commands.typed_seeds import seeds_of
     from drumline.recipes.foreign_calls import CONFIG, as_sentence
     from drumline.recipes.methods import find_method
@@ -109,7 +110,7 @@ def command(line: CommandLine) -> int:
     if output.seeds and line.value("--seed"):
         raise WrongUse("--seed and --seeds both say the seed: give one of them")
     if output.print_config:
-        from drumline.commands.kept_prints import kept_prints, unsaid
+        from drumline.api.kept_prints import kept_prints, unsaid
 
         with kept_prints(unsaid):
             printed = method.resolved(dataclasses.replace(config, seed=seeds[0]))
@@ -157,7 +158,7 @@ def _beside(line: CommandLine, method: "Method") -> dict[str, str]:
 def _warn_of_bf16(method: str, config: Any) -> None:
     if getattr(config, "precision", "fp32") != "bf16":
         return
-    from drumline.commands.slow_bf16 import bf16_warning
+    from drumline.commands.bf16_warning import bf16_warning
     from drumline.runs.safe_text import visible
 
     for sentence in bf16_warning(method, config):
@@ -220,8 +221,8 @@ def _of_file(
 
 
 def _train_once(config: Any, layout: Any, output: Output, seed: int) -> str:
+    from drumline.api.run import train
     from drumline.commands.closing import display_for, say_finished, say_finished_in_json
-    from drumline.commands.run import train
 
     out = Path(output.out, f"s{seed}") if output.out and output.seeds else output.out
     display = display_for(quiet=output.quiet, json=output.json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from drumline.commands.command_line import CommandLine, WrongUse
 
 if TYPE_CHECKING:
-    from drumline.commands.foreign_code import CodeTrust
+    from drumline.api.foreign_code import CodeTrust
     from drumline.runs.fingerprints import Chain, Difference
     from drumline.runs.folder import RunFolder
     from drumline.training.layout import Layout
@@ -60,7 +60,7 @@ def command(line: CommandLine) -> int:
         first, second = (RunFolder.open(name) for name in line.names)
         difference, what = verify_two(first, second), "the updates that both runs have"
     else:
-        from drumline.commands.foreign_code import trust_of
+        from drumline.commands.trusted_code import trust_of
         from drumline.runs.folder import RunFolder
 
         folder, trust = RunFolder.open(line.name()), trust_of(line, trust_code=flags.trust_code)
@@ -101,9 +101,9 @@ def verify_again(
 
     Without `trust`, code that the run folder names is refused.
     """
-    from drumline.commands.foreign_code import UNTRUSTED, refuse_main_of_another_process
-    from drumline.commands.run import Run, resume, trained
-    from drumline.commands.run_document import NO_PROMISE, differences_here
+    from drumline.api.foreign_code import UNTRUSTED, refuse_main_of_another_process
+    from drumline.api.run import Run, resume, trained
+    from drumline.api.run_document import NO_PROMISE, differences_here
     from drumline.runs.fingerprints import Chain, first_difference, read_chain
     from drumline.runs.folder import RunError
     from drumline.runs.horizons import horizons_of
@@ -202,7 +202,7 @@ def verify_two(left: "RunFolder", right: "RunFolder") -> "Difference | None":
 
 
 def _refuse_no_promise(folder: "RunFolder") -> None:
-    from drumline.commands.run_document import NO_PROMISE
+    from drumline.api.run_document import NO_PROMISE
     from drumline.runs.folder import RunError
 
     promise = folder.stated("promise")

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -97,3 +98,29 @@ def _processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+def has_bf16() -> bool:
+    """Return whether this processor has instructions for bf16 products."""
+    return bool(processor_flags() & {"avx512_bf16", "amx_bf16", "bf16", "svebf16"})
+
+
+def processor_flags() -> set[str]:
+    """Return the features that the kernel says this processor has; none where it says nothing."""
+    try:
+        return flags_in(Path("/proc/cpuinfo").read_text())
+    except OSError:
+        return set()
+
+
+def flags_in(text: str) -> set[str]:
+    """Return the feature flags that /proc/cpuinfo lists.
+
+    >>> sorted(flags_in("flags : avx2 fma"))
+    ['avx2', 'fma']
+    """
+    for line in text.splitlines():
+        name, _, words = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return set(words.split())
+    return set()

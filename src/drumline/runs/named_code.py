@@ -1,6 +1,6 @@
 """Names of code outside of drumline in the files of a run folder, as `package.module:name`.
 
-`commands/foreign_code.py` asks here which code a command would import, before it imports any.
+`api/foreign_code.py` asks here which code a command would import, before it imports any.
 """
 
 import json

@@ -2,9 +2,9 @@
 
 import io
 
-from drumline.commands.list import row_of
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.problem import words_of
+from drumline.runs.run_row import row_of
 from drumline.runs.safe_text import visible
 
 

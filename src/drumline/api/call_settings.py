@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Literal
 
-from drumline.commands.other_words import OTHER_NAMES
-from drumline.commands.whole_numbers import whole_number
+from drumline.api.other_names import OTHER_NAMES
+from drumline.api.whole_numbers import whole_number
 from drumline.recipes.method import Method
 from drumline.training.layout import Layout
 

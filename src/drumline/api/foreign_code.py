@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drumline.commands.command_line import CommandLine
 from drumline.envs.make import refuse_registered_here
 from drumline.recipes.named_objects import CODE
 from drumline.runs.folder import RunError, RunFolder
@@ -59,11 +58,6 @@ class CodeTrust:
 
 
 UNTRUSTED, TRUSTED = CodeTrust(given=False), CodeTrust(given=True)
-
-
-def trust_of(line: CommandLine, *, trust_code: bool) -> CodeTrust:
-    """Return the trust that a command line gives."""
-    return CodeTrust(trust_code, line.again("--trust-code"))
 
 
 def refuse_code_of_main(config: Any, layout: Any) -> None:

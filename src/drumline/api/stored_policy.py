@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from drumline.commands.foreign_code import CodeTrust
+from drumline.api.foreign_code import CodeTrust
 from drumline.envs.environment import EnvironmentSpec
 from drumline.errors import ObjectiveProblem
 from drumline.policies import convolutional, virtual_batch_mlp

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from drumline.commands.call_settings import in_our_words, layout_from
-from drumline.commands.evaluation import EvaluationResult, draws_actions, evaluate_policy
-from drumline.commands.foreign_code import (
+from drumline.api.call_settings import in_our_words, layout_from
+from drumline.api.evaluation import EvaluationResult, draws_actions, evaluate_policy
+from drumline.api.foreign_code import (
     TRUSTED,
     UNTRUSTED,
     CodeTrust,
@@ -22,11 +22,11 @@ from drumline.commands.foreign_code import (
     refuse_code_of_main,
     refuse_main_of_another_process,
 )
-from drumline.commands.hash_order import refuse_hash_order
-from drumline.commands.kept_prints import kept_prints, unsaid
-from drumline.commands.loaded_policy import LoadedModule, LoadedPolicy
-from drumline.commands.process_as_found import process_as_found
-from drumline.commands.run_document import (
+from drumline.api.hash_order import refuse_hash_order
+from drumline.api.kept_prints import kept_prints, unsaid
+from drumline.api.loaded_policy import LoadedModule, LoadedPolicy
+from drumline.api.process_as_found import process_as_found
+from drumline.api.run_document import (
     NO_PROMISE,
     checked_tags,
     differences_here,
@@ -34,10 +34,10 @@ from drumline.commands.run_document import (
     run_document,
     step_path_of,
 )
-from drumline.commands.shown_run import curve_of, line_of
-from drumline.commands.slow_bf16 import slow_in_bf16
-from drumline.commands.stored_policy import refuse_changed_module, stored_module
-from drumline.commands.whole_numbers import whole_number
+from drumline.api.shown_run import curve_of, line_of
+from drumline.api.slow_bf16 import slow_in_bf16
+from drumline.api.stored_policy import refuse_changed_module, stored_module
+from drumline.api.whole_numbers import whole_number
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.notebook import notebook_display
 from drumline.display.plain import ReaderGone
@@ -167,7 +167,7 @@ class Run:
         member = whole_number("member", member, least=0)
         if checkpoint is not None:
             checkpoint = whole_number("checkpoint", checkpoint, least=0)
-        from drumline.commands.lone_episode import LoneEpisode
+        from drumline.api.lone_episode import LoneEpisode
 
         return LoneEpisode(
             self.folder, member, checkpoint, self._trust, evaluation=evaluation

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from drumline.commands import slow_bf16
-from drumline.commands.run import train
-from drumline.commands.slow_bf16 import bf16_warning
+from drumline.api import slow_bf16
+from drumline.api.run import train
+from drumline.commands import bf16_warning as bf16_warning_module
+from drumline.commands.bf16_warning import bf16_warning
 from drumline.recipes.methods import find_method
 
 IN_BF16: Any = dataclasses.replace(find_method("ppo").made("CartPole-v1"), precision="bf16")
@@ -39,7 +40,7 @@ def test_the_warning_says_the_speed_of_the_config_with_each_precision(
         asked.append((method, config))
         return 98.4 if config.precision == "bf16" else 1700.2
 
-    monkeypatch.setattr(slow_bf16, "_speed", speed)
+    monkeypatch.setattr(bf16_warning_module, "_speed", speed)
     said = bf16_warning("ppo", IN_BF16)
     assert "precision bf16 may be slow here" in next(said)
     assert asked == []  # timing takes some seconds, which are not to pass in silence

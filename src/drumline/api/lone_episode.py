@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from drumline.commands.foreign_code import CodeTrust
-from drumline.commands.stored_search import stored_search
+from drumline.api.foreign_code import CodeTrust
+from drumline.api.stored_search import stored_search
 from drumline.errors import WorkerError
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from drumline.commands.foreign_code import CodeTrust
-from drumline.commands.process_as_found import process_as_found
-from drumline.commands.stored_policy import MOMENTS, load_policy, policy_spec, stored_module
+from drumline.api.foreign_code import CodeTrust
+from drumline.api.process_as_found import process_as_found
+from drumline.api.stored_policy import MOMENTS, load_policy, policy_spec, stored_module
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.spec import REFERENCE, PolicySpec
 from drumline.protocols import Policy

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from drumline import seeding
-from drumline.commands.foreign_code import CodeTrust
-from drumline.commands.stored_policy import (
+from drumline.api.foreign_code import CodeTrust
+from drumline.api.stored_policy import (
     environment_of,
     load_policy,
     policy_spec,
     stored_objective,
 )
-from drumline.commands.whole_numbers import whole_number
+from drumline.api.whole_numbers import whole_number
 from drumline.envs.episode import EpisodeLoop
 from drumline.envs.last_info import means
 from drumline.envs.make import make_environment

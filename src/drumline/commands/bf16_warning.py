@@ -7,17 +7,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from drumline.commands.machine_facts import has_bf16
+from drumline.api.slow_bf16 import slow_in_bf16
 
 _SECONDS = 120
 """Longest time for which the two predictions are waited for."""
-
-
-def slow_in_bf16(config: Any) -> str:
-    """Return the sentence for a config in bf16 on a processor without instructions for it."""
-    if getattr(config, "precision", "fp32") != "bf16" or has_bf16():
-        return ""
-    return "this processor has no bf16 instructions, so precision bf16 may be slow here"
 
 
 def bf16_warning(method: str, config: Any) -> Iterator[str]:
@@ -38,7 +31,7 @@ def bf16_warning(method: str, config: Any) -> Iterator[str]:
 def _speed(method: str, config: Any) -> float | None:
     """Return the highest predicted env steps per second; None where nothing can be predicted."""
     asked = json.dumps({"method": method, "fields": dataclasses.asdict(config)})
-    command = [sys.executable, "-m", "drumline.commands.slow_bf16"]
+    command = [sys.executable, "-m", "drumline.commands.bf16_warning"]
     try:
         done = subprocess.run(
             command, input=asked.encode(), capture_output=True, timeout=_SECONDS, check=True
@@ -49,9 +42,9 @@ def _speed(method: str, config: Any) -> float | None:
 
 
 def _main() -> None:
+    from drumline.api.foreign_code import importable_cwd
     from drumline.commands.config_file import typed_fields
     from drumline.commands.doctor import measured
-    from drumline.commands.foreign_code import importable_cwd
     from drumline.recipes.methods import find_method
 
     importable_cwd()

@@ -1,6 +1,6 @@
 """A search as a run folder describes it, put together again in this process."""
 
-from drumline.commands.foreign_code import CodeTrust
+from drumline.api.foreign_code import CodeTrust
 from drumline.recipes.methods import config_from, find_method
 from drumline.runs.folder import RunError, RunFolder
 from drumline.training.generational_run import GenerationalRecipe
