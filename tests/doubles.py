@@ -84,6 +84,22 @@ def refuse_odd(context: WorkerContext) -> Worker:
     return run
 
 
+class SilentError(Exception):
+    """An exception without words: its `__str__` raises."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+def refuse_silently(context: WorkerContext) -> Worker:
+    """Raises an exception without words."""
+
+    def run(task: int) -> int:
+        raise SilentError
+
+    return run
+
+
 def broken_factory(context: WorkerContext) -> Worker:
     """Cannot be built."""
     raise RuntimeError("no such environment: Walk-v9")

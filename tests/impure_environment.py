@@ -156,6 +156,22 @@ class Collapsing(Counting):
         return super().step(action)
 
 
+class Silent(Exception):
+    """An exception without words: its `__str__` raises."""
+
+    def __str__(self):
+        raise ZeroDivisionError
+
+
+class Mute(Counting):
+    """Raises an exception without words at its fourth step."""
+
+    def step(self, action):
+        if self.steps == 3:
+            raise Silent
+        return super().step(action)
+
+
 class Leaving(Counting):
     """Ends the program it runs in, at its fourth step."""
 

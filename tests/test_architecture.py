@@ -41,7 +41,7 @@ TABLE = {
     "functional": Room(
         names("types seeding"),
         names("numpy torch scipy jaxtyping"),
-        only_in={"low_rank": names("threadpoolctl")},
+        only_in=dict.fromkeys(("low_rank", "numpy_threads"), names("threadpoolctl")),
     ),
     "policies": Room(
         names("functional types tasks errors protocols seeding"),

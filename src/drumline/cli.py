@@ -102,12 +102,16 @@ def _command(line: "CommandLine") -> int:
     return module.command(line)
 
 
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
 def _begin_as_children_do() -> None:
-    """Restart this process with fixed string hashes and UTF-8 names, unless it has them already.
+    """Restart this process with fixed string hashes, UTF-8 names and one thread for BLAS.
 
     Environments that this process steps (TD3's, `--pool inline`) may iterate over sets. The order
     of a set follows the hashes, so they must equal those of earlier runs and of the worker
     processes. In a locale without UTF-8, paths such as `run-ü` could not be written into files.
+    A BLAS reads its number of threads when it is loaded, by an environment perhaps.
     """
     if sys.flags.ignore_environment:
         return
@@ -119,6 +123,7 @@ def _begin_as_children_do() -> None:
     if any(os.environ.get(name) == value for name, value in wanted.items()):
         print("drumline: leave out Python's options -R and -X utf8=0", file=sys.stderr)
         sys.exit(2)
+    wanted |= {name: "1" for name in _BLAS_THREADS if os.environ.get(name) != "1"}
     if wanted:
         os.environ |= {"PYTHONHASHSEED": "0", **wanted}
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

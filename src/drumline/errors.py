@@ -49,6 +49,19 @@ class WorkerError(Travels, RuntimeError):
         self.cause = cause
 
 
+def words_of(error: BaseException) -> str:
+    """Return the class and the message of an error; the class alone if its `__str__` raises.
+
+    >>> words_of(KeyError("x"))
+    "KeyError: 'x'"
+    """
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception as failed:  # noqa: BLE001 - whatever the code of the user's own class raises
+        return f"{name} (its __str__ raised {type(failed).__name__})"
+
+
 def raised(error: BaseException, catcher: str) -> str:
     """Return the words of an error of the user's code, with the line that raised it.
 
@@ -97,9 +110,9 @@ def about_hangs(causes: Sequence[str]) -> str:
     if not any(cause.startswith(HANG) for cause in causes):
         return ""
     return (
-        "; --hang-seconds sets for how long progress may stand still, and --creation-seconds (300 "
-        "or more) while an environment is made, reset or stepped, or an objective called, for the "
-        "first time in a process"
+        "; --hang-seconds sets for how long progress may stand still, and --creation-seconds "
+        "while an environment is made, reset or stepped, or an objective called, for the first "
+        "time in a process"
     )
 
 
@@ -161,7 +174,10 @@ class CallbackFailed(RuntimeError):
 
 
 class StrategyFailed(RuntimeError):
-    """An optimiser raised, or returned a vector that no policy can hold. No state was changed."""
+    """An optimiser or a method of the user's raised, or answered with something of no use.
+
+    No state was changed.
+    """
 
 
 class ObjectiveProblem(ValueError):

@@ -32,11 +32,20 @@ class GenerationStrategy(Protocol):
     """
 
     def ask(self, count: int) -> Sequence[Any]:
-        """Return the next `count` tasks of the current generation; changes no learned state."""
+        """Return the next `count` tasks of the current generation; changes no learned state.
+
+        They are `Evaluate`, one for each member: the first call of a generation asks members 0 to
+        `count` − 1, a second one those after them. `version` is the number of generations told so
+        far, and `training` is True. `StrategyFailed` ends a run with other tasks.
+        """
         ...
 
     def tell(self, results: Sequence[Any]) -> Metrics:
-        """Update from the results of one generation, in any order."""
+        """Update from the results of one generation, in any order; returns its metrics.
+
+        `episode_return_mean` must be among them: the mean of the results' `episode_return`. Their
+        names are columns of metrics.csv, and the same in every generation.
+        """
         ...
 
     def published(self) -> Mapping[str, np.ndarray]:
@@ -79,6 +88,8 @@ class Population(Protocol):
     At every end of a job the schedule calls, in this order: `tell` (or `take_critic` for a critic
     job), `ask_critic` if the critic is idle, `ask` for every idle worker by number. All of it must
     follow from these calls alone: no time, no process, no arrival order.
+
+    The run decides when it ends. A population that leaves it without a job before is an error.
     """
 
     in_generations: bool

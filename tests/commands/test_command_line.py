@@ -473,3 +473,14 @@ def test_a_strategy_that_fails_names_the_checkpoint_to_go_on_from(
     assert terminal(*words, "--out=whole").code == 0
     chains = [Path(name, "fingerprints.csv").read_bytes() for name in ("run", "whole")]
     assert chains[0] == chains[1]
+
+
+@pytest.mark.parametrize(("method", "repeats"), [("ppo", True), ("impala", False)])
+def test_a_run_without_the_promise_is_not_to_be_verified(
+    terminal: Terminal, method: str, repeats: bool
+):
+    small = ["--num-envs=4", "--alpha=8", "--total-steps=64", "--engine=gymnasium"]
+    ended = terminal("train", method, "CartPole-v1", *small, "--evaluate-episodes=1", "--out=run")
+    assert ended.code == 0, ended.err
+    assert ("drumline verify" in ended.out) is repeats
+    assert "next: drumline plot run" in ended.out

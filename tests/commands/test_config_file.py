@@ -208,3 +208,28 @@ def test_wrong_seeds_are_refused_before_anything_is_written(
     ended = terminal("train", "es", "CartPole-v1", "--tags", "a\x1b[31m", *TINY, "--out=run")
     assert ended.code == 2
     assert not Path("run").exists()
+
+
+def test_a_typed_flag_decides_a_setting_that_a_file_has_resolved(terminal: Terminal):
+    config = printed(terminal, "hts", "CartPole-v1")
+    assert config["correction"] == "truncated-is"
+    Path("settings.json").write_text(json.dumps(config))
+    beside = printed(terminal, "hts", "--config=settings.json", "--lag=0")
+    assert beside == printed(terminal, "hts", "CartPole-v1", "--lag=0")
+    assert beside["correction"] == "ppo-ratio"
+    assert printed(terminal, "hts", "--config=settings.json", "--lag=1") == config
+
+
+@pytest.mark.parametrize(("made", "asked"), [("ppo", "hts"), ("aes", "acem-rl")])
+def test_the_run_of_another_method_is_refused(terminal: Terminal, made: str, asked: str):
+    config = printed(terminal, made, "CartPole-v1")
+    Path("config.json").write_text(json.dumps({"format": 1, "method": made, "config": config}))
+    ended = terminal("train", asked, "--config=config.json", "--print-config")
+    assert ended.code == 2
+    assert f"--config config.json is of {made}, and this is {asked}" in ended.err
+
+
+def test_findings_of_another_machine_begin_no_run(terminal: Terminal):
+    config = printed(terminal, "hts", "CartPole-v1")
+    Path("settings.json").write_text(json.dumps({**config, "inference_rows": 8}))
+    assert printed(terminal, "hts", "--config=settings.json") == config

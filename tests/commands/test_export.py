@@ -1,5 +1,7 @@
 """Exported policies give the policy's actions; batches and torch modules too."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from drumline.recipes.es import ES
 from drumline.recipes.td3 import TD3
 from drumline.runs.folder import RunError
 
+TESTS = Path(__file__).parents[1]
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 LESS: dict[str, Any] = {"evaluate_every": 0, "evaluate_episodes": 2}
 SEARCH = {**LESS, "total_steps": 40, "population_size": 4, "noise_table_size": 1 << 16}
@@ -209,3 +212,22 @@ def test_an_evaluation_says_what_it_evaluated(trained: dict[str, drumline.Run]):
     assert (result.env, result.policy) == ("CartPole-v1", "last")
     assert result.update == run.metrics[-1]["update"]
     assert run.evaluate(episodes=1).interval is None
+
+
+def test_a_full_disk_under_an_export_is_one_sentence(
+    trained: dict[str, drumline.Run], tmp_path: Path
+):
+    run = trained["images"]
+    command = f"{sys.executable} -m drumline export {run.path} --torch-export {tmp_path / 'a.pt2'}"
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 8; {command} --trust-code"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=TESTS,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "File too large" in done.stderr
+    assert "terminate" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())

@@ -320,3 +320,20 @@ def test_an_engine_that_is_installed_later_changes_no_run(
     assert json.loads(Path("run/config.json").read_text())["config"]["engine"] == "gymnasium"
     assert terminal("resume", "run", "--total-steps=128", "--pool=inline").code == 0
     assert terminal("verify", "run", "--pool=inline").code == 0
+
+
+def test_another_machines_findings_are_made_anew_without_the_promise(terminal: Terminal):
+    small = ["--num-envs=2", "--alpha=8", "--total-steps=32", "--engine=gymnasium"]
+    flags = [*small, "--evaluate-episodes=1", "--pool=inline", "--quiet"]
+    assert terminal("train", "ppo", "CartPole-v1", *flags, "--out=run").code == 0
+
+    def moved(document: dict[str, Any]) -> None:
+        document["machine"]["processor"] = "another"
+        document["config"]["inference_rows"] = 8
+
+    changed("run", moved)
+    more = ["--total-steps=64", "--pool=inline", "--quiet"]
+    assert terminal("resume", "run", *more).code == 2
+    ended = terminal("resume", "run", *more, "--other-machine")
+    assert ended.code == 0, ended.err
+    assert terminal("resume", "run", "--total-steps=96", *more[1:]).code == 0

@@ -40,6 +40,13 @@ def test_an_episode_follows_from_its_seed_whatever_ran_before(env_id: str):
 
 
 @needs_envpool
+@pytest.mark.parametrize("steps", [2**31 - 1, 3_000_000_000])
+def test_a_limit_beyond_32_bits_is_refused_by_its_flag(steps: int):
+    with pytest.raises(EnvironmentProblem, match="--max-episode-steps must be at most"):
+        make_environment(spec_of("Pendulum-v1", max_episode_steps=steps))
+
+
+@needs_envpool
 def test_the_limit_is_the_engines_and_can_be_given():
     assert make_environment(spec_of("Pendulum-v1")).limit == 200
     made = make_environment(spec_of("Pendulum-v1", max_episode_steps=5))

@@ -5,7 +5,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from late_fault_environment import REWARDS
 
+from drumline.envs.environment import EnvironmentProblem
 from drumline.envs.episode import EpisodeLoop, NonFinite
 from drumline.envs.episode_stack import Beginning, EpisodeStack
 from drumline.policies.build import build_policy
@@ -112,6 +114,65 @@ def test_a_return_that_has_no_deviation_ends_the_episode_and_the_stack():
         EpisodeStack([Penalised(1.0, dtype="f8")], policy).run(
             [beginning], count_signs=False, probe=quiet, progress=quiet, withdrawn=lambda: False
         )
+
+
+class OtherwiseFormed(Spiked):
+    """Returns something else as its third observation, as it may after its first episode."""
+
+    def __init__(self, other: Any, shape: tuple[int, ...], dtype: str = "f4"):
+        super().__init__(1.0, shape, dtype)
+        self.other = other
+
+    def observed(self) -> Any:
+        """Return ones, and the other thing in its turn."""
+        return self.other if self.steps == 3 else super().observed()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("other", [(1,), (0,), (6,), (3, 3)])
+@pytest.mark.parametrize(("shape", "dtype"), [((3,), "f4"), ((40,), "f4"), ((5, 4), "u1")])
+def test_an_observation_of_another_size_ends_the_episode_with_its_step(
+    shape: tuple[int, ...], dtype: str, other: tuple[int, ...], normalize: bool, keep: bool
+):
+    said = (
+        r"of shape \[{}\] in spiked, episode seed 5, step 3, but the observation_space has \[{}\]"
+    )
+    said = said.format(*(", ".join(map(str, each)) for each in (other, shape)))
+    with pytest.raises(EnvironmentProblem, match=said):
+        run(OtherwiseFormed(np.ones(other, dtype), shape, dtype), keep=keep, normalize=normalize)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize(
+    ("other", "said"), [(None, "a NoneType in"), (np.array(["a"] * 3), "an array of <U1 in")]
+)
+def test_what_is_no_array_of_numbers_ends_the_episode_with_its_step(
+    other: Any, said: str, keep: bool
+):
+    with pytest.raises(EnvironmentProblem, match=f"{said} spiked, episode seed 5, step 3"):
+        run(OtherwiseFormed(other, (3,)), keep=keep)
+
+
+class OtherwiseRewarded(Spiked):
+    """Returns something else as its third reward."""
+
+    def __init__(self, reward: Any):
+        super().__init__(1.0)
+        self.reward = reward
+
+    def step(self, action: Any) -> Any:
+        """Count."""
+        observation, reward, *others = super().step(action)
+        return observation, self.reward if self.steps == 3 else reward, *others
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_a_reward_that_is_no_number_ends_the_episode_with_its_step(name: str):
+    reward, said = REWARDS[name]
+    with pytest.raises(EnvironmentProblem, match=f"the reward is {said}") as told:
+        run(OtherwiseRewarded(reward))
+    assert "in spiked, episode seed 5, step 2" in str(told.value)
 
 
 class LaterRows(Spiked):

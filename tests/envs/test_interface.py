@@ -2,6 +2,8 @@
 
 import logging
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import gymnasium
@@ -36,6 +38,9 @@ STEPS: dict[str, tuple[Any, str]] = {
     "list": (([0.0] * 3, 1.0, False, False, {}), "step.. returned a list as observation"),
     "array reward": ((SEEN, np.ones(1), False, False, {}), "an array of shape .1. as reward"),
     "no reward": ((SEEN, None, False, False, {}), "a NoneType as reward: return a number"),
+    "text as reward": ((SEEN, "1.0", False, False, {}), "a str as reward: return a number"),
+    "complex reward": ((SEEN, 1 + 2j, False, False, {}), "a complex as reward: return a number"),
+    "text in an array": ((SEEN, np.array("1"), False, False, {}), r"of shape \[\] as reward"),
     "terminated is none": ((SEEN, 1.0, None, False, {}), "as terminated: return True or False"),
     "truncated is text": ((SEEN, 1.0, False, "no", {}), "as truncated: return True or False"),
     "info is a list": ((SEEN, 1.0, False, False, []), "a list as info: return a dict"),
@@ -68,6 +73,9 @@ def test_a_step_in_another_form_is_refused_with_what_to_return(name: str):
         (SEEN, 1, np.bool_(False), 0, {}),
         (SEEN, np.float32(1.0), False, False, {"any": 1}),
         (SEEN.astype(np.float64), np.array(1.0), False, False, {}),
+        (SEEN, Fraction(1, 2), False, False, {}),
+        (SEEN, Decimal("0.5"), False, False, {}),
+        (SEEN, np.bool_(True), False, False, {}),
     ],
 )
 def test_what_can_be_used_is_taken_as_it_is(step: Any):
@@ -125,6 +133,23 @@ def test_every_method_refuses_it(tmp_path: Any, method: str, fault: str):
     problem = error if isinstance(error, EnvironmentProblem) else error.cause
     assert isinstance(problem, EnvironmentProblem)
     assert "instead of (observation" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("rarely_short", "the observation is an array of shape .1."),
+        ("rarely_unrewarded", "the reward"),
+    ],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_names_the_place_of_a_fault_in_a_later_episode(
+    tmp_path: Any, method: str, fault: str, said: str
+):
+    config = replace(METHODS[method], env=f"late_fault_environment:{fault}", total_steps=400)
+    kinds = EnvironmentProblem, FloatingPointError  # NumPy's rows take None for NaN
+    with pytest.raises(kinds, match=rf"^{said} .* step \d"):
+        train(config, workers="inline", out=tmp_path / "run")
 
 
 def test_gymnasiums_own_environments_are_made_with_the_check():

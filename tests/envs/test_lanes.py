@@ -1,6 +1,7 @@
 """Lanes: one stream per environment, whatever the engine, the grouping or the order of calls."""
 
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import gymnasium
@@ -21,10 +22,11 @@ from envs.lane_streams import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from late_fault_environment import OBSERVATIONS, REWARDS
 
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.held_pool import HeldPool
-from drumline.envs.lanes import LaneHistory, NotReproducible, episode_seed
+from drumline.envs.lanes import ActionForm, LaneHistory, Lanes, NotReproducible, episode_seed
 from drumline.envs.lanes_spec import LanesSpec
 from drumline.envs.timing import Constant
 
@@ -301,6 +303,45 @@ def test_a_history_that_the_environment_does_not_repeat_is_refused():
     pool = LanesSpec(CARTPOLE, 0, 4, 1)()
     with pytest.raises(NotReproducible, match=r"environment 4 .* at step"):
         pool.restore([LaneHistory(0, 0, np.ones(19, int), np.zeros(19, bool))])
+
+
+def test_actions_without_a_head_are_refused_with_the_environments_id():
+    spaces = gymnasium.spaces
+    served = [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([3, 2]), spaces.Discrete(2, start=5)]
+    for space in served:
+        ActionForm(space, "mine:Env")
+    for space in (spaces.Box(-1, 1, (1, 2)), spaces.Box(0, 9, (2,), np.int64)):
+        said = r"^mine:Env has Box actions .*; this method serves .*: wrap .*es, td3 and aes"
+        with pytest.raises(EnvironmentProblem, match=said):
+            ActionForm(space, "mine:Env")
+    with pytest.raises(EnvironmentProblem, match=r"^mine:Env has MultiDiscrete actions"):
+        ActionForm(spaces.MultiDiscrete([[3, 2]]), "mine:Env")
+
+
+def still(lanes: Lanes, steps: int) -> None:
+    for _ in range(steps):
+        lanes.step(None, np.zeros((lanes.count, 1), np.float32))
+
+
+# Text of the right size names the executor's place, and NumPy takes None for NaN.
+@pytest.mark.parametrize("fault", sorted({*OBSERVATIONS, *REWARDS} - {"text", "no reward"}))
+def test_a_fault_in_a_later_episode_is_named_with_its_place(fault: str):
+    spec = EnvironmentSpec("late_fault_environment:Late", options={"fault": fault})
+    lanes = LanesSpec(spec, 0, 4, 3)()
+    lanes.begin(0)
+    _, said = {**OBSERVATIONS, **REWARDS}[fault]
+    with pytest.raises(EnvironmentProblem, match=f"^the (observation|reward) is {said}") as told:
+        still(lanes, 7)
+    place = f"environment 4 of {spec.id}, episode 1 (seed {episode_seed(0, 4, 1)}), step 2"
+    assert f" in {place}" in str(told.value)
+
+
+def test_a_reward_that_is_no_number_in_an_episodes_last_step_is_named_with_its_episode():
+    spec = EnvironmentSpec("late_fault_environment:Late", options={"fault": "text as reward"})
+    lanes = LanesSpec(replace(spec, options={**spec.options, "max_episode_steps": 2}), 0, 4, 1)()
+    lanes.begin(0)
+    with pytest.raises(EnvironmentProblem, match=r"environment 4 of .*, episode 1 .*its last step"):
+        still(lanes, 4)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ def test_finite_numbers_are_kept_by_name_and_nothing_else():
         "text": "3",
         "many": np.zeros(2),
         "nan": float("nan"),
+        "state": 3**700,
         "nested": {"a": 1.0},
         "elapsed_step": 9,
         "a,b\n": 1.0,

@@ -14,8 +14,10 @@ import pytest
 
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.frame_skip import FrameSkip
+from drumline.envs.lanes import ActionForm
 from drumline.envs.lanes_spec import LanesSpec
 from drumline.envs.make import check_spaces, make_environment, resolve_engine
+from drumline.envs.observation_spaces import check_observations
 
 
 class TupleObservations(gymnasium.Env):
@@ -110,6 +112,31 @@ def test_dict_and_tuple_observations_name_the_wrapper_that_helps():
 def test_actions_that_no_head_serves_are_refused():
     with pytest.raises(EnvironmentProblem, match="MultiBinary actions"):
         check_spaces(MultiBinaryActions(), "bits")
+
+
+class Wide(gymnasium.Env):
+    """Long doubles where it is told to."""
+
+    def __init__(self, observations: type = np.float32, actions: type = np.float32):
+        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), observations)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), actions)
+
+
+def refuse_for_lanes(environment: Wide) -> None:
+    check_observations(environment.observation_space, "wide")
+    ActionForm(environment.action_space, "wide")
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long doubles are doubles here")
+@pytest.mark.parametrize("kind", ["observations", "actions"])
+def test_long_doubles_are_refused(kind: str):
+    environment = Wide(**{kind: np.longdouble})
+    said = rf"^wide has {kind} of float\d+ .np.longdouble., .* give their space np.float64"
+    with pytest.raises(EnvironmentProblem, match=said):
+        check_spaces(environment, "wide")
+    with pytest.raises(EnvironmentProblem, match=said):
+        refuse_for_lanes(environment)
+    check_spaces(Wide(np.float64, np.float16), "wide")
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])

@@ -96,3 +96,11 @@ def test_the_choice_is_recorded(tmp_path: Path):
     assert run.policy.spec.network.network == "nature-cnn"
     vectors = METHODS["a2c"].resolved(METHODS["a2c"].config("CartPole-v1", engine="gymnasium"))
     assert vectors.network == "mlp"
+
+
+@pytest.mark.parametrize("method", ["es", "ars", "cem"])
+def test_a_search_refuses_games_that_are_never_freed(method: str):
+    pytest.importorskip("envpool")
+    config: Any = METHODS[method].config("gfootball/academy_empty_goal_close-v1")
+    with pytest.raises(ValueError, match="EnvPool frees no game of football"):
+        config.build(SearchLayout(pool="inline"))

@@ -235,7 +235,7 @@ def test_caller_never_hangs_on_a_thread_that_failed(folder: RunFolder):
         for update in range(1, 3 * BACKLOG):
             recorder.update(example_record(update))
         recorder.flush()
-    with pytest.raises(RunError, match="no checkpoint yet"):
+    with pytest.raises(RunError, match="nothing is trained yet: begin with drumline resume"):
         recorder.close()
 
 

@@ -64,3 +64,12 @@ def test_processes_of_every_session_are_appended(tmp_path: Path):
         rows = list(csv.DictReader(file))
     assert [row["pid"] for row in rows] == ["11", "12"]
     assert float(rows[0]["busy_seconds"]) == 1.25
+
+
+def test_a_row_that_a_full_disk_has_torn_is_cut(tmp_path: Path):
+    path = tmp_path / "processes.csv"
+    write_processes(path, [ProcessActivity("worker", 0, 11, 5, 900, 1.25, 1)])
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"worker,1,12,5,9")
+    write_processes(path, [ProcessActivity("worker", 0, 13, 5, 900, 1.25, 1)])
+    assert path.read_bytes() == whole + b"worker,0,13,5,900,1.25,1\n"

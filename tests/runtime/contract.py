@@ -131,6 +131,12 @@ class PoolContract:
         assert isinstance(caught.value.cause, doubles.OddNumber)
         assert isinstance(caught.value.__cause__, doubles.OddNumber)
 
+    def test_an_exception_without_words_arrives_with_its_name(self, make_pool: MakePool):
+        pool = make_pool(doubles.refuse_silently)
+        pool.submit([7])
+        with pytest.raises(WorkerError, match=r"^SilentError .its __str__ raised ZeroDivision"):
+            pool.completed()
+
     def test_an_exception_costs_no_other_task_its_result(self, make_pool: MakePool):
         pool = make_pool(doubles.refuse_odd)
         pool.submit([0, 2, 4, 5, 6, 8])

@@ -163,6 +163,17 @@ def test_a_role_that_raises_names_itself_its_place_and_its_traceback(raised: Any
 
 
 @pytest.mark.parametrize("kind", ["inline", "process"])
+def test_a_role_that_raises_an_exception_without_words_is_named(kind: str):
+    toy = Toy(raises_at=9, raised=doubles.SilentError)
+    crew = make(kind, toy)
+    try:
+        with pytest.raises(WorkerError, match=r"^SilentError .its __str__ raised ZeroDivision"):
+            run_toy(crew, toy)
+    finally:
+        crew.close()
+
+
+@pytest.mark.parametrize("kind", ["inline", "process"])
 def test_a_role_that_cannot_be_built_says_why(kind: str):
     plan = toy_plan(Toy(), lambda: crew.arrays, executor=crew_roles.unbuildable)
     crew: Any = InlineCrew(plan) if kind == "inline" else ProcessCrew(plan)

@@ -97,3 +97,12 @@ def test_a_view_outlives_its_memory_and_stays_readable():
     view[:] = 2
     memory.close()
     assert np.all(view == 2)
+
+
+def test_a_bound_on_the_size_of_files_is_named(monkeypatch: pytest.MonkeyPatch):
+    def refuse(fd: int, size: int) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr(shared_arrays, "_allocate", refuse)
+    with pytest.raises(MemoryError, match=r"ulimit -f"):
+        SharedArrays.create(LAYOUT)

@@ -1,13 +1,14 @@
 """Generations over a toy strategy: whole blocks by index, whatever order results arrive in."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pytest
 from doubles import ShuffledPool
 
-from drumline.errors import ImpureEnvironment
+from drumline.errors import ImpureEnvironment, StrategyFailed
 from drumline.protocols import PublishedLayout, Worker, WorkerContext, WorkerPool
 from drumline.runtime.inline_pool import InlinePool
 from drumline.schedules import evaluations
@@ -212,3 +213,85 @@ def test_evaluating_now_ignores_training_tasks_in_flight():
     assert [(r.member, r.sign, r.length) for r in results] == [
         (task.member, 0, length_of(task)) for task in tasks
     ]
+
+
+class Changed(Toy):
+    """A toy strategy whose tasks are changed after they are asked."""
+
+    def __init__(self, change: Callable[[list[Evaluate]], Any]):
+        super().__init__()
+        self._change = change
+
+    def ask(self, count: int) -> Any:
+        return self._change(super().ask(count))
+
+
+def never_idle(pool: WorkerPool) -> WorkerPool:
+    """A pool that fails where a schedule waits for results that never come."""
+    completed = pool.completed
+
+    def busy(timeout: float | None = None) -> Any:
+        done = completed(timeout)
+        assert done, "the schedule waits, and no task is in flight"
+        return done
+
+    pool.completed = busy  # type: ignore[method-assign]
+    return pool
+
+
+def each(**fields: Any) -> Callable[[list[Evaluate]], list[Evaluate]]:
+    return lambda tasks: [task._replace(**fields) for task in tasks]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda tasks: tasks[:-1], r"generation 0 returned 3 tasks: it must return 4 tasks"),
+        (lambda tasks: [*tasks, tasks[0]], "returned 5 tasks"),
+        (lambda tasks: [], "returned 0 tasks"),
+        (lambda tasks: None, "returned None: it must return 4 tasks"),
+        (lambda tasks: [task.seed for task in tasks], "returned a task of type int"),
+        (each(member=0), "no task of member 1: it must return each of the members 0 to 3 once"),
+        (lambda tasks: [t._replace(member=t.member + 1) for t in tasks], "no task of member 0"),
+        (each(version=0), "generation 1 returned a task of version 0: version must be 1"),
+        (each(training=False), "a task of member 0 with training=False"),
+    ],
+)
+def test_wrong_tasks_are_refused_where_they_are_asked(change: Any, words: str):
+    with pytest.raises(StrategyFailed, match=rf"^Changed\.ask\(4\) in .*{words}"):
+        run(Changed(change), never_idle(pool_of()), GenerationPlan(BLOCK))
+
+
+@pytest.mark.timeout(20)
+def test_a_second_block_must_go_on_with_the_next_members():
+    again = Changed(lambda tasks: [t._replace(member=t.member % BLOCK) for t in tasks])
+    with pytest.raises(StrategyFailed, match=r"no task of member 4: .* members 4 to 7 once"):
+        run(again, never_idle(pool_of()), GenerationPlan(BLOCK, minimum_env_steps=40))
+
+
+def test_the_order_of_the_asked_tasks_changes_no_bit():
+    plain, backwards = Toy(), Changed(lambda tasks: tasks[::-1])
+    plan = GenerationPlan(BLOCK, minimum_env_steps=20, rehearse=False)
+    first = run(plain, pool_of(), plan)
+    assert fingerprint(plain, first) == fingerprint(backwards, run(backwards, pool_of(), plan))
+
+
+def test_a_generation_may_have_one_member_but_not_none():
+    assert len(run(Toy(), never_idle(pool_of()), GenerationPlan(1))) == 5
+    with pytest.raises(ValueError, match="population_size must be at least 1, got 0"):
+        GenerationPlan(0)
+
+
+def test_an_error_names_the_strategy_inside_a_wrapper():
+    steps = generational(
+        Changed(lambda tasks: []),
+        pool_of(),
+        GenerationPlan(BLOCK),
+        first_version=0,
+        evaluation=lambda version: (),
+        finished=lambda update, env_steps: False,
+        name="Wrapped",
+    )
+    with pytest.raises(StrategyFailed, match=r"^Wrapped\.ask\(4\)"):
+        next(steps)

@@ -6,6 +6,7 @@ import pytest
 from schedules.toy_runs import Outcome, inline, part, session, whole
 from toy_population import COSTS, ToyPopulation, ToySettings, event_bytes
 
+from drumline.errors import StrategyFailed
 from drumline.schedules.event_order import ArrivalOrder, LoggedOrder, VirtualCosts, WrongLog
 from drumline.schedules.steady_state import SteadyState
 from drumline.tasks import Event, Job, Told
@@ -262,3 +263,14 @@ def test_an_event_says_how_long_it_waited_for_its_turn():
     with session(SHORT) as (toy, _):
         events: list[Event] = list(toy.schedule.events())
     assert all(event.waited_seconds >= 0.0 for event in events)
+
+
+def test_a_population_that_asks_for_something_else_than_a_job_is_named():
+    shared = SHORT.memory()
+    pool = inline(SHORT, shared)
+    population = ToyPopulation(SHORT, shared.arrays)
+    population.ask = lambda worker: []  # type: ignore[assignment,return-value]
+    with pytest.raises(StrategyFailed, match=r"^ToyPopulation returned \[\] where a job"):
+        list(schedule_of(population, pool).events())
+    pool.close()
+    shared.close()

@@ -319,11 +319,24 @@ def test_a_callback_is_asked_before_the_first_step_whether_it_can_be_called(tmp_
     class Misnamed:
         def on_step(self, record: Any) -> None: ...
 
+    class Later:
+        async def on_update(self, metrics: dict[str, float]) -> None: ...
+
+    class Called:
+        async def __call__(self, metrics: dict[str, float]) -> None: ...
+
+    def piecewise(metrics: dict[str, float]) -> Any:
+        yield metrics
+
     for callbacks, words in (
         (Misnamed(), "has on_step: there are on_update"),
         (Meddler, "Meddler is a class: give one of its instances"),
         ([object()], "has no hook"),
         (drumline.Callbacks(on_update=3), "cannot be called"),  # pyright: ignore
+        (Later(), "Later: on_update is a coroutine or generator function"),
+        (drumline.Callbacks(on_update=Later().on_update), "is a coroutine or generator function"),
+        (drumline.Callbacks(on_update=Called()), "is a coroutine or generator function"),
+        (drumline.Callbacks(on_update=piecewise), "is a coroutine or generator function"),
     ):
         with pytest.raises(ValueError, match=words):
             drumline.train(CONFIGS["es"], out=tmp_path / "run", callbacks=callbacks)

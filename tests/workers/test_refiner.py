@@ -1,14 +1,17 @@
 """Individuals that live one episode, against a plain loop over the environment."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from doubles import collect
+from late_fault_environment import OBSERVATIONS, REWARDS
 
 from drumline.buffers.replay import TERMINATED, TRUNCATED
-from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.make import make_environment
+from drumline.errors import WorkerError
 from drumline.policies.build import build_policy
 from drumline.policies.heads import Head
 from drumline.policies.mlp import initial_vector
@@ -110,3 +113,16 @@ def test_a_warm_up_acts_at_random_within_the_bounds_whatever_the_actor():
     assert not np.array_equal(one.actions, other.actions)
     assert np.abs(one.actions).max() <= 1.0
     assert np.ptp(one.actions) > 0.5
+
+
+@pytest.mark.parametrize("fault", [*OBSERVATIONS, *REWARDS])
+def test_a_fault_in_a_later_life_is_named_with_its_place(fault: str):
+    policy = PolicySpec(3, ONE.head, (8,), normalize=False)
+    spec = EnvironmentSpec("late_fault_environment:Late", options={"fault": fault})
+    _, said = {**OBSERVATIONS, **REWARDS}[fault]
+    with pytest.raises(WorkerError) as failure:
+        live(spec, policy, [Live(1, number, 5 + number, None, False) for number in range(2)])
+    told = failure.value.cause
+    assert isinstance(told, EnvironmentProblem)
+    assert re.search(f"^the (observation|reward) is {said}", str(told))
+    assert "in late_fault_environment:Late, episode seed 6, step 2" in str(told)

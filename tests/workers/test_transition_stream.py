@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from late_fault_environment import OBSERVATIONS, REWARDS
 
 from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
-from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.errors import WorkerError
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
@@ -166,6 +167,7 @@ def test_what_is_not_finite_is_named_with_its_place(name: str):
         ("Collapsing", "the cart fell off the table", 3),
         ("Leaving", "SystemExit: 0", 3),
         ("LostAtReset", "no start in sight", 0),
+        ("Mute", r"Silent \(its __str__ raised ZeroDivisionError\)", 3),
     ],
 )
 def test_what_the_environment_raises_comes_with_its_place(name: str, message: str, step: int):
@@ -173,6 +175,15 @@ def test_what_the_environment_raises_comes_with_its_place(name: str, message: st
     with pytest.raises(WorkerError, match=message) as caught:
         run(stream, 0, 5)
     assert f"training episode 0, step {step}" in caught.value.task
+
+
+@pytest.mark.parametrize("fault", [*OBSERVATIONS, *REWARDS])
+def test_a_fault_in_a_later_episode_is_named_with_its_place(fault: str):
+    stream = make("late_fault_environment:Late", ONE, options={"fault": fault})
+    _, said = {**OBSERVATIONS, **REWARDS}[fault]
+    with pytest.raises(EnvironmentProblem, match=f"^the (observation|reward) is {said}") as told:
+        run(stream, 0, 8)
+    assert "in late_fault_environment:Late, training episode 1, step 1" in str(told.value)
 
 
 def test_a_stream_that_does_not_repeat_is_refused():

@@ -1,5 +1,6 @@
 """Episodes of a saved policy, in this process."""
 
+import logging
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -20,9 +21,11 @@ from drumline.api.stored_policy import (
 )
 from drumline.api.whole_numbers import whole_number
 from drumline.envs.episode import EpisodeLoop
+from drumline.envs.football_frames import GAME_BYTES, never_freed
 from drumline.envs.last_info import means
 from drumline.envs.make import make_environment
 from drumline.errors import WorkerError
+from drumline.functional.numpy_threads import one_numpy_thread
 from drumline.functional.statistics import mean_interval
 from drumline.policies.sampled import SampledPolicy
 from drumline.protocols import Policy
@@ -30,10 +33,12 @@ from drumline.runs.folder import RunError
 from drumline.runs.policy_files import StoredPolicy
 from drumline.runtime.guard import Guard
 from drumline.training.layout import Layout
-from drumline.training.run_order import one_numpy_thread
 from drumline.workers.objective import ObjectiveFunction
 
 HANG_SECONDS = Layout.hang_seconds
+_LOGGER = logging.getLogger("drumline")
+_NOTED_BYTES = 1 << 30
+"""Memory of closed games from which an evaluation says so."""
 MOST_EPISODES = 1_000_000
 """Most episodes of one call: their returns and lengths are held in memory."""
 _LONGEST_CALL_SECONDS = 86_400.0  # a call of an objective has no steps by which to tell a hang
@@ -146,6 +151,13 @@ def evaluate_policy(
     if sample:
         policy = sampled(policy, stored, config)
     spec = environment_of(stored)
+    if never_freed(spec) and (kept := episodes * GAME_BYTES) >= _NOTED_BYTES:
+        _LOGGER.warning(
+            "%d games of football keep %.1f GiB until this process ends, because EnvPool frees "
+            "none: fewer episodes at a time take less",
+            episodes,
+            kept / 2**30,
+        )
     made = make_environment(spec)
     limit = longest_episode(config, made.limit)
     guard = Guard(HANG_SECONDS, Layout.creation_seconds)

@@ -10,6 +10,7 @@ import numpy as np
 from drumline.api.foreign_code import CodeTrust
 from drumline.api.stored_search import stored_search
 from drumline.errors import WorkerError
+from drumline.functional.numpy_threads import one_numpy_thread
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunError, RunFolder
 from drumline.schedules.member_groups import group_of
@@ -17,7 +18,6 @@ from drumline.tasks import Evaluate, Evaluation
 from drumline.training.evaluations import scheduled_tasks
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.ledger import learned
-from drumline.training.run_order import one_numpy_thread
 
 
 class LoneEpisode:

@@ -15,10 +15,20 @@ from typing import Any
 import numpy as np
 
 from drumline import seeding
+from drumline.functional.numpy_threads import one_numpy_thread_from_now
 
 _LOGGER = logging.getLogger("drumline")
 _TURN = threading.RLock()
 """Held by the thread whose call uses the process's generators, threads and kernels."""
+
+
+def _free_in_child() -> None:
+    """Give a forked process a lock of its own: the thread that held the other is not there."""
+    global _TURN  # noqa: PLW0603 - one per process
+    _TURN = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_free_in_child)
 
 
 @contextmanager
@@ -28,18 +38,19 @@ def process_as_found() -> Iterator[None]:
     A torch that is loaded meanwhile is left as a fresh one is. Calls from several threads take
     turns: each would change the other's random numbers and arithmetic.
     """
-    if not _TURN.acquire(blocking=False):
+    turn = _TURN
+    if not turn.acquire(blocking=False):
         _LOGGER.warning(
             "another thread of this process trains or evaluates: this call waits for its end; "
             "processes can train at the same time"
         )
-        _TURN.acquire()
+        turn.acquire()
     try:
         _fill_standard_descriptors()
-        with _restored():
+        with one_numpy_thread_from_now(), _restored():
             yield
     finally:
-        _TURN.release()
+        turn.release()
 
 
 def _fill_standard_descriptors() -> None:

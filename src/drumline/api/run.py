@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from drumline.api.call_settings import in_our_words, layout_from
+from drumline.api.edited_code import refuse_edited
 from drumline.api.evaluation import EvaluationResult, draws_actions, evaluate_policy
 from drumline.api.foreign_code import (
     TRUSTED,
@@ -44,7 +45,7 @@ from drumline.display.plain import ReaderGone
 from drumline.envs.environment import EnvironmentProblem
 from drumline.envs.episode import NonFinite
 from drumline.errors import ObjectiveProblem, WorkerError
-from drumline.recipes.method import Method
+from drumline.recipes.method import Method, without_findings
 from drumline.recipes.methods import config_from, find_method, method_of
 from drumline.recipes.named_objects import with_plain_numbers
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
@@ -343,6 +344,7 @@ def _trained(
         )
     config = method.resolved(config)
     recipe = method.built(config, layout)
+    refuse_edited(config, layout)
     refuse_hash_order(config, recipe, layout)
     folder = RunFolder.create(
         None if opening.out is None else Path(opening.out),
@@ -425,11 +427,14 @@ def resume(
         config = resumed_config(folder, total_steps, trust)
         refuse_main_of_another_process(config)
         refuse_code_of_main(config, layout)
+        if changes or folder.stated("promise").startswith(NO_PROMISE):
+            config = without_findings(config)
         config = method.resolved(config)
         saved = _newest_state(folder, checkpoint)
         if saved and config.total_steps < folder.document["config"]["total_steps"]:
             _refuse_less_than_done(config.total_steps, saved)
         recipe = method.built(config, layout)
+        refuse_edited(config, layout)
         refuse_hash_order(config, recipe, layout)
         refuse_changed_module(folder, recipe)
     before = horizons_of(folder)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from drumline.api.run_document import NO_PROMISE
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.plain import json_line
 from drumline.display.run_data import last_returns
@@ -32,7 +33,8 @@ def say_finished(folder: RunFolder) -> None:
     if returns:
         print(mean_line(returns, config))
     shown = "evaluate" if has_objective(config) else "enjoy"
-    commands = (as_typed(folder, name) for name in ("plot", shown, "verify"))
+    repeats = not folder.stated("promise").startswith(NO_PROMISE)
+    commands = (as_typed(folder, name) for name in ("plot", shown, *["verify"] * repeats))
     print("next: " + " · ".join(map(visible, commands)))
 
 

@@ -6,16 +6,24 @@ from typing import Any, cast, get_type_hints
 
 from drumline.commands.command_line import WrongUse
 from drumline.recipes.families import Fields
-from drumline.recipes.method import Method
+from drumline.recipes.method import FOUND_HERE, Method
 from drumline.recipes.methods import METHODS, with_late_settings
 from drumline.runs.strict_json import check_fields, parsed
 
 
-def read_config_file(path: Path) -> Fields:
+def read_config_file(path: Path, method: str) -> Fields:
     """Return the fields in a file; WrongUse in one sentence if they cannot be read.
 
     The config.json of an older version's run gives the settings that this version calls the same.
     """
+    fields = _fields_in(path, method)
+    if method not in METHODS:
+        return fields
+    # A new run has the findings of the machine that it begins on.
+    return {name: value for name, value in fields.items() if name != FOUND_HERE}
+
+
+def _fields_in(path: Path, method: str) -> Fields:
     try:
         document = parsed(path.read_bytes())
     except OSError as error:
@@ -27,6 +35,8 @@ def read_config_file(path: Path) -> Fields:
     inner = document.get("config")
     if not (isinstance(inner, dict) and "format" in document):
         return document
+    if (made := document.get("method")) in METHODS and method in METHODS and made != method:
+        raise WrongUse(f"--config {path} is of {made}, and this is {method}")
     if document.get("method") not in METHODS or not {"env", "seed"} <= set(inner):
         return inner
     return cast(Fields, with_late_settings(document)["config"])

@@ -81,7 +81,9 @@ def export_torch(policy: LoadedPolicy, out: Path) -> float:
             program = torch.export.export(
                 module, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},)
             )
-            torch.export.save(program, aside)
+            written = io.BytesIO()  # torch's own writer aborts the process on a full disk
+            torch.export.save(program, written)
+        aside.write_bytes(written.getvalue())
         loaded = torch.export.load(aside).module()
 
         def called(observations: np.ndarray) -> Outputs:

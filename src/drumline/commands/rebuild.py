@@ -85,10 +85,10 @@ def rebuild(
     """
     from drumline.api.foreign_code import UNTRUSTED
     from drumline.api.stored_search import stored_search
+    from drumline.functional.numpy_threads import one_numpy_thread
     from drumline.runs.folder import RunError
     from drumline.runs.policy_files import encoded_policy, policy_description
     from drumline.runs.scalar_log import read_scalars
-    from drumline.training.run_order import one_numpy_thread
     from drumline.training.run_request import described
     from drumline.training.told_generations import results_of
 

@@ -68,7 +68,7 @@ def command(line: CommandLine) -> int:
     if file:
         from drumline.commands.config_file import read_config_file
 
-        fields = read_config_file(Path(file))
+        fields = read_config_file(Path(file), names[0])
         trust = trust_of(line, trust_code="--trust-code" in line.words)
         trust.config_file(file, fields, [*names, objective])
     importable_cwd()
@@ -200,7 +200,7 @@ def _of_file(
     from drumline.recipes.methods import METHODS
 
     refuse_foreign_fields(Path(file), dict(fields), method, list(METHODS.values()))
-    values = typed_fields(dict(fields))
+    values = typed_fields(method.with_effect(fields, typed))
     own, searched = values.pop("env", ""), values.pop("objective", "")
     if env and own and env != own:
         raise WrongUse(f"--config {file} is for {own}, and ENV is {env}: leave ENV out")

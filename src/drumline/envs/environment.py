@@ -4,6 +4,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from drumline.errors import words_of
+
 _LOGGER = logging.getLogger("drumline")
 
 FLATTEN = "--flatten-observations"
@@ -71,7 +73,7 @@ class MadeEnvironment:
         try:
             self.environment.close()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a simulator may raise anything
-            _LOGGER.warning("an environment did not close: %s: %s", type(error).__name__, error)
+            _LOGGER.warning("an environment did not close: %s", words_of(error))
 
 
 Engine = Literal["gymnasium", "envpool"]

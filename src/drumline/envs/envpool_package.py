@@ -36,8 +36,16 @@ def envpool_with(env_id: str) -> Any:
     return envpool
 
 
+_MOST_STEPS = 2**31 - 2
+"""Longest time limit: EnvPool counts in 32 bits, and a limit counted outside is one behind it."""
+
+
 def known_spec(envpool: Any, env_id: str, options: dict[str, Any]) -> Any:
     """Return EnvPool's spec of an environment; raises for a refused option or several players."""
+    if options.get("max_episode_steps", 0) > _MOST_STEPS:
+        raise EnvironmentProblem(
+            f"--max-episode-steps must be at most {_MOST_STEPS:,} with EnvPool, which has {env_id}"
+        )
     try:
         known = envpool.make_spec(env_id, **options)
     except Exception as error:

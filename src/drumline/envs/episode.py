@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from drumline.envs.environment import Environment
+from drumline.envs.interface import NO_NUMBER, NUMBERS, refused_observation, refused_reward
 from drumline.envs.last_info import Numbers, numbers_of
 from drumline.functional.torch_threads import one_torch_thread
 from drumline.protocols import Policy
@@ -92,7 +93,8 @@ class EpisodeLoop:
         self._to_action = policy.to_action
         self._where = where
         space = environment.observation_space
-        size = int(np.prod(space.shape))
+        self._shape: tuple[int, ...] = tuple(space.shape)
+        self._size = size = int(np.prod(space.shape))
         self._rows = np.empty((256, size))
         self._floats = space.dtype.kind == "f"  # others are finite
         self._few = self._floats and len(space.shape) == 1 and size <= _FEW
@@ -121,20 +123,26 @@ class EpisodeLoop:
         hasher = hashlib.sha256() if digest else None
         block = np.empty((0, 0))
         total, signs, length = 0.0, 0.0, 0
-        few, many = self._few, self._floats
+        size, few, many = self._size, self._few, self._floats
         while True:
-            # Normalisation and tanh would hide infinity. Kept rows are checked at the end.
+            # Normalisation and tanh would hide infinity, and NumPy stretches a single number to the
+            # size of a buffer. Whether kept rows are finite is checked at the end.
             if keep_observations:
-                self._keep(length, observation)
+                self._keep(observation, seed, length)
             elif few:
                 try:
-                    finite = isfinite(sum(observation.tolist()))
-                except TypeError:  # rows, after the first episode
-                    finite = False
-                if not finite:
-                    self._refuse_unfinite(observation, seed, length)
-            elif many and not np.vdot(observation, observation) < _INFINITY:
-                self._refuse_unfinite(observation, seed, length)
+                    values = observation.tolist()
+                    usual = isfinite(sum(values)) and len(values) == size
+                except (AttributeError, TypeError):  # rows, or no array, after the first episode
+                    usual = False
+                if not usual:
+                    self._refuse(observation, seed, length)
+            elif (
+                type(observation) is not np.ndarray
+                or observation.size != size
+                or (many and not np.vdot(observation, observation) < _INFINITY)
+            ):
+                self._refuse(observation, seed, length)
             out = output(observation)
             if out[0] != out[0]:
                 raise NonFinite(self._blame(observation, seed, length))
@@ -148,9 +156,12 @@ class EpisodeLoop:
             observation, reward, terminated, truncated, info = step(action)
             if not length:
                 self.opening.end()
-            total += float(reward)  # float32 rewards would be added up in float32
+            try:
+                total += float(reward)  # float32 rewards would be added up in float32
+            except NO_NUMBER as error:
+                raise refused_reward(reward, self._place(seed, length)) from error
             if not -GREATEST < total < GREATEST:
-                place = f"{self._where}, episode seed {seed}, step {length}"
+                place = self._place(seed, length)
                 raise NonFinite(f"the reward is {reward} in {place}: the return is {total}")
             if count_signs:
                 signs += float(np.sign(reward))
@@ -171,19 +182,35 @@ class EpisodeLoop:
         numbers = numbers_of(self._environment, info) if keep_numbers else ()
         return Episode(float(total), signs, length, rows, digest_of, numbers)
 
-    def _keep(self, length: int, observation: np.ndarray) -> None:
+    def _keep(self, observation: np.ndarray, seed: int, length: int) -> None:
         if length == len(self._rows):
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[length] = observation.reshape(-1)
+        try:
+            row = observation.reshape(-1)
+            self._rows[length] = row
+        except (AttributeError, TypeError, ValueError):
+            self._refuse(observation, seed, length)
+            raise
+        if len(row) != self._size:
+            self._refuse(observation, seed, length)
 
-    def _refuse_unfinite(self, observation: np.ndarray, seed: int, length: int) -> None:
-        """Raise NonFinite unless only the sum, or the square, of finite values was infinite."""
-        if not np.isfinite(observation).all():
-            raise NonFinite(self._blame(observation, seed, length))
+    def _refuse(self, observation: np.ndarray, seed: int, length: int) -> None:
+        """Raise for values that are not finite, or not as many numbers as the space has.
+
+        Rows may have the right size, and of finite values the sum or the square may be infinite.
+        """
+        values = np.asarray(observation)
+        if values.size != self._size or values.dtype.kind not in NUMBERS:
+            raise refused_observation(observation, self._shape, self._place(seed, length))
+        if not np.isfinite(values).all():
+            raise NonFinite(self._blame(values, seed, length))
 
     def _blame(self, observation: np.ndarray, seed: int, length: int) -> str:
-        place = f"{self._where}, episode seed {seed}, step {length}"
+        place = self._place(seed, length)
         values = np.asarray(observation, dtype=np.float64)
         if not np.isfinite(values).all():
             return f"the observation is {'NaN' if np.isnan(values).any() else 'inf'} in {place}"
         return f"the policy's output is NaN in {place}; its observation is finite"
+
+    def _place(self, seed: int, length: int) -> str:
+        return f"{self._where}, episode seed {seed}, step {length}"

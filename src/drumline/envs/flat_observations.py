@@ -6,6 +6,7 @@ import gymnasium
 
 from drumline.envs.environment import FLATTEN, Environment, EnvironmentProblem
 from drumline.envs.interface import space_of
+from drumline.errors import words_of
 
 
 class FlatObservations(gymnasium.wrappers.FlattenObservation):
@@ -21,7 +22,7 @@ class FlatObservations(gymnasium.wrappers.FlattenObservation):
         try:
             return super().observation(observation)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            said = " ".join(f"{type(error).__name__}: {error}".split())
+            said = " ".join(words_of(error).split())
             raise EnvironmentProblem(
                 f"{self._id}: an observation cannot be flattened ({said}): it has other parts "
                 f"than its observation_space {self.env.observation_space}"

@@ -1,12 +1,13 @@
 """A list of Gymnasium environments as lanes: every episode starts from its own seed."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 
-from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
+from drumline.envs.interface import NO_NUMBER, refused_observation, refused_reward
 from drumline.envs.lanes import (
     ActionForm,
     LaneHistory,
@@ -67,6 +68,7 @@ class GymnasiumLanes:
         self.action_space = self._environments[0].action_space
         self._form = ActionForm(self.action_space, spec.id)
         self._all = range(count)
+        self._size = int(np.prod(space.shape))
         self._observations = np.zeros((count, *space.shape), space.dtype)
         self._no_final = np.zeros((0, *space.shape), space.dtype)
         found = map(lean_environment, self._environments)
@@ -100,12 +102,15 @@ class GymnasiumLanes:
         cuts: list[int] = []
         final: list[np.ndarray] = []
         elapsed, limit, step, slow = self._elapsed, self._limit, self._step, self._slow
+        size = self._size
         began = time.perf_counter()
         for row, lane in enumerate(chosen):
             observation, rewards[row], terminated, truncated, _ = step[lane](rows[row])
             if slow:
                 self._sign()
             elapsed[lane] = length = elapsed[lane] + 1
+            if type(observation) is not np.ndarray or observation.size != size:
+                self._check_size(observation, lane)  # NumPy stretches a single number to a row
             if terminated:
                 ends.append(row)
             elif truncated or length == limit:
@@ -124,7 +129,7 @@ class GymnasiumLanes:
             is_truncated[cuts] = True
         return Steps(
             observations,
-            np.array(rewards, np.float32),
+            self._told(rewards, chosen, ends + cuts),
             is_terminated,
             is_truncated,
             np.stack(final) if final else self._no_final,
@@ -178,10 +183,48 @@ class GymnasiumLanes:
         self._elapsed[lane] = 0
         seed = episode_seed(self._root_seed, self._first + lane, int(self.episode[lane]))
         observation = self._environments[lane].reset(seed=seed)[0]
+        self._check_size(observation, lane)
         self._sign()
         self._step[lane] = self._environments[lane].step  # without checks after the first episode
         self._load(lane)
         return observation
+
+    def _check_size(self, observation: Any, lane: int) -> None:
+        """Raise EnvironmentProblem for an observation of another size than the space's."""
+        if np.asarray(observation).size != self._size:
+            place = f"{self._episode(lane)}, step {self._elapsed[lane]}"
+            raise refused_observation(observation, self.observation_space.shape, place)
+
+    def _episode(self, lane: int, before: int = 0) -> str:
+        """Return the words for a lane's running episode, or for the one `before` it."""
+        environment, episode = self._first + lane, int(self.episode[lane]) - before
+        seed = episode_seed(self._root_seed, environment, episode)
+        return f"environment {environment} of {self._id}, episode {episode} (seed {seed})"
+
+    def _told(
+        self, rewards: Sequence[Any], chosen: Sequence[int], over: Container[int]
+    ) -> np.ndarray:
+        """Return the rewards `[m]` float32; EnvironmentProblem if one is no number."""
+        try:
+            told = np.array(rewards, np.float32)
+            if told.ndim == 1:
+                return told
+        except NO_NUMBER:
+            pass  # which one it is, and whether `float` takes it, shows one by one
+        single: list[float] = []
+        for row, (lane, reward) in enumerate(zip(chosen, rewards, strict=True)):
+            try:
+                single.append(float(reward))
+            except NO_NUMBER as error:
+                raise self._refused_reward(reward, lane, row in over) from error
+        return np.array(single, np.float32)
+
+    def _refused_reward(self, reward: Any, lane: int, over: bool) -> EnvironmentProblem:
+        if over:  # the next episode has begun
+            place = f"{self._episode(lane, before=1)}, its last step"
+        else:
+            place = f"{self._episode(lane)}, step {self._elapsed[lane]}"
+        return refused_reward(reward, place)
 
     def _load(self, lane: int) -> None:
         """Take a lane's state from its environment, where a batch makes the steps."""
@@ -194,6 +237,7 @@ class GymnasiumLanes:
         for row in rows:
             observation, _, terminated, truncated, _ = self._step[lane](row)
             self._elapsed[lane] += 1
+            self._check_size(observation, lane)
             if terminated or truncated or self._elapsed[lane] == self._limit:
                 raise NotReproducible(
                     f"environment {self._first + lane} ({self._id}) ended episode "

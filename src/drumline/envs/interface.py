@@ -1,14 +1,22 @@
 """Checks of an environment's own code, in its first episode: what reset and step return."""
 
 import logging
+import math
+import numbers
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import numpy as np
 
 from drumline.envs.environment import EnvironmentProblem
+from drumline.errors import words_of
 
 _LOGGER = logging.getLogger("drumline")
 _STEP = "(observation, reward, terminated, truncated, info)"
+NO_NUMBER = (TypeError, ValueError, OverflowError)
+"""Errors of `float` for a reward that is no number, or an int beyond every float."""
+NUMBERS = "biuf"
+"""Kinds of NumPy's dtypes of real numbers."""
 
 
 class CheckedEnvironment:
@@ -33,7 +41,7 @@ class CheckedEnvironment:
             returned: Any = self._environment.reset(seed=seed)
         except TypeError as error:
             called = error.__traceback__
-            if "seed" in str(error) and called is not None and called.tb_next is None:
+            if "seed" in words_of(error) and called is not None and called.tb_next is None:
                 self._refuse(
                     "reset() takes no seed, so no episode could be repeated: write def "
                     "reset(self, *, seed=None, options=None), and in it super().reset(seed=seed)"
@@ -91,7 +99,7 @@ class CheckedEnvironment:
         values: Any = returned
         observation, reward, terminated, truncated, info = values
         self._check_observation("step()", observation)
-        if not np.isscalar(reward) and not (isinstance(reward, np.ndarray) and reward.ndim == 0):
+        if not _is_number(reward):
             self._refuse(f"step() returned {_kind(reward)} as reward: return a number, as float(x)")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             if not np.isscalar(flag) or flag not in (0, 1):
@@ -142,6 +150,26 @@ class CheckedEnvironment:
         raise EnvironmentProblem(f"{self._id}: {fault}")
 
 
+def refused_observation(observation: Any, shape: tuple[int, ...], place: str) -> EnvironmentProblem:
+    """Return the error of a later episode's observation that is not an array like its space's."""
+    if isinstance(observation, np.ndarray) and observation.size == math.prod(shape):
+        return EnvironmentProblem(
+            f"the observation is an array of {observation.dtype} in {place}, not of numbers"
+        )
+    return EnvironmentProblem(
+        f"the observation is {_kind(observation)} in {place}, but the observation_space has "
+        f"{list(shape)}: make both the same"
+    )
+
+
+def refused_reward(reward: Any, place: str) -> EnvironmentProblem:
+    """Return the error of a later episode's reward that is no number."""
+    beyond = " beyond the range of floats" if _is_number(reward) else ""
+    return EnvironmentProblem(
+        f"the reward is {_kind(reward)}{beyond} in {place}: return a number, as float(x)"
+    )
+
+
 def space_of(environment: Any, env_id: str, name: str) -> Any:
     """Return an environment's space; EnvironmentProblem if there is none, or not Gymnasium's."""
     from gymnasium import Space
@@ -157,10 +185,18 @@ def space_of(environment: Any, env_id: str, name: str) -> Any:
     return space
 
 
+def _is_number(value: Any) -> bool:
+    """Return whether a reward is a real number, alone or in an array without axes."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in NUMBERS
+    return isinstance(value, (numbers.Real, Decimal, np.bool_))
+
+
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of shape {list(value.shape)}"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _kinds(returned: Any) -> str:

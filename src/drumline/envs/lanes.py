@@ -7,7 +7,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.envs.environment import EnvironmentProblem
-from drumline.envs.observation_spaces import refuse_empty
+from drumline.envs.observation_spaces import check_array
 
 
 class Steps(NamedTuple):
@@ -111,13 +111,16 @@ class ActionForm:
     def __init__(self, space: Any, env_id: str, dtype: Any = None):
         from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-        if not isinstance(space, (Box, Discrete, MultiDiscrete)):
+        if not isinstance(space, (Box, Discrete, MultiDiscrete)) or not _has_a_head(space):
+            box = isinstance(space, Box)
+            other = "es, td3 and aes take a Box of floats of any shape, and " if box else ""
             raise EnvironmentProblem(
-                f"{env_id} has {type(space).__name__} actions ({space}); lanes serve Discrete, "
-                "MultiDiscrete and Box: wrap the environment and name your factory as "
-                "module:factory"
+                f"{env_id} has {type(space).__name__} actions ({space}); this method serves "
+                "Discrete, and MultiDiscrete and Box of floats in one dimension: wrap the "
+                f"environment ({other}gymnasium.wrappers.TransformAction gives it another space) "
+                "and name your factory as module:factory"
             )
-        refuse_empty(space, env_id, "actions")
+        check_array(space, env_id, "actions")
         self.dtype = np.dtype(space.dtype if dtype is None else dtype)
         self.shape: tuple[int, ...] = tuple(space.shape or ())
         self._start: Any = 0 if isinstance(space, Box) else space.start
@@ -135,6 +138,13 @@ class ActionForm:
         if self._clips:
             return np.clip(actions, self._low, self._high).astype(self.dtype)
         return (actions + self._start if self._shifted else actions).astype(self.dtype)
+
+
+def _has_a_head(space: Any) -> bool:
+    """Return whether actions of a Discrete, MultiDiscrete or Box have a head in `policies`."""
+    if hasattr(space, "low"):
+        return len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating)
+    return not hasattr(space, "nvec") or space.nvec.ndim == 1
 
 
 def episode_seed(root_seed: int, environment: int, episode: int) -> int:

@@ -54,5 +54,8 @@ def _number(value: Any) -> float | None:
         value = value.reshape(-1)[0]
     if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
         return None
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond every float, as a hash or the number of a state may be
+        return None
     return number if math.isfinite(number) else None

@@ -22,14 +22,16 @@ from drumline.envs.environment import (
 )
 from drumline.envs.interface import CheckedEnvironment
 from drumline.envs.lean_steps import LeanEnvironment
-from drumline.envs.observation_spaces import check_observations, refuse_empty
+from drumline.envs.observation_spaces import check_array, check_observations
 from drumline.envs.step_choice import step_choice
-from drumline.errors import import_named
+from drumline.errors import import_named, words_of
+from drumline.functional.torch_threads import torch_settings_kept
 
 _NAMED = 8
 """Environments of a module that a message names at most."""
 
 
+@torch_settings_kept()
 def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> MadeEnvironment:
     """Make the environment without Gymnasium's own wrappers: the episode loop counts the limit."""
     if spec.engine == "envpool":
@@ -82,7 +84,7 @@ def check_spaces(environment: Environment, env_id: str) -> None:
     if isinstance(action, spaces.Discrete):
         return
     if isinstance(action, spaces.Box) and np.issubdtype(action.dtype, np.floating):
-        refuse_empty(action, env_id, "actions")
+        check_array(action, env_id, "actions")
         return
     other = (
         "train it with hts, a2c, ppo or impala, or wrap it"
@@ -221,7 +223,7 @@ def _make_gymnasium(spec: EnvironmentSpec, render_mode: str | None) -> tuple[Env
             made = gymnasium.make(known, max_episode_steps=-1, disable_env_checker=True, **options)
     except (Exception, SystemExit) as error:
         raise EnvironmentProblem(
-            f"environment {spec.id!r} cannot be made: {type(error).__name__}: {error}"
+            f"environment {spec.id!r} cannot be made: {words_of(error)}"
         ) from error
     if limit is not None:  # an entry point or a registered wrapper may count one of its own
         made = _without_time_limits(made)
@@ -244,7 +246,7 @@ def _call_factory(
         made = factory(**options)
     except (Exception, SystemExit) as error:
         raise EnvironmentProblem(
-            f"environment {path!r} cannot be made: {type(error).__name__}: {error}"
+            f"environment {path!r} cannot be made: {words_of(error)}"
         ) from error
     if not isinstance(made, gymnasium.Env):
         raise EnvironmentProblem(

@@ -1,4 +1,4 @@
-"""Threads of torch's operators: set for Drumline's work, and known as they were before."""
+"""Torch's threads and settings: set for Drumline's work, and kept as they were before."""
 
 import importlib
 import sys
@@ -29,6 +29,28 @@ def one_torch_thread() -> Generator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def torch_settings_kept() -> Generator[None]:
+    """Put back torch's settings, such as its default dtype, that the user's code has changed.
+
+    A module sets them once, when it is first imported: they would hold in one process and not in
+    another, or from one call to the next.
+    """
+    torch: Any = sys.modules.get("torch")
+    before = None if torch is None else _arithmetic().now()
+    try:
+        yield
+    finally:
+        if "torch" in sys.modules and _arithmetic().now() != (before or _arithmetic()()):
+            (before or _arithmetic()()).set()
+
+
+def _arithmetic() -> Any:
+    from drumline.functional.torch_devices import Arithmetic  # imports torch
+
+    return Arithmetic
 
 
 @cache

@@ -59,8 +59,7 @@ def head_for(space: Any) -> ActionHead:
         return ActionHead("gaussian", (int(space.shape[0]),))
     raise ValueError(
         f"no action head serves {space}: there are heads for Discrete, for MultiDiscrete in one "
-        "dimension and for Box of floats in one dimension; es, td3 and aes take a Box of any "
-        "shape, and gymnasium.wrappers.TransformAction makes a flat one of it"
+        "dimension and for Box of floats in one dimension"
     )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from drumline import seeding
 from drumline.errors import raised
-from drumline.functional.torch_threads import one_torch_thread
+from drumline.functional.torch_threads import one_torch_thread, torch_settings_kept
 from drumline.policies.initial_layers import orthogonal
 from drumline.policies.network_spec import NetworkSpec, is_own
 from drumline.policies.own_modules import (
@@ -227,6 +227,7 @@ def _given(spec: NetworkSpec) -> tuple[tuple[int, ...], int]:
     return spec.observation_shape, spec.head.output_size
 
 
+@torch_settings_kept()
 def _class_of(spec: NetworkSpec) -> Callable[..., Any]:
     module, _, name = spec.network.partition(":")
     with seeding.kept_globals(), _usable(spec):

@@ -12,7 +12,7 @@ import torch
 from drumline import seeding
 from drumline.errors import ObjectiveProblem
 from drumline.functional.perturbation import Pieces, pieces_of
-from drumline.functional.torch_threads import limit_torch
+from drumline.functional.torch_threads import limit_torch, torch_settings_kept
 from drumline.policies.own_modules import shared_storage
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -179,6 +179,7 @@ def _convert(module: torch.nn.Module, precision: torch.dtype) -> None:
                     setattr(owner, name, buffer.to(precision))
 
 
+@torch_settings_kept()
 def _class_of(path: str) -> Any:
     module_name, _, name = path.partition(":")
     if "/" in module_name or module_name.startswith("."):

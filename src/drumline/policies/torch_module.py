@@ -9,7 +9,7 @@ import torch
 
 from drumline import seeding
 from drumline.errors import raised
-from drumline.functional.torch_threads import limit_torch, one_torch_thread
+from drumline.functional.torch_threads import limit_torch, one_torch_thread, torch_settings_kept
 from drumline.policies.heads import action_function
 from drumline.policies.mlp import OBSERVATION_CLIP
 from drumline.policies.nan_outputs import with_nan_first
@@ -24,6 +24,7 @@ from drumline.policies.own_modules import (
 from drumline.policies.spec import PolicySpec
 
 
+@torch_settings_kept()
 def load_object(path: str, flag: str = "--policy") -> Callable[..., object]:
     """Return the object that `package.module:name`, the value of `flag`, names."""
     module_name, _, name = path.partition(":")

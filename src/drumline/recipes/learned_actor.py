@@ -16,7 +16,7 @@ from drumline.policies.build import build_policy, initial_parameters, refuse_fro
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
-from drumline.recipes.chosen_environment import chosen_environment
+from drumline.recipes.chosen_environment import environment_of_episodes
 from drumline.recipes.families import Space
 from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.schedules.single_stream import SingleStreamPlan
@@ -124,7 +124,7 @@ def learned_actor(
     """
     network = str(getattr(config, "network", "mlp"))
     layers = config.hidden if hidden is None else hidden
-    environment = chosen_environment(config)
+    environment = environment_of_episodes(config)
     with closing(make_environment(environment)) as made:
         check_spaces(made.environment, config.env)
         observations = made.environment.observation_space

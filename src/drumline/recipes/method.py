@@ -30,6 +30,10 @@ COMPARED_ON_A_DEVICE = frozenset(("hts", "ppo", "a2c", "td3", "aes", "cem-rl", "
 """Methods whose trainings on a GPU have had equal bits (benchmarks/results/device_bits.csv)."""
 
 
+FOUND_HERE = "inference_rows"
+"""Setting that a machine's self-check finds, where a method has it; −1 before."""
+
+
 class MethodConfig(Protocol):
     """A method's config: a frozen dataclass whose every field is an argument of the result.
 
@@ -50,6 +54,12 @@ class MethodConfig(Protocol):
     def build(self, layout: Any) -> Recipe:
         """Return the parts of a run on a layout; names become functions here and nowhere else."""
         ...
+
+
+def without_findings(config: Any) -> Any:
+    """Return a config whose self-checks are made anew: the bits of another machine are not kept."""
+    found = hasattr(config, FOUND_HERE)
+    return dataclasses.replace(config, **{FOUND_HERE: -1}) if found else config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +106,18 @@ class Method:
         """Return the fields on whose values an environment's preset depends."""
         others = [other for other, _ in self.goes_with.values()]
         return tuple(dict.fromkeys([*others, *(name for name, _ in self.presets_with)]))
+
+    def with_effect(self, fields: Mapping[str, Any], typed: Mapping[str, str]) -> Fields:
+        """Return a file's fields without those that another value of a `typed` one decides.
+
+        A file has them resolved: `--lag 0` has another default of `correction` than the file's lag.
+        """
+        decided = {
+            name
+            for name, (other, _) in self.goes_with.items()
+            if other in typed and str(fields.get(other, typed[other])) != typed[other]
+        }
+        return {name: value for name, value in fields.items() if name not in decided}
 
     def preset(
         self, env_id: str, variant: str = "", beside: Mapping[str, Any] = MappingProxyType({})

@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
 from typing import Any, get_type_hints
 
+from drumline.functional.torch_threads import torch_settings_kept
 from drumline.recipes.foreign_calls import called
 from drumline.recipes.method import REQUIRED, Method
 from drumline.training.layout import Layout
@@ -121,6 +122,7 @@ def _package_of(point: EntryPoint) -> str:
     return "" if point.dist is None else point.dist.name
 
 
+@torch_settings_kept()
 def _found_at(path: str) -> object:
     module_name, _, name = path.partition(":")
     if not (module_name and name):

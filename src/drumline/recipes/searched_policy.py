@@ -24,7 +24,7 @@ from drumline.policies.convolutional import NETWORKS, layer_shapes
 from drumline.policies.heads import Head, parse_bins
 from drumline.policies.spec import REFERENCE, PolicySpec
 from drumline.protocols import PublishedLayout
-from drumline.recipes.chosen_environment import chosen_environment
+from drumline.recipes.chosen_environment import chosen_environment, environment_of_episodes
 from drumline.recipes.families import Searching, Space
 from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.runtime.shared_arrays import SharedArrays
@@ -49,7 +49,7 @@ def environment_and_policy(
     zero: bool = False,
 ) -> tuple[EnvironmentSpec, PolicySpec]:
     """Make the environment once to learn its spaces, and describe the policy that fits them."""
-    spec = chosen_environment(config)
+    spec = environment_of_episodes(config)
     with closing(make_environment(spec)) as made:
         check_spaces(made.environment, config.env)
         observations = made.environment.observation_space

@@ -55,6 +55,19 @@ class AppendFile:
         self._file.close()
 
 
+def cut_unfinished_line(path: Path) -> None:
+    """Cut a text file behind its last whole line."""
+    descriptor = opened(path, os.O_RDWR)
+    try:
+        size = end = os.fstat(descriptor).st_size
+        while end and os.pread(descriptor, 1, end - 1) != b"\n":
+            end -= 1
+        if end < size:
+            os.ftruncate(descriptor, end)
+    finally:
+        os.close(descriptor)
+
+
 def whole_lines(path: Path) -> Iterator[bytes]:
     """Yield a file's complete lines without their ends, one in memory at a time.
 

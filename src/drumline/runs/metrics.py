@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from drumline.runs.append_file import LONGEST_LINE
 from drumline.runs.own_files import is_there
 from drumline.runs.run_error import RunError
@@ -21,6 +23,26 @@ MOST_EPISODES = LONGEST_LINE // 48
 def metrics_columns(metrics: Metrics) -> tuple[str, ...]:
     """Return the columns of metrics.csv; the first record of a run fixes them."""
     return ("update", *(name for name in metrics if name != "update"))
+
+
+def is_column(name: object) -> bool:
+    """Return whether a name can be a column: its header is one line of unquoted cells."""
+    if not isinstance(name, str) or not name:
+        return False
+    return name.isprintable() and not {",", '"'} & set(name)
+
+
+def is_number(value: object) -> bool:
+    """Return whether a metric's value has a cell: a real number, of Python, NumPy or torch."""
+    if type(value) is float:
+        return True
+    if isinstance(value, (str, bytes, bytearray, complex, np.complexfloating)):
+        return False  # float() takes the text of a number, and drops an imaginary part
+    try:
+        float(value)  # pyright: ignore[reportArgumentType] - whether it takes it is the question
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # torch raises the last
+        return False
+    return True
 
 
 def read_columns(path: Path) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers
 from drumline.runs.claims import Claim
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.next_commands import by_path
-from drumline.runs.own_files import refuse_links, remove_asides
+from drumline.runs.own_files import is_there, refuse_links, remove_asides
 from drumline.runs.policy_files import write_policy
 from drumline.runs.rewind import cut_files, rewind, sync_names
 from drumline.runs.run_files import RunFiles
@@ -191,11 +191,13 @@ class Recorder:
     def failed(self, error: BaseException) -> RecordingFailed:
         """Return the error for the caller: the file, and the command to go on with."""
         last = self._files.last_checkpoint
-        way_out = (
-            f"the last good checkpoint is {last}: go on with {by_path(self._folder, 'resume')}"
-            if last is not None
-            else "there is no checkpoint yet: start the run again with another --out"
-        )
+        resume = by_path(self._folder, "resume")
+        if last is not None:
+            way_out = f"the last good checkpoint is {last}: go on with {resume}"
+        elif is_there(self._folder.metrics_csv):
+            way_out = "there is no checkpoint yet: start the run again with another --out"
+        else:
+            way_out = f"nothing is trained yet: begin with {resume}"
         if not isinstance(error, OSError):
             return RecordingFailed(f"the run could not be written down ({error}); {way_out}")
         file = error.filename or self._folder.path

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from drumline.runs.append_file import AppendFile
+from drumline.runs.append_file import AppendFile, cut_unfinished_line
 from drumline.runs.atomic_files import replace_file
 from drumline.types import ProcessActivity, Span
 
@@ -64,7 +64,9 @@ def _set_aside(path: Path) -> None:
 
 
 def write_processes(path: Path, activity: Iterable[ProcessActivity]) -> None:
-    """Append one row per process of this session."""
+    """Append one row per process of this session, behind the last whole one."""
+    if path.exists():
+        cut_unfinished_line(path)  # a full disk ended an earlier session within a row
     file = AppendFile(path)
     try:
         if file.length == 0:

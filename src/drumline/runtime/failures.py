@@ -4,7 +4,7 @@ import pickle
 import traceback
 from typing import Any, NoReturn
 
-from drumline.errors import WorkerError
+from drumline.errors import WorkerError, words_of
 from drumline.runtime.messages import Failure
 
 
@@ -15,7 +15,7 @@ def packed(error: BaseException) -> Failure:
         exception = pickle.dumps(error, protocol=5)
     except Exception:  # noqa: BLE001 - an exception may hold anything; its text is enough
         exception = None
-    return Failure(f"{type(error).__name__}: {error}", text, exception)
+    return Failure(words_of(error), text, exception)
 
 
 def unpacked(task: Any, failure: Failure) -> WorkerError:
@@ -31,7 +31,7 @@ def unpacked(task: Any, failure: Failure) -> WorkerError:
 
 def unreadable(task: Any, error: Exception) -> WorkerError:
     """Return the exception for the caller if a result arrived but does not unpickle."""
-    name = f"its result cannot be read: {type(error).__name__}: {error}"
+    name = f"its result cannot be read: {words_of(error)}"
     return WorkerError(task, name, "".join(traceback.format_exception(error)), error)
 
 

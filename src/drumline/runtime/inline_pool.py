@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.errors import WorkerError
+from drumline.errors import WorkerError, words_of
 from drumline.protocols import (
     Completed,
     Probe,
@@ -210,8 +210,7 @@ class InlinePool:
             text = "".join(traceback.format_exception(error))
             blamed = self._factory if self._worker is None else self._queue.popleft()
             self._context.reached = self._highest = 0
-            name = f"{type(error).__name__}: {error}"
-            self._error = WorkerError(blamed, name, text, error)
+            self._error = WorkerError(blamed, words_of(error), text, error)
             end = time.perf_counter()
         finally:
             self._whereabouts.leave()

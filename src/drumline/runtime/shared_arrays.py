@@ -4,6 +4,7 @@ The memory is reached through a descriptor only. The kernel therefore frees it w
 however that user ends, and the size of /dev/shm does not matter.
 """
 
+import errno
 import math
 import mmap
 import os
@@ -47,6 +48,11 @@ class SharedArrays:
             return SharedArrays(fd, layout, mmap.mmap(fd, size))
         except OSError as error:
             os.close(fd)
+            if error.errno == errno.EFBIG:
+                raise MemoryError(
+                    f"shared arrays need {_readable(size)} in a file in memory, and this shell "
+                    "allows no files of that size: ulimit -f says how large they may be"
+                ) from error
             tmp = f"{tempfile.gettempdir()} (TMPDIR names another folder)"
             place = "memory" if hasattr(os, "memfd_create") else tmp
             raise MemoryError(

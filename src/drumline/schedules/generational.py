@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from drumline.protocols import Completed, GenerationStrategy, WorkerPool
+from drumline.schedules.asked_tasks import refuse_wrong
 from drumline.schedules.rehearsals import Rehearsals
 from drumline.tasks import Evaluate, Evaluation, Rehearsal
 from drumline.types import Metrics
@@ -30,6 +31,10 @@ class GenerationPlan:
     """Name of the objective that is called; empty: tasks are episodes."""
     members_per_call: int = 1
     """Above 1 a member's bits are those of its group, and a rehearsal is of one member alone."""
+
+    def __post_init__(self) -> None:
+        if self.population_size < 1:
+            raise ValueError(f"population_size must be at least 1, got {self.population_size}")
 
 
 @dataclass(frozen=True)
@@ -60,19 +65,22 @@ def generational(
     finished: Callable[[int, int], bool],
     before_tell: Callable[[Sequence[Evaluation]], None] = lambda evaluated: None,
     env_steps: int = 0,
+    name: str = "",
 ) -> Iterator[Generation]:
     """Yield generations until `finished(update, env_steps)`; the consumer may stop at any yield.
 
     At a yield, the strategy's learned state is that after `update` tells, while workers already run
     the next generation. Its tasks are pure functions, so they can be run again. `before_tell` sees
-    an evaluation while the strategy still holds the evaluated version.
+    an evaluation while the strategy still holds the evaluated version. `name`: the strategy's name
+    in errors; that of its class, if none is given.
     """
     version, previous = first_version, None
+    name = name or type(strategy).__name__
     rehearse = plan.rehearse
     while not finished(version, env_steps):
         began = time.perf_counter()
         pool.publish(version, strategy.published())
-        collector = _Collector(strategy, pool, plan, version)
+        collector = _Collector(strategy, pool, plan, version, name)
         collector.begin(evaluation(version), rehearse=rehearse)
         rehearse = False
         if previous is not None:
@@ -105,9 +113,15 @@ class _Collector:
     """Collector of one generation: arrived blocks, and the blocks to begin ahead of time."""
 
     def __init__(
-        self, strategy: GenerationStrategy, pool: WorkerPool, plan: GenerationPlan, version: int
+        self,
+        strategy: GenerationStrategy,
+        pool: WorkerPool,
+        plan: GenerationPlan,
+        version: int,
+        name: str,
     ):
         self._strategy = strategy
+        self._name = name
         self._pool = pool
         self._plan = plan
         self._version = version
@@ -130,7 +144,8 @@ class _Collector:
         self._pool.submit(evaluation)
         first = self._ask_block()
         if rehearse:
-            self._rehearsals = Rehearsals(self._pool, first[0], first[1], self._plan.objective)
+            between = first[min(1, len(first) - 1)]
+            self._rehearsals = Rehearsals(self._pool, first[0], between, self._plan.objective)
             self._rehearsals.begin()
             self._first_member = first[0].member
 
@@ -155,8 +170,11 @@ class _Collector:
         return [self._evaluated[episode] for episode in range(len(self._evaluated))]
 
     def _ask_block(self) -> Sequence[Evaluate]:
-        tasks = self._strategy.ask(self._plan.population_size)
-        self._asked += len(tasks)
+        count, asked = self._plan.population_size, self._asked
+        tasks = self._strategy.ask(count)
+        members = range(asked, asked + count)
+        refuse_wrong(self._name, tasks, version=self._version, members=members)
+        self._asked += count
         self._pool.submit(tasks)
         return tasks
 

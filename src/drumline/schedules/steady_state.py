@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from drumline.errors import StrategyFailed
 from drumline.protocols import Completed, Population, WorkerPool
 from drumline.schedules.event_order import EventOrder, Flight, VirtualCosts
 from drumline.tasks import Event, Job, Snapshot, Started
@@ -121,9 +122,17 @@ class SteadyState:
                 critic = worker == self._concurrency
                 job = self._population.ask_critic() if critic else self._population.ask(worker)
                 if job is not None:
+                    self._refuse_no_job(job)
                     if job.version not in self._versions:
                         self._publish(job.version, self._population.published())
                     self._start(worker, self._now, job)
+
+    def _refuse_no_job(self, job: object) -> None:
+        if not isinstance(job, Job):
+            raise StrategyFailed(
+                f"{type(self._population).__name__} returned {job!r:.80} where a job was asked: it "
+                "must return a Job, or None for none"
+            )
 
     def _start(self, worker: int, start: int, job: Job) -> None:
         if job.gradient_steps + job.least_env_steps < 1:

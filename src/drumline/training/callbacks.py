@@ -4,6 +4,7 @@ A callback gets copies, and what it does to the process's global generators and 
 undone, so it cannot change a bit. It is called only where the state of the run is whole.
 """
 
+import inspect
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -140,9 +141,20 @@ def _hooks_of(callbacks: object) -> dict[str, list[_Hook]]:
                 continue
             if not callable(call):
                 raise ValueError(f"callback {name}: {hook} is {call!r:.80}, which cannot be called")
+            if _only_begins(call):
+                raise ValueError(
+                    f"callback {name}: {hook} is a coroutine or generator function, whose body a "
+                    "call does not run: give an ordinary function (def, without async and yield)"
+                )
             words = getattr(call, "__qualname__", f"{type(call).__qualname__}")
             found[hook].append(_Hook(f"{words} ({hook})", call))
     return found
+
+
+def _only_begins(call: Any) -> bool:
+    """Return whether a call makes a coroutine or a generator and runs nothing of its body."""
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(kind(each) for kind in kinds for each in (call, type(call).__call__))
 
 
 def _called(hook: _Hook, record: object) -> bool:

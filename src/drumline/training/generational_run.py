@@ -20,11 +20,12 @@ from drumline.schedules.evaluations import is_due
 from drumline.schedules.generational import Generation, GenerationPlan, generational
 from drumline.tasks import Evaluate, Evaluation
 from drumline.training.attended_pool import AttendedPool
-from drumline.training.blame import explain
+from drumline.training.blame import explain, explain_strategy
 from drumline.training.course import published_copy
 from drumline.training.evaluations import evaluate_now, scheduled_tasks
 from drumline.training.layout import SearchLayout
 from drumline.training.ledger import learned
+from drumline.training.method_answers import told_metrics, whole_state
 from drumline.training.rare_collections import rare_collections
 from drumline.training.replicas import FIXED, TellingStrategy
 from drumline.training.run_order import run_in_order
@@ -70,7 +71,7 @@ class GenerationalRecipe:
 
     def state(self) -> State:
         """Return all state for a checkpoint."""
-        state = self.strategy.state()
+        state = whole_state(self.strategy, self.strategy.state())
         return State({**state.tensors, **self.fixed}, state.counters)
 
     @property
@@ -126,8 +127,12 @@ class GenerationalRun:
             checkpoint=self._checkpoint,
             policy=self._policy,
             close_ledger=ledger.close,
-            explain=lambda error: explain(error, ledger.folder),
+            explain=self._explain,
         )
+
+    def _explain(self, error: BaseException) -> None:
+        explain(error, self._ledger.folder)
+        explain_strategy(error, self._ledger.folder, self._ledger.saved_update)
 
     def _make_pool(self) -> WorkerPool:
         recipe = self._recipe
@@ -166,6 +171,7 @@ class GenerationalRun:
             finished=self._finished,
             before_tell=self._record_evaluation,
             env_steps=int(ledger.counters["env_steps"]),
+            name=type(recipe.strategy).__name__,  # `strategy` may be a wrapper
         )
         # In this process itself, environments and objectives may make garbage of any size.
         with nullcontext() if self._request.inline else rare_collections():
@@ -192,7 +198,7 @@ class GenerationalRun:
     def _record(self, generation: Generation) -> None:
         steps = generation.env_steps + sum(e.length for e in generation.evaluated)
         metrics = {
-            **generation.metrics,
+            **told_metrics(self._recipe.strategy, generation.metrics),
             "env_steps_discarded": generation.env_steps_discarded,
             "env_steps_per_second": steps / max(generation.generation_seconds, 1e-9),
             "generation_seconds": generation.generation_seconds,

@@ -33,6 +33,7 @@ from drumline.stores.mirror import Mirror
 from drumline.tasks import Evaluation
 from drumline.training.callbacks import CallbackQueue
 from drumline.training.layout import Layout
+from drumline.training.method_answers import refuse_names, refuse_values
 from drumline.training.stop_signals import StopSignals
 from drumline.training.stopped import Stopped
 from drumline.training.unended_episodes import UnendedEpisodes
@@ -122,6 +123,8 @@ class Ledger:
         self._evaluating = (0, 0)
         """Episodes that have ended and all episodes of the evaluation that the run waits for."""
         self._metrics: Metrics = {}
+        self._named: tuple[str, ...] = ()
+        """Names of the latest record's metrics, which have been checked."""
         self._resumed_from = resumed_from
         self._recorder: Recorder | None = None
 
@@ -170,7 +173,11 @@ class Ledger:
         env_steps: int,
         update_seconds: float = 0.0,
     ) -> None:
-        """Record one update that took `env_steps`; `metrics` go behind the counters."""
+        """Record one update that took `env_steps`; `metrics` go behind the counters.
+
+        Raises `StrategyFailed` for a metric without a proper name or value.
+        """
+        self._refuse_wrong(update, metrics)
         self.update = update
         self.counters["env_steps"] += env_steps
         self.counters["episodes"] += len(episodes)
@@ -186,6 +193,14 @@ class Ledger:
         }
         self.recorder.update(UpdateRecord(update, self._metrics, dict(published), tuple(episodes)))
         self._callbacks.update(update, self._metrics, episodes)
+
+    def _refuse_wrong(self, update: int, metrics: Metrics) -> None:
+        """Check an update's metrics; their names only where they differ from those before."""
+        names = tuple(metrics)
+        if names != self._named:
+            refuse_names(metrics)
+            self._named = names
+        refuse_values(update, metrics)
 
     @property
     def checkpoint_due(self) -> bool:

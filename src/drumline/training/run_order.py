@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol
 
 import numpy as np
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from drumline.training.ledger import Ledger
 from drumline.training.stop_signals import StopSignals
@@ -98,8 +98,3 @@ def run_in_order(
                 ledger.save_stopped(error, policy())
             explain(error)
             raise
-
-
-def one_numpy_thread() -> AbstractContextManager[object]:
-    """One thread for NumPy's matrix products, which act; torch's have a flag of their own."""
-    return ThreadpoolController().select(internal_api="openblas").limit(limits=1)

@@ -17,6 +17,7 @@ from drumline.buffers.queued_replay import QueuedReplay
 from drumline.buffers.replay import Replay, ReplayShape
 from drumline.envs.environment import EnvironmentSpec
 from drumline.errors import StrategyFailed
+from drumline.functional.numpy_threads import one_numpy_thread
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import Population, PublishedLayout, WorkerPool
 from drumline.runs.event_log import event_line, logged_workers
@@ -37,10 +38,11 @@ from drumline.training.blame import explain, explain_strategy
 from drumline.training.evaluations import EvaluationBeside, evaluation_tasks
 from drumline.training.idle_times import IdleTimes
 from drumline.training.ledger import learned
+from drumline.training.method_answers import whole_state
 from drumline.training.rehearsal import rehearse_episode
 from drumline.training.replay_memory import replay_memory, segments_of
 from drumline.training.restore_note import RestoreNote
-from drumline.training.run_order import one_numpy_thread, run_in_order
+from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunConfig, RunRequest
 from drumline.training.snapshots import oldest_watermark, snapshot_from, snapshot_state
 from drumline.training.stop_signals import StopSignals
@@ -251,7 +253,17 @@ class SteadyRun:
             if ledger.checkpoint_due:
                 self._checkpoint()
             if ledger.ends_here(signals) or ends or self._ended():
-                break
+                return
+        raise self._without_jobs()
+
+    def _without_jobs(self) -> StrategyFailed:
+        """Return the error of a run that has not ended and can take no further event."""
+        steps = int(self._ledger.counters["env_steps"])
+        return StrategyFailed(
+            f"{type(self._population).__name__} asked for no job after {steps} of "
+            f"{self._config.total_steps} env steps, and none is in flight: ask or ask_critic must "
+            "return a job until the run has ended"
+        )
 
     def _rehearse_episode(self, event: Event) -> None:
         recipe = self._recipe
@@ -416,7 +428,8 @@ class SteadyRun:
             {"recent_returns": np.array(self._recent)},
             {"counted_env_steps": counted, "counted_beside": beside},
         )
-        parts = [self._population.state(), self._replay.state(oldest), snapshot_state(snapshot)]
+        population = whole_state(self._population, self._population.state())
+        parts = [population, self._replay.state(oldest), snapshot_state(snapshot)]
         idle = [] if self._recipe.costs is None else [self._idle.state()]
         return State.merged(*parts, own, *idle)
 

@@ -12,6 +12,7 @@ from drumline import seeding
 from drumline.buffers.replay import Replay, ReplayShape, ReplayWriter, Transitions, one_episode
 from drumline.buffers.replay_archive import ReplayArchive
 from drumline.envs.environment import EnvironmentSpec
+from drumline.functional.numpy_threads import one_numpy_thread
 from drumline.policies.spec import PolicySpec
 from drumline.protocols import PublishedLayout, WorkerPool
 from drumline.schedules.evaluations import is_due
@@ -23,7 +24,7 @@ from drumline.training.ledger import learned
 from drumline.training.rehearsal import compare, repeating
 from drumline.training.replay_memory import replay_memory, segments_of
 from drumline.training.restore_note import RestoreNote
-from drumline.training.run_order import one_numpy_thread, run_in_order
+from drumline.training.run_order import run_in_order
 from drumline.training.run_request import RunConfig, RunRequest
 from drumline.training.stop_signals import StopSignals
 from drumline.types import EvaluationRow, ProcessActivity, Span, State

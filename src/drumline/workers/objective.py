@@ -31,6 +31,7 @@ from drumline.functional import perturbation
 from drumline.functional.low_rank import LowRank, LowRankNoise, seeded_noise
 from drumline.functional.perturbation import Pieces
 from drumline.functional.subspace import SubspaceSpec
+from drumline.functional.torch_threads import torch_settings_kept
 from drumline.protocols import Worker, WorkerContext
 from drumline.tasks import (
     Evaluate,
@@ -379,6 +380,7 @@ def refuse_other_parameters(
             )
 
 
+@torch_settings_kept()
 def load_callable(path: str, flag: str) -> Callable[..., Any]:
     """Return the callable `package.module:name` that `flag` names; ObjectiveProblem if none."""
     module_name, _, name = path.partition(":")

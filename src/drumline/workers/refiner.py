@@ -20,6 +20,7 @@ from drumline import seeding
 from drumline.buffers.replay import TERMINATED, TRUNCATED
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import EpisodeLoop, NonFinite, storable
+from drumline.envs.interface import NO_NUMBER, refused_observation, refused_reward
 from drumline.envs.make import make_environment
 from drumline.functional.torch_threads import one_torch_thread
 from drumline.policies.build import build_policy
@@ -227,12 +228,16 @@ class Refiner:
                 self._loop.opening.end()
             length += 1
             self._rows[length] = self._finite(observation, task, length)
-            if not storable(reward):
+            try:
+                fits, value = storable(reward), float(reward)
+            except NO_NUMBER as error:
+                raise refused_reward(reward, self._place(task, length)) from error
+            if not fits:
                 raise NonFinite(
                     f"the reward ({reward}) is not finite in {self._place(task, length)}"
                 )
-            rewards.append(float(reward))
-            total += rewards[-1]
+            rewards.append(value)
+            total += value
             progress(1)
             if terminated or truncated or length == self._limit:
                 break
@@ -251,7 +256,13 @@ class Refiner:
         self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
 
     def _finite(self, observation: Any, task: Live | Explore, step: int) -> np.ndarray:
-        array = np.asarray(observation, np.float32).reshape(-1)
+        shape = self._environment.observation_space.shape
+        try:
+            array = np.asarray(observation, np.float32).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise refused_observation(observation, shape, self._place(task, step)) from error
+        if len(array) != self._rows.shape[1]:
+            raise refused_observation(observation, shape, self._place(task, step))
         if not np.isfinite(array).all():
             raise NonFinite(f"the observation is not finite in {self._place(task, step)}")
         return array

@@ -15,8 +15,9 @@ from drumline import seeding
 from drumline.buffers.replay import GOES_ON, TERMINATED, TRUNCATED
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import Opening, storable
+from drumline.envs.interface import NO_NUMBER, refused_observation, refused_reward
 from drumline.envs.make import make_environment
-from drumline.errors import WorkerError
+from drumline.errors import WorkerError, words_of
 from drumline.functional.torch_threads import one_torch_thread
 from drumline.policies.build import build_policy
 from drumline.policies.heads import stored_action_function
@@ -65,6 +66,7 @@ class TransitionStream:
         self._made = make_environment(environment)
         self._environment, self._limit = self._made.environment, self._made.limit
         self._where = environment.id
+        self._shape: tuple[int, ...] = tuple(self._environment.observation_space.shape)
         self._policy = build_policy(policy)
         self._head = policy.head
         self._discrete = policy.head.kind == "discrete"
@@ -126,16 +128,20 @@ class TransitionStream:
         step = self._called(self._environment.step, self._to_environment(action))
         self._opening.end()
         self._raw, reward, terminated, truncated, _ = step
-        before, after = self._observation, _flat(self._raw)
+        before, after = self._observation, self._flat(self._raw)
         length = len(self._actions) + 1
-        if not (np.isfinite(after).all() and storable(reward)):
+        try:
+            fits, value = storable(reward), float(reward)
+        except NO_NUMBER as error:
+            raise refused_reward(reward, self._place()) from error
+        if not (np.isfinite(after).all() and fits):
             raise UnfiniteTransition(
                 f"observation or reward ({reward}) is not finite in {self._place()}"
             )
         self._observation = after
         self._actions.append(action)
         self._counted[0] = length
-        self._return += float(reward)
+        self._return += value
         kind = GOES_ON
         if terminated:
             kind = TERMINATED
@@ -143,7 +149,7 @@ class TransitionStream:
             kind = TRUNCATED
         if kind != GOES_ON:
             self._end(length)
-        return Step(before, action, float(reward), kind, after)
+        return Step(before, action, value, kind, after)
 
     def take(self, update: int) -> list[EpisodeRow]:
         """Return the episodes that ended since the last call, as rows of `update`."""
@@ -195,7 +201,7 @@ class TransitionStream:
         self._opening.begin()
         seeding.seed_globals(seed)
         self._raw, _ = self._called(partial(self._environment.reset, seed=seed))
-        self._observation = _flat(self._raw)
+        self._observation = self._flat(self._raw)
         if not np.isfinite(self._observation).all():
             raise UnfiniteTransition(f"the observation is not finite in {self._place()}")
         self._actions, self._return, self._begun = [], 0.0, True
@@ -206,8 +212,8 @@ class TransitionStream:
         try:
             return call(*arguments)
         except (Exception, SystemExit) as error:
-            name = f"{type(error).__name__}: {error}"
-            raise WorkerError(self._place(), name, traceback.format_exc(), error) from error
+            text = traceback.format_exc()
+            raise WorkerError(self._place(), words_of(error), text, error) from error
 
     def _end(self, length: int) -> None:
         self._finished.append(EpisodeRow(0, self._episode, 0, self._return, length))
@@ -231,6 +237,12 @@ class TransitionStream:
     def _place(self) -> str:
         return f"{self._where}, training episode {self._episode}, step {len(self._actions)}"
 
-
-def _flat(observation: np.ndarray) -> np.ndarray:
-    return np.array(observation, np.float32).reshape(-1)
+    def _flat(self, observation: np.ndarray) -> np.ndarray:
+        """Return an observation as `[D]` float32; EnvironmentProblem if it has another size."""
+        try:
+            flat = np.array(observation, np.float32).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise refused_observation(observation, self._shape, self._place()) from error
+        if len(flat) != len(self._observation):
+            raise refused_observation(observation, self._shape, self._place())
+        return flat

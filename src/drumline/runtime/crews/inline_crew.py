@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from drumline.crew_protocols import Role
-from drumline.errors import WorkerError
+from drumline.errors import WorkerError, words_of
 from drumline.protocols import Probe, Unwatched, Whereabouts, no_probe
 from drumline.runtime.crews.crew_plan import CrewPlan
 from drumline.runtime.crews.exchange import Bells, SharedExchange
@@ -177,4 +177,4 @@ class InlineCrew:
     def _failure(self, name: str, index: int, error: BaseException) -> WorkerError:
         where = f"{name} {index}, {self._plan.place_of(name, index)}"
         text = "".join(traceback.format_exception(error))
-        return WorkerError(where, f"{type(error).__name__}: {error}", text, error)
+        return WorkerError(where, words_of(error), text, error)
