@@ -102,7 +102,7 @@ def _command(line: "CommandLine") -> int:
     return module.command(line)
 
 
-_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
 def _begin_as_children_do() -> None:

@@ -14,6 +14,13 @@ import drumline
 from drumline.api.process_as_found import process_as_found
 
 TESTS = str(Path(__file__).parents[1])
+SETS_A_DTYPE = """
+import impure_environment
+import torch
+
+torch.set_default_dtype(torch.float64)
+Counting = impure_environment.Counting
+"""
 SMALL = "hidden=(4,), evaluate_every=0, evaluate_episodes=2"
 SEARCH = f"{SMALL}, total_steps=30, population_size=4, noise_table_size=4096"
 STREAM = f"{SMALL}, total_steps=60, replay_size=60, batch_size=4, steps_per_update=20"
@@ -71,8 +78,9 @@ print({{row["episode_return_mean"] for row in run.metrics}})
 def test_a_module_that_changes_torchs_settings_changes_no_bit(
     method: str, settings: str, tmp_path: Path
 ):
+    (tmp_path / "sets_a_dtype.py").write_text(SETS_A_DTYPE)
     script = f"""
-env = "torch_settings_environment:Counting"
+env = "sets_a_dtype:Counting"
 for name in ("first", "second"):
     drumline.train({method!r}, env, workers="inline", out=name, {settings})
 import torch

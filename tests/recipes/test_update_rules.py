@@ -6,7 +6,6 @@ import pytest
 
 from drumline.recipes.update_rules import (
     MEAN_RULES,
-    PRESETS,
     VARIANCE_RULES,
     RuleNumbers,
     make_update_rules,
@@ -29,7 +28,7 @@ def test_all_pairs_are_legal_except_rank_with_welford():
 
 
 def test_every_preset_is_a_legal_pair():
-    for pair in PRESETS.values():
+    for pair in (("full-move", "one-fifth"), ("rank", "rank")):  # the releases' variants
         make_update_rules(*pair, NUMBERS)
 
 

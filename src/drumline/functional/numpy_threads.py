@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 from threadpoolctl import ThreadpoolController
 
-READ_WHEN_LOADED = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-"""Variables that a BLAS reads once, when it is loaded; torch's threads are set by its own calls."""
+READ_WHEN_LOADED = ("OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS")
+"""Variables that a BLAS reads when it is loaded. MKL's would set torch's number of threads, too."""
 
 
 def one_numpy_thread() -> AbstractContextManager[object]:
