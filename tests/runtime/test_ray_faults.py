@@ -245,7 +245,7 @@ def test_rays_memory_monitor_is_named_where_it_was(said: str, monitor: bool):
 
 _WITH_A_SHORT_PATIENCE = """
 import sys
-from drumline.runtime import ray_cluster
+from drumline.runtime.cluster import ray_cluster
 ray_cluster._HEAD_SECONDS = 3.0
 from drumline.cli import main
 sys.argv = ["drumline", *sys.argv[1:]]
