@@ -471,3 +471,24 @@ def test_a_sign_that_the_encoding_lacks_is_no_failure(tmp_path: Path):
     done = drumline("--help", cwd=tmp_path, changes={"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, "")
     assert "drumline COMMAND \\u2026" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("method", "flags"),
+    [
+        ("es", "--hidden 4 --population-size 4 --noise-table-size 4096 --workers 1"),
+        ("td3", "--hidden 4 --random-steps 5 --steps-per-update 10 --batch-size 4"),
+        ("a2c", "--num-envs 2 --alpha 8 --pool inline"),
+    ],
+)
+def test_a_fault_in_a_later_episode_fails_the_run_with_its_place(
+    terminal: Terminal, method: str, flags: str
+):
+    Path("faults.py").write_text(
+        "from late_fault_environment import Late\n\n\ndef short():\n    return Late('short')\n"
+    )
+    words = f"{flags} --total-steps 200 --evaluate-every 0 --evaluate-episodes 1 --out run".split()
+    ended = terminal("train", method, "faults:short", *words)
+    assert ended.code == 3
+    assert "the observation is an array of shape [1] in" in ended.err
+    assert "Traceback" not in ended.err

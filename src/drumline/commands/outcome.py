@@ -170,7 +170,7 @@ def _judged(error: Exception) -> tuple[int, str]:
         return 3, f"{scarce}{_notes(error)}"
     # Imported only here: a command that ends well does not need these modules.
     from drumline.display.video import VideoError
-    from drumline.envs.environment import EnvironmentProblem
+    from drumline.envs.environment import EnvironmentProblem, LateFault
     from drumline.envs.episode import NonFinite
     from drumline.errors import (
         CallbackFailed,
@@ -186,8 +186,10 @@ def _judged(error: Exception) -> tuple[int, str]:
     from drumline.runs.folder import RunError
     from drumline.runs.recorder import RecordingFailed
 
-    failed = (ImpureEnvironment, NonFinite, RecordingFailed, RoleKilled, WorkersLost)
+    failed = (ImpureEnvironment, LateFault, NonFinite, RecordingFailed, RoleKilled, WorkersLost)
     if isinstance(error, WorkerError):
+        if isinstance(error.cause, LateFault):
+            return 3, f"{error.cause}{_notes(error)}"
         if isinstance(error.cause, (EnvironmentProblem, ObjectiveProblem)):
             return 2, str(error.cause)
         if isinstance(error.cause, (NonFinite, FloatingPointError)) and _ours(error.cause):

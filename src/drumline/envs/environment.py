@@ -16,6 +16,13 @@ class EnvironmentProblem(ValueError):
     """An environment that cannot be made or used: one sentence, with the flag to change."""
 
 
+class LateFault(EnvironmentProblem):
+    """An observation or reward of no use, in an episode after the first, whose steps are checked.
+
+    The run has failed midway, and goes on once the environment is mended.
+    """
+
+
 @dataclass(frozen=True)
 class EnvironmentSpec:
     """Picklable description of an environment, the same in any process."""

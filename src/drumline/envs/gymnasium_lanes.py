@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
+from drumline.envs.environment import EnvironmentSpec, LateFault
 from drumline.envs.interface import NO_NUMBER, refused_observation, refused_reward
 from drumline.envs.lanes import (
     ActionForm,
@@ -190,7 +190,7 @@ class GymnasiumLanes:
         return observation
 
     def _check_size(self, observation: Any, lane: int) -> None:
-        """Raise EnvironmentProblem for an observation of another size than the space's."""
+        """Raise LateFault for an observation of another size than the space's."""
         if np.asarray(observation).size != self._size:
             place = f"{self._episode(lane)}, step {self._elapsed[lane]}"
             raise refused_observation(observation, self.observation_space.shape, place)
@@ -204,7 +204,7 @@ class GymnasiumLanes:
     def _told(
         self, rewards: Sequence[Any], chosen: Sequence[int], over: Container[int]
     ) -> np.ndarray:
-        """Return the rewards `[m]` float32; EnvironmentProblem if one is no number."""
+        """Return the rewards `[m]` float32; LateFault if one is no number."""
         try:
             told = np.array(rewards, np.float32)
             if told.ndim == 1:
@@ -219,7 +219,7 @@ class GymnasiumLanes:
                 raise self._refused_reward(reward, lane, row in over) from error
         return np.array(single, np.float32)
 
-    def _refused_reward(self, reward: Any, lane: int, over: bool) -> EnvironmentProblem:
+    def _refused_reward(self, reward: Any, lane: int, over: bool) -> LateFault:
         if over:  # the next episode has begun
             place = f"{self._episode(lane, before=1)}, its last step"
         else:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from drumline.envs.environment import EnvironmentProblem
+from drumline.envs.environment import EnvironmentProblem, LateFault
 from drumline.errors import words_of
 
 _LOGGER = logging.getLogger("drumline")
@@ -150,22 +150,22 @@ class CheckedEnvironment:
         raise EnvironmentProblem(f"{self._id}: {fault}")
 
 
-def refused_observation(observation: Any, shape: tuple[int, ...], place: str) -> EnvironmentProblem:
+def refused_observation(observation: Any, shape: tuple[int, ...], place: str) -> LateFault:
     """Return the error of a later episode's observation that is not an array like its space's."""
     if isinstance(observation, np.ndarray) and observation.size == math.prod(shape):
-        return EnvironmentProblem(
+        return LateFault(
             f"the observation is an array of {observation.dtype} in {place}, not of numbers"
         )
-    return EnvironmentProblem(
+    return LateFault(
         f"the observation is {_kind(observation)} in {place}, but the observation_space has "
         f"{list(shape)}: make both the same"
     )
 
 
-def refused_reward(reward: Any, place: str) -> EnvironmentProblem:
+def refused_reward(reward: Any, place: str) -> LateFault:
     """Return the error of a later episode's reward that is no number."""
     beyond = " beyond the range of floats" if _is_number(reward) else ""
-    return EnvironmentProblem(
+    return LateFault(
         f"the reward is {_kind(reward)}{beyond} in {place}: return a number, as float(x)"
     )
 
