@@ -27,11 +27,6 @@ def test_all_pairs_are_legal_except_rank_with_welford():
                 assert rules.archive_size == (10 if "rank" in (mean, variance) else 0)
 
 
-def test_every_preset_is_a_legal_pair():
-    for pair in (("full-move", "one-fifth"), ("rank", "rank")):  # the releases' variants
-        make_update_rules(*pair, NUMBERS)
-
-
 @pytest.mark.parametrize(
     ("pair", "flag"),
     [(("relativ", "rank"), "--mean-rule"), (("relative", "welford"), "--variance-rule")],

@@ -32,6 +32,7 @@ from drumline.api.run_document import (
     checked_tags,
     differences_here,
     promise_of,
+    promises,
     run_document,
     step_path_of,
 )
@@ -427,7 +428,7 @@ def resume(
         config = resumed_config(folder, total_steps, trust)
         refuse_main_of_another_process(config)
         refuse_code_of_main(config, layout)
-        if changes or folder.stated("promise").startswith(NO_PROMISE):
+        if changes or not promises(folder):
             config = without_findings(config)
         config = method.resolved(config)
         saved = _newest_state(folder, checkpoint)
@@ -490,7 +491,7 @@ def _changes_of_machine(folder: RunFolder, other_machine: bool, store: str) -> s
 
     RunError if there are some, unless the user gave up the promise or the run has none.
     """
-    if folder.stated("promise").startswith(NO_PROMISE):
+    if not promises(folder):
         return ""
     found = differences_here(folder.document)
     if found and not other_machine:

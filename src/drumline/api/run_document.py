@@ -10,6 +10,7 @@ from drumline.envs.make import resolve_engine
 from drumline.envs.step_choice import DIFFERS, step_path
 from drumline.recipes.methods import method_of
 from drumline.recipes.named_objects import arguments_of
+from drumline.runs.folder import RunFolder
 from drumline.runs.machine import (
     ALWAYS,
     DEVICE,
@@ -33,6 +34,11 @@ ON_DEVICE = f"{PROMISE}, and on one GPU model with one CUDA"
 """The promise of a run that computes on a device."""
 NO_PROMISE = "no promise"
 """Beginning of the sentence of a run that promises nothing; the reason follows."""
+
+
+def promises(folder: RunFolder) -> bool:
+    """Return whether a run has the promise of the same bits."""
+    return not folder.stated("promise").startswith(NO_PROMISE)
 
 
 def run_document(

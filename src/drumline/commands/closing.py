@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from drumline.api.run_document import NO_PROMISE
+from drumline.api.run_document import promises
 from drumline.display.dashboard import Display, choose_display
 from drumline.display.plain import json_line
 from drumline.display.run_data import last_returns
@@ -33,8 +33,8 @@ def say_finished(folder: RunFolder) -> None:
     if returns:
         print(mean_line(returns, config))
     shown = "evaluate" if has_objective(config) else "enjoy"
-    repeats = not folder.stated("promise").startswith(NO_PROMISE)
-    commands = (as_typed(folder, name) for name in ("plot", shown, *["verify"] * repeats))
+    names = ["plot", shown, "verify"] if promises(folder) else ["plot", shown]
+    commands = (as_typed(folder, name) for name in names)
     print("next: " + " · ".join(map(visible, commands)))
 
 
