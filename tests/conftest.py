@@ -1,6 +1,7 @@
 """Shape checks and repeatable property tests for the whole suite."""
 
 import signal
+import sys
 from collections.abc import Iterator
 
 import hypothesis
@@ -42,6 +43,17 @@ def handlers_of_signals_stay() -> Iterator[None]:
         if handler is not None:  # not Python's to put back
             signal.signal(number, handler)
     assert after == before, "this test leaves another handler of a signal behind"
+
+
+@pytest.fixture(autouse=True)
+def imported_modules_stay() -> Iterator[None]:
+    """Name the test that removes a module: a later test would change one, and call another."""
+    before = dict(sys.modules)
+    yield
+    removed = {name for name, module in before.items() if sys.modules.get(name) is not module}
+    for name in removed:
+        sys.modules[name] = before[name]
+    assert not removed, f"this test removes or replaces modules: {sorted(removed)}"
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -172,7 +172,9 @@ def test_code_of_the_config_is_imported_with_trust_alone(
     # Neither an episode nor an update of hts stands alone.
     needless = folder == "hts" and command in ("episode", "rebuild")
     assert Path("imported").exists() is not needless, trusted.err
-    sys.modules.pop(named.partition(":")[0], None)
+    package = named.partition(":")[0].partition(".")[0]
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]  # all of it: a package without its root imports its parts no more
 
 
 def started(recipe: Any, request: Any, trust: Any) -> Any:

@@ -65,12 +65,14 @@ def test_the_preset_of_objectives_is_taken(terminal: Terminal):
     assert config["common_seeds"] is True
 
 
-def test_every_command_that_calls_the_objective_asks_for_trust_first(terminal: Terminal):
+def test_every_command_that_calls_the_objective_asks_for_trust_first(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
     trained(terminal, "--keep-scalars")
     for words in (["resume"], ["verify"], ["evaluate"], ["rebuild"], ["episode", "--member=1"]):
         command, *flags = words
         before = set(sys.modules)
-        sys.modules.pop("objectives", None)
+        monkeypatch.delitem(sys.modules, "objectives", raising=False)
         refused = terminal(command, "last", *flags)
         assert refused.code == 2, words
         assert "names code to import (objectives:noisy_sphere)" in refused.err
@@ -81,9 +83,11 @@ def test_every_command_that_calls_the_objective_asks_for_trust_first(terminal: T
 
 
 @pytest.mark.parametrize("command", ["plot", "report", "compare"])
-def test_pictures_import_nothing_of_the_objective(terminal: Terminal, command: str):
+def test_pictures_import_nothing_of_the_objective(
+    terminal: Terminal, command: str, monkeypatch: pytest.MonkeyPatch
+):
     trained(terminal)
-    sys.modules.pop("objectives", None)
+    monkeypatch.delitem(sys.modules, "objectives", raising=False)
     ended = terminal(command, "last")
     assert ended.code == 0, ended.err
     assert "objectives" not in sys.modules
