@@ -17,7 +17,7 @@ from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.folder import RunFolder
-from drumline.runtime.cluster.node_messages import Advance, Publish, Seed, Write
+from drumline.runtime.cluster.node_messages import Advance, Heard, Publish, Seed, Write
 from drumline.training.layout import SearchLayout
 from drumline.training.run_request import RunRequest
 
@@ -81,13 +81,27 @@ class Disturbed(ThreadNodes):
         super().__init__(1, 1)
         self.waiting = True
         self._event = event
+        self._begun: set[int] = set()
+        self._held: list[Any] = []
 
     def wait(self, links: Any, seconds: float) -> Any:
-        advanced = [c for link in self.links for c in link.told if isinstance(c, Advance)]
-        if self.waiting and any(command.version >= 3 for command in advanced):
+        """Return news; the second node's not before a replica of the first one has begun.
+
+        A host that starts late, or anew, would find that the other one has ended the run alone.
+        """
+        found = super().wait(links, seconds)
+        first = next(link for link in reversed(self.links) if link.node.id == "node-0")
+        said = [news for link, news in found if link is first and isinstance(news, Heard)]
+        versions = [version for news in said for version, _ in news.replicas]
+        self._begun |= {id(first)} if versions else set()
+        if self.waiting and max(versions, default=0) >= 3:
             self.waiting = False
             self._event(self)
-        return super().wait(links, seconds)
+        self._held += [pair for pair in found if pair[0].node.id != "node-0"]
+        others: list[Any] = []
+        if id(first) in self._begun:
+            others, self._held = self._held, []
+        return [pair for pair in found if pair[0].node.id == "node-0"] + others
 
 
 def run_over(
