@@ -30,6 +30,7 @@ from drumline.recipes.refused_values import (
     refuse_unusable_replay,
     refuse_unusable_training,
 )
+from drumline.recipes.shared_fields import ClockFields, RefinementFields
 from drumline.recipes.strategies import ASYNC_ES, StrategyNumbers, make_strategy
 from drumline.recipes.update_rules import RANGED_RULES, READ_BY, RuleNumbers, make_update_rules
 from drumline.recipes.virtual_clock import (
@@ -58,41 +59,15 @@ _DECIDING = ("strategy", "mean_rule", "variance_rule")
 
 
 @dataclass(frozen=True)
-class AES:
+class AES(ClockFields, RefinementFields):
     """AES-RL (Lee et al. 2020). Every field is an argument of the result."""
 
     env: str = ""
     """Gymnasium id, EnvPool id, or module:factory; empty with --objective."""
-    seed: int = 0
-    """Root of every random stream."""
-    total_steps: int = 1_000_000
-    """Train until this many env steps (agent decisions) have been made."""
-    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
-    """auto: Gymnasium if it has the id, else EnvPool."""
-    max_episode_steps: int = 0
-    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
-    env_kwargs: str = ""
-    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
-    flatten_observations: bool = False
-    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
-    frame_skip: int = 1
-    """Frames for which each action is repeated."""
-    hidden: tuple[int, ...] = (400, 300)
-    """Sizes of the hidden layers of actor and critics."""
-    network: str = "mlp"
-    """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
-    activation: Literal["tanh", "relu"] = "tanh"
-    """Activation of the actor's hidden layers."""
-    critic_activation: Literal["tanh", "relu", "leaky-relu"] = "leaky-relu"
-    """Activation of the critics' hidden layers."""
     evaluate_every: int = 20
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20
     """Episodes of each evaluation."""
-    evaluate_max_steps: int = 0
-    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
-    promise: bool = True
-    """Run the first episode again and stop if its bits differ."""
     mean_evaluations: int = 5
     """Episodes of the mean beside each individual; 0: a moving average of returns instead."""
     warmup_steps: int = 10_000
@@ -101,41 +76,6 @@ class AES:
     """Transitions that are kept."""
     batch_size: int = 256
     """Transitions per gradient step."""
-    learning_rate: float = 1e-3
-    """Step size of Adam, for actors and critics."""
-    discount: float = 0.99
-    """Discount γ per env step."""
-    polyak: float = 0.005
-    """Share of the critics that enters their targets at each step."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Precision of the forward and backward passes of gradient steps."""
-    device: str = "cpu"
-    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. On GPU models
-    other than those of docs/determinism.md a run carries no promise."""
-    target_noise: float = 0.2
-    """Std of the noise on target actions."""
-    target_noise_clip: float = 0.5
-    """Largest noise on target actions."""
-    concurrency: int = 5
-    """Logical workers: individuals that live at the same time."""
-    clock: Literal["virtual", "wall"] = "virtual"
-    """virtual: results are handled by virtual time, the same on every layout; wall: as they
-    arrive."""
-    replay_events: str = ""
-    """With --clock wall: handle results in the order of this events.jsonl of an earlier run."""
-    env_step_cost: int = 125_000
-    """Virtual nanoseconds of an env step."""
-    gradient_overhead_cost: int = 750_000
-    """Virtual nanoseconds of a gradient step besides its arithmetic."""
-    multiply_add_cost: int = 30
-    """Virtual picoseconds of each multiply-add of a gradient step."""
-    actor_step_cost: int = 0
-    """Virtual nanoseconds of an actor's gradient step; 0: computed from networks, batch and the two
-    costs above."""
-    critic_step_cost: int = 0
-    """Virtual nanoseconds of a critics' gradient step; 0: computed likewise."""
-    least_env_steps: int = 1
-    """Least env steps of an episode (1000 for HalfCheetah): lets results be handled sooner."""
     schedule: Literal["async", "sync"] = "async"
     """async: an individual begins as soon as its logical worker is free; sync: once all of the last
     generation, one for each logical worker, have been told."""

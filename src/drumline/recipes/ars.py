@@ -28,6 +28,7 @@ from drumline.recipes.searched_policy import (
     searching_packages,
     uses_table,
 )
+from drumline.recipes.shared_fields import SearchFields
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
@@ -42,23 +43,9 @@ _ENVIRONMENT_FIELDS = (
 
 
 @dataclass(frozen=True)
-class ARS:
+class ARS(SearchFields):
     """ARS (Mania et al. 2018). V1: --no-normalize; the "-t" variants: --top-directions."""
 
-    env: str = ""
-    """Gymnasium id, EnvPool id, or module:factory; empty with --objective."""
-    seed: int = 0
-    """Root of every random stream."""
-    total_steps: int = 1_000_000
-    """Train until this many env steps (agent decisions) have been made."""
-    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
-    """auto: Gymnasium if it has the id, else EnvPool."""
-    max_episode_steps: int = 0
-    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
-    env_kwargs: str = ""
-    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
-    flatten_observations: bool = False
-    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     population_size: int = 16
     """Episodes per generation: twice the directions N."""
     top_directions: int = 0
@@ -83,32 +70,15 @@ class ARS:
     """continuous, uniform:K, or custom:v0,v1,… from -1 to 1."""
     episode_cap: str = "none"
     """none, mean:F, or adaptive:L0,FRACTION,RATIO."""
-    frame_skip: int = 1
-    """Frames for which each action is repeated."""
     evaluate_every: int = 250
     """Updates between evaluations; 0: only at the end."""
     evaluate_episodes: int = 20
     """Episodes of each evaluation."""
-    evaluate_max_steps: int = 0
-    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     promise: bool = True
     """Run the first task again and stop if its bits differ."""
     policy: str = "linear"
     """linear, a3c-cnn or nature-cnn for images; with --objective package.module:Class of a
     torch.nn.Module without arguments."""
-    objective: str = ""
-    """module:function of (parameters, seed) whose value is searched, in place of an environment."""
-    dimensions: int = 0
-    """--objective: number of parameters, which begin at 0."""
-    initial: str = ""
-    """--objective: module:function that returns the first parameters for a seed."""
-    seeds_per_call: int = 1
-    """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
-    working_precision: Literal["fp32", "bf16"] = "fp32"
-    """--objective with --policy: of the module's tensors in a worker; the search's are float32."""
-    trainable: str = ""
-    """--objective with --policy: regular expression of the names of parameters to search; empty:
-    all that require gradients."""
 
     LAYOUT: ClassVar[type[Layout]] = SearchLayout
     # Best per task in the paper (appendix A.2), as published implementations carry it on.

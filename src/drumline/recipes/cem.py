@@ -14,6 +14,7 @@ from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.method import Presets, torch_packages
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_unusable_distribution, refuse_unusable_training
+from drumline.recipes.shared_fields import CrossEntropyFields, SearchFields
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout
@@ -30,25 +31,9 @@ _ENVIRONMENT_FIELDS = (
 
 
 @dataclass(frozen=True)
-class CEM:
+class CEM(CrossEntropyFields, SearchFields):
     """The cross-entropy method of CEM-RL (Pourchot & Sigaud 2019), without gradient steps."""
 
-    env: str = ""
-    """Gymnasium id, EnvPool id, or module:factory; empty with --objective."""
-    seed: int = 0
-    """Root of every random stream."""
-    total_steps: int = 1_000_000
-    """Train until this many env steps (agent decisions) have been made."""
-    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
-    """auto: Gymnasium if it has the id, else EnvPool."""
-    max_episode_steps: int = 0
-    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
-    env_kwargs: str = ""
-    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
-    flatten_observations: bool = False
-    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
-    frame_skip: int = 1
-    """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (400, 300)
     """Sizes of the actor's hidden layers."""
     network: str = "mlp"
@@ -57,43 +42,14 @@ class CEM:
     """Updates between evaluations of the mean; 0: only at the end."""
     evaluate_episodes: int = 10
     """Episodes of each evaluation."""
-    evaluate_max_steps: int = 0
-    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     promise: bool = True
     """Run the first episode again and stop if its bits differ."""
-    population_size: int = 10
-    """Individuals, and episodes, per generation."""
-    elites: int = 5
-    """K: individuals that make the next distribution."""
-    initial_variance: float = 1e-3
-    """Variance of each parameter at the start."""
-    damp: float = 1e-3
-    """ε at the start, added to the variance."""
-    damp_limit: float = 1e-5
-    """ε in the limit."""
     damp_decay: float = 0.95
     """Share of ε that is kept per generation; the AES-RL release has 0.9."""
-    antithetic: bool = True
-    """Whether members i and i + N/2 have opposite noise."""
-    divide_by_elites: bool = True
-    """Whether the variance is divided by K once more, as in CEM-RL's code."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the actor's hidden layers."""
     policy: str = "mlp"
     """mlp; with --objective package.module:Class of a torch.nn.Module without arguments."""
-    objective: str = ""
-    """module:function of (parameters, seed) whose value is searched, in place of an environment."""
-    dimensions: int = 0
-    """--objective: number of parameters, which begin at 0."""
-    initial: str = ""
-    """--objective: module:function that returns the first parameters for a seed."""
-    seeds_per_call: int = 1
-    """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
-    working_precision: Literal["fp32", "bf16"] = "fp32"
-    """--objective with --policy: of the module's tensors in a worker; the search's are float32."""
-    trainable: str = ""
-    """--objective with --policy: regular expression of the names of parameters to search; empty:
-    all that require gradients."""
 
     PRESETS: ClassVar[Presets] = {
         "CartPole-v1": {**_SMALL, "total_steps": 100_000},

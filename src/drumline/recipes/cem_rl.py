@@ -18,6 +18,7 @@ from drumline.recipes.refused_values import (
     refuse_unusable_replay,
     refuse_unusable_training,
 )
+from drumline.recipes.shared_fields import CrossEntropyFields, RefinementFields
 from drumline.training.layout import Layout
 from drumline.training.steady_run import SteadyRecipe
 
@@ -32,41 +33,13 @@ _SMALL = {
 
 
 @dataclass(frozen=True)
-class CEMRL:
+class CEMRL(CrossEntropyFields, RefinementFields):
     """CEM-RL (Pourchot & Sigaud 2019). Every field is an argument of the result."""
 
-    env: str
-    """Gymnasium id, EnvPool id, or module:factory."""
-    seed: int = 0
-    """Root of every random stream."""
-    total_steps: int = 1_000_000
-    """Train until this many env steps (agent decisions) have been made."""
-    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
-    """auto: Gymnasium if it has the id, else EnvPool."""
-    max_episode_steps: int = 0
-    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
-    env_kwargs: str = ""
-    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
-    flatten_observations: bool = False
-    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
-    frame_skip: int = 1
-    """Frames for which each action is repeated."""
-    hidden: tuple[int, ...] = (400, 300)
-    """Sizes of the hidden layers of actor and critics."""
-    network: str = "mlp"
-    """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
-    activation: Literal["tanh", "relu"] = "tanh"
-    """Activation of the actor's hidden layers."""
-    critic_activation: Literal["tanh", "relu", "leaky-relu"] = "leaky-relu"
-    """Activation of the critics' hidden layers."""
     evaluate_every: int = 5
     """Updates (generations) between evaluations of the mean; 0: only at the end."""
     evaluate_episodes: int = 10
     """Episodes of each evaluation."""
-    evaluate_max_steps: int = 0
-    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
-    promise: bool = True
-    """Run the first episode again and stop if its bits differ."""
     mean_evaluations: int = 0
     """Episodes of the mean at the end of each generation, which nothing learns from; 0: none."""
     warmup_steps: int = 10_000
@@ -75,37 +48,8 @@ class CEMRL:
     """Transitions that are kept."""
     batch_size: int = 100
     """Transitions per gradient step."""
-    learning_rate: float = 1e-3
-    """Step size of Adam, for actors and critics."""
-    discount: float = 0.99
-    """Discount γ per env step."""
-    polyak: float = 0.005
-    """Share of the critics that enters their targets at each step."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Precision of the forward and backward passes of gradient steps."""
-    device: str = "cpu"
-    """Device of gradient steps: cpu, cuda or cuda:N. Episodes stay on the cores. On GPU models
-    other than those of docs/determinism.md a run carries no promise."""
-    target_noise: float = 0.2
-    """Std of the noise on target actions."""
-    target_noise_clip: float = 0.5
-    """Largest noise on target actions."""
-    population_size: int = 10
-    """Individuals, and episodes, per generation."""
-    elites: int = 5
-    """K: individuals that make the next distribution."""
-    initial_variance: float = 1e-3
-    """Variance of each parameter at the start."""
-    damp: float = 1e-3
-    """ε at the start, added to the variance."""
-    damp_limit: float = 1e-5
-    """ε in the limit."""
     damp_decay: float = 0.95
     """Share of ε that is kept per generation; the AES-RL release has 0.9."""
-    antithetic: bool = True
-    """Whether members i and i + N/2 have opposite noise."""
-    divide_by_elites: bool = True
-    """Whether the variance is divided by K once more, as in CEM-RL's code."""
     refined_members: int = 5
     """R: members of a generation that are refined by gradient steps (n_grad)."""
     actor_steps_scale: float = 1.0

@@ -27,6 +27,7 @@ from drumline.recipes.refused_values import (
     refuse_unusable_replay,
     refuse_unusable_training,
 )
+from drumline.recipes.shared_fields import EnvironmentFields
 from drumline.recipes.td3_jobs import TD3JobsSpec
 from drumline.training.layout import Layout
 from drumline.training.steady_run import SteadyRecipe
@@ -49,23 +50,11 @@ _SMALL = {
 
 
 @dataclass(frozen=True)
-class ERL:
+class ERL(EnvironmentFields):
     """ERL (Khadka & Tumer 2018): a genetic algorithm that a DDPG actor joins."""
 
-    env: str
-    """Gymnasium id, EnvPool id, or module:factory."""
-    seed: int = 0
-    """Root of every random stream."""
     total_steps: int = 2_000_000
     """Train until this many env steps (agent decisions) have been made."""
-    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
-    """auto: Gymnasium if it has the id, else EnvPool."""
-    max_episode_steps: int = 0
-    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
-    env_kwargs: str = ""
-    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
-    flatten_observations: bool = False
-    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (128, 128)

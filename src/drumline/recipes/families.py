@@ -30,5 +30,6 @@ Searching: TypeAlias = Union["ES", "ARS"]
 CrossEntropy: TypeAlias = Union["CEM", "CEMRL", "PCEMRL"]
 Refining: TypeAlias = Union["CEMRL", "PCEMRL"]
 Learned: TypeAlias = Union["AES", "CEM", "CEMRL", "PCEMRL", "ERL", "TD3"]
+Clocked: TypeAlias = Union["AES", "PCEMRL"]
 Replayed: TypeAlias = Union["AES", "CEMRL", "PCEMRL", "ERL"]
 Rollouts = TypeVar("Rollouts", bound=ActorCritic)

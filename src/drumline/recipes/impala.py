@@ -16,6 +16,7 @@ from drumline.recipes.environment_families import ATARI_IDS, CONTROL_IDS, FOOTBA
 from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refused_values import refuse_nonpositive, refuse_unusable_rollouts
+from drumline.recipes.shared_fields import ActorCriticFields
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.training.free_course import FreeCourse
 from drumline.training.layout import ActorLayout, Layout
@@ -55,7 +56,7 @@ _FOOTBALL = {
 
 
 @dataclass(frozen=True)
-class Impala:
+class Impala(ActorCriticFields):
     """IMPALA (Espeholt et al. 2018). Every field is an argument of the result, and so is time."""
 
     learner: ClassVar[str] = "a2c"
@@ -63,85 +64,19 @@ class Impala:
     unroll: ClassVar[int] = 0
     gae_lambda: ClassVar[float] = 1.0
     promise: ClassVar[bool] = False
-    env: str
-    """Gymnasium id, EnvPool id, or module:factory."""
-    seed: int = 0
-    """Root of every random stream."""
-    total_steps: int = 1_000_000
-    """Train until this many env steps (agent decisions) have been made."""
-    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
-    """auto: EnvPool if it has the id, else Gymnasium."""
-    max_episode_steps: int = 0
-    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
-    env_kwargs: str = ""
-    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
-    flatten_observations: bool = False
-    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
-    num_envs: int = 16
-    """Environments that run side by side."""
     alpha: int = 20
     """Steps of an unroll."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Precision of the network's forward and backward passes."""
     device: str = "cpu"
     """Device of the learner, and of networks for images when acting: cpu, cuda or cuda:N.
     Environments and an acting mlp stay on the cores. A run on a GPU carries no promise."""
-    learners: int = 1
-    """Shards of the environments whose gradients are computed apart and added in order."""
-    learner_threads: int = 1
-    """Threads of the learner, each with a microbatch; `ppo` and `a2c` in one process also use them
-    for the forward passes when acting."""
-    reward: Literal["scoring", "scoring-checkpoints"] = "scoring"
-    """Football: reward for goals alone, or also for the way to the goal. No effect on other
-    games."""
-    network: str = "auto"
-    """auto: nature-cnn for images of bytes with 1, 3 or 4 channels, 36 x 36 or larger, else mlp;
-    mlp, nature-cnn, football-cnn, impala-resnet, or package.module:Class."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Sizes of the tanh layers of mlp."""
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
     """Adam, or RMSProp without momentum."""
     learning_rate: float = 6e-4
     """Step size of the optimiser at the start."""
-    anneal: bool = True
-    """Let the learning rate fall linearly to 0 over the run."""
-    discount: float = 0.99
-    """Discount γ per env step."""
-    value_coefficient: float = 0.5
-    """Weight of the value loss."""
     entropy_coefficient: float = 0.01
     """Weight of the entropy bonus at the start."""
-    final_entropy_coefficient: float | None = None
-    """Weight of the entropy bonus at the end, reached linearly; left out: it stays constant."""
-    max_gradient_norm: float = 0.5
-    """Largest norm of a gradient; a longer one is scaled down to it."""
-    normalize_observations: bool = False
-    """Normalise observations by the running moments that travel with each version."""
-    scale_rewards: bool = False
-    """Divide rewards by the running std of discounted returns."""
-    clip_rewards: bool = False
-    """Learn from the sign of rewards, as is usual for Atari."""
-    inference_rows: int = -1
-    """Rows of every forward pass when acting, 0 for any number: a self-check finds (-1) how many
-    keep a row's bits, and a run goes on only where it finds the same."""
-    renew_intervals: int = -1
-    """EnvPool only: intervals after which every environment is made anew, which cuts running
-    episodes; 0: never; -1: by the environment's speed, so that a restore steps at most 1,000,000
-    env steps and takes about 45 seconds, with at least 1,000 steps of each environment."""
-    truncations_per_interval: int = 0
-    """Time limits that one environment may meet in one interval; 0: as many as it can, and
-    without a known limit as many as fit in 16 MB, at least 4."""
-    step_time: str = ""
-    """Make environments slow by a law, as in exponential:5ms."""
     evaluate_every: int = 1000
     """Updates between evaluations; 0: only at the end."""
-    evaluate_episodes: int = 20
-    """Episodes of each evaluation."""
-    evaluate_max_steps: int = 0
-    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
-    evaluate_sample: bool = False
-    """Draw the actions of evaluations as in training, instead of the most likely ones (Atari's
-    presets do; some games wait for a button that the most likely action never presses)."""
     batch: int = 8
     """Unrolls that an update learns from; at most as many as there are environments."""
 

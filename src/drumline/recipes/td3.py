@@ -17,6 +17,7 @@ from drumline.recipes.refused_values import (
     refuse_unknown_actor,
     refuse_unusable_device,
 )
+from drumline.recipes.shared_fields import EnvironmentFields
 from drumline.schedules.single_stream import SingleStreamPlan, StreamLearner
 from drumline.training.layout import Layout, StreamLayout
 from drumline.training.stream_run import StreamRecipe
@@ -30,24 +31,10 @@ _SMALL = {
 
 
 @dataclass(frozen=True)
-class TD3:
+class TD3(EnvironmentFields):
     """TD3 (Fujimoto et al. 2018), also for discrete actions. Every field is an argument of the
     result."""
 
-    env: str
-    """Gymnasium id, EnvPool id, or module:factory."""
-    seed: int = 0
-    """Root of every random stream."""
-    total_steps: int = 1_000_000
-    """Train until this many env steps (agent decisions) have been made."""
-    engine: Literal["auto", "gymnasium", "envpool"] = "auto"
-    """auto: Gymnasium if it has the id, else EnvPool."""
-    max_episode_steps: int = 0
-    """Longest episode in env steps, in evaluations too; 0: as long as the environment lets it."""
-    env_kwargs: str = ""
-    """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
-    flatten_observations: bool = False
-    """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
     frame_skip: int = 1
     """Frames for which each action is repeated."""
     steps_per_update: int = 1000

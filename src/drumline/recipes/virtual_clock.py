@@ -2,69 +2,20 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from drumline.functional.virtual_costs import GradientRate, gradient_work
+from drumline.recipes.families import Clocked
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive
 from drumline.schedules.event_order import VirtualCosts
 
-
-class ClockFields(Protocol):
-    """Fields of a config whose results are handled in virtual time."""
-
-    @property
-    def clock(self) -> str:
-        """Order of results: virtual, or wall for the order of arrival."""
-        ...
-
-    @property
-    def replay_events(self) -> str:
-        """Path of the event log whose order is replayed; empty for none."""
-        ...
-
-    @property
-    def total_steps(self) -> int:
-        """Env steps of the run."""
-        ...
-
-    @property
-    def env_step_cost(self) -> int:
-        """Virtual nanoseconds of an env step."""
-        ...
-
-    @property
-    def gradient_overhead_cost(self) -> int:
-        """Virtual nanoseconds of a gradient step besides its arithmetic."""
-        ...
-
-    @property
-    def multiply_add_cost(self) -> int:
-        """Virtual picoseconds of each multiply-add of a gradient step."""
-        ...
-
-    @property
-    def actor_step_cost(self) -> int:
-        """Virtual nanoseconds of an actor's gradient step; 0: by networks and batch."""
-        ...
-
-    @property
-    def critic_step_cost(self) -> int:
-        """Virtual nanoseconds of a critics' gradient step; 0: by networks and batch."""
-        ...
-
-    @property
-    def batch_size(self) -> int:
-        """Transitions per gradient step."""
-        ...
-
-
-C = TypeVar("C", bound=ClockFields)
+C = TypeVar("C", bound=Clocked)
 
 _LATEST = 2**62
 """Nanoseconds that a run's steps of one kind may take, so that 64 bits hold every virtual time."""
 
 
-def refuse_unusable_clock(config: ClockFields) -> None:
+def refuse_unusable_clock(config: Clocked) -> None:
     """Raise for the first field of the clock that could never work."""
     refuse_nonpositive(config, "concurrency", "least_env_steps")
     refuse_nonpositive(config, "env_step_cost", "multiply_add_cost")
@@ -76,7 +27,7 @@ def refuse_unusable_clock(config: ClockFields) -> None:
         raise ValueError("--replay-events goes with --clock wall: a virtual clock needs no log")
 
 
-def no_promise_by_clock(config: ClockFields) -> str:
+def no_promise_by_clock(config: Clocked) -> str:
     """Return why a run cannot be repeated; empty if it can."""
     if config.clock == "virtual" or config.replay_events:
         return ""
@@ -94,7 +45,7 @@ def with_whole_path(config: C) -> C:
 
 
 def virtual_costs(
-    config: ClockFields, actor_sizes: tuple[int, ...], critic_sizes: tuple[int, ...]
+    config: Clocked, actor_sizes: tuple[int, ...], critic_sizes: tuple[int, ...]
 ) -> VirtualCosts:
     """Return the virtual nanoseconds of steps, by the layer sizes of actor and critics."""
     rate = GradientRate(config.gradient_overhead_cost, config.multiply_add_cost)
@@ -110,7 +61,7 @@ def virtual_costs(
     return costs
 
 
-def _refuse_long(config: ClockFields, named: str, cost: int) -> None:
+def _refuse_long(config: Clocked, named: str, cost: int) -> None:
     most = int(_LATEST // config.total_steps)
     if cost > most:
         raise ValueError(
