@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from td3_examples import ALL, filled
+from algorithms.td3_examples import ALL, filled
 
 from drumline.algorithms.first_critics import first_critics_state
 from drumline.algorithms.td3 import TD3, TD3Jobs

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from learner_examples import (
+from algorithms.learner_examples import (
     A2C_SETTINGS,
     CATEGORICAL,
     GAUSSIAN,

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from td3_examples import CONTINUOUS, DISCRETE, draws
+from algorithms.td3_examples import CONTINUOUS, DISCRETE, draws
 
 from drumline.algorithms.actor_networks import OwnNetwork, OwnVector
 from drumline.algorithms.td3 import TD3

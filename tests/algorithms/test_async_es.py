@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from algorithms.individuals_examples import same_state, search, sphere, told
 from hypothesis import given
 from hypothesis import strategies as st
-from individuals_examples import same_state, search, sphere, told
 
 from drumline.algorithms.async_es import AsyncES
 from drumline.algorithms.distribution_rules import (

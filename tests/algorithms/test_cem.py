@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from individuals_examples import same_state, told
+from algorithms.individuals_examples import same_state, told
 
 from drumline.algorithms.cem import CEM
 from drumline.algorithms.individuals import live

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from algorithms.individuals_examples import same_state
 from hypothesis import given
 from hypothesis import strategies as st
-from individuals_examples import same_state
 
 from drumline.algorithms.async_es import AsyncES
 from drumline.algorithms.confirmed_move import ConfirmedMove

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from td3_examples import CONTINUOUS, DISCRETE, begun, draws
+from algorithms.td3_examples import CONTINUOUS, DISCRETE, begun, draws
 
 from drumline.algorithms.device_draws import DeviceDraws
 from drumline.algorithms.td3_steps import TD3Settings

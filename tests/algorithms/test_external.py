@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from individuals_examples import same_state, search, sphere
+from algorithms.individuals_examples import same_state, search, sphere
 from remembering_search import Remembers
 
 from drumline import seeding

@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from algorithms.learner_examples import A2C_SETTINGS, PPO_SETTINGS, Made, learn
 from campaigns import cases
 from hypothesis import given
 from hypothesis import strategies as st
-from learner_examples import A2C_SETTINGS, PPO_SETTINGS, Made, learn
 
 from drumline.algorithms.microbatches import Microbatches
 

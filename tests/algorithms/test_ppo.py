@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from campaigns import cases
-from learner_examples import (
+from algorithms.learner_examples import (
     A2C_SETTINGS,
     CATEGORICAL,
     ENVIRONMENTS,
@@ -25,6 +24,7 @@ from learner_examples import (
     rollout_of,
     same_state,
 )
+from campaigns import cases
 from torch import Tensor
 
 from drumline import seeding

@@ -4,7 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from learner_examples import DISCOUNT, ENVIRONMENTS, SIZE, STEPS, parameters_of, rollout_of, spec_of
+from algorithms.learner_examples import (
+    DISCOUNT,
+    ENVIRONMENTS,
+    SIZE,
+    STEPS,
+    parameters_of,
+    rollout_of,
+    spec_of,
+)
 
 from drumline.algorithms.rollout_preparation import Prepared, RolloutPreparation
 from drumline.functional.shards import Shards

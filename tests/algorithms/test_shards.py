@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from campaigns import SLOW, cases
-from learner_examples import (
+from algorithms.learner_examples import (
     A2C_SETTINGS,
     ENVIRONMENTS,
     PPO_SETTINGS,
@@ -18,6 +17,7 @@ from learner_examples import (
     rollout_of,
     spec_of,
 )
+from campaigns import SLOW, cases
 
 from drumline.algorithms.learning_state import UnfiniteLoss
 from drumline.functional.shards import Part, Shards

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from individuals_examples import told
+from algorithms.individuals_examples import told
 
 from drumline.algorithms.individuals import live
 from drumline.algorithms.snes import SNES

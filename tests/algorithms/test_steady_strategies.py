@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from individuals_examples import same_state, search, sphere
+from algorithms.individuals_examples import same_state, search, sphere
 
 from drumline.algorithms.async_es import AsyncES
 from drumline.algorithms.cem import CEM

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from algorithms.td3_examples import ALL, CONTINUOUS, DISCRETE, PlainTD3, begun, draws, filled, flat
+from algorithms.td3_worker import Refine, TD3WorkerSpec, Train
 from campaigns import FAULTS
 from doubles import collect
-from td3_examples import ALL, CONTINUOUS, DISCRETE, PlainTD3, begun, draws, filled, flat
-from td3_worker import Refine, TD3WorkerSpec, Train
 
 from drumline import seeding
 from drumline.algorithms.first_critics import first_critics_state

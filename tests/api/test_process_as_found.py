@@ -67,7 +67,7 @@ def test_a_library_that_an_environment_loads_has_one_thread_too(
 ):
     script = f"""
 import os
-run = drumline.train({method!r}, "late_blas:LateBlas", workers="inline", out="run", {settings})
+run = drumline.train({method!r}, "api.late_blas:LateBlas", workers="inline", out="run", {settings})
 print(*run.evaluate(3).returns, os.environ.get("OPENBLAS_NUM_THREADS"))
 print({{row["episode_return_mean"] for row in run.metrics}})
 """

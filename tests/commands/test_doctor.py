@@ -203,7 +203,7 @@ def test_what_cannot_be_measured_is_named(terminal: Terminal, words: list[str], 
 def test_a_method_from_outside_is_timed_by_its_kind_of_recipe(
     terminal: Terminal, kind: str, bottlenecks: set[str], timed: str, not_timed: str
 ):
-    ended = terminal("doctor", "CartPole-v1", f"--method=own_methods:{kind}", "--json")
+    ended = terminal("doctor", "CartPole-v1", f"--method=training.own_methods:{kind}", "--json")
     assert ended.code == 0, ended.err
     measured = json.loads(ended.out)["measured"]
     assert measured["times"][timed] > 0
@@ -219,7 +219,7 @@ def test_a_method_from_outside_is_timed_by_its_kind_of_recipe(
 
 
 def test_an_unheard_of_recipe_is_named(terminal: Terminal):
-    ended = terminal("doctor", "CartPole-v1", "--method=own_methods:Unheard")
+    ended = terminal("doctor", "CartPole-v1", "--method=training.own_methods:Unheard")
     assert ended.code == 2
     assert "doctor cannot time a _Recipe: it knows GenerationalRecipe" in ended.err
 

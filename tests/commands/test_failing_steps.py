@@ -13,7 +13,9 @@ QUIET = ["--quiet", "--engine=gymnasium"]
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a run."""
     place = tmp_path_factory.mktemp("failing")
-    made = drumline("train", "es", "failing_steps:Failing", *TINY, *QUIET, "--out=run", cwd=place)
+    made = drumline(
+        "train", "es", "commands.failing_steps:Failing", *TINY, *QUIET, "--out=run", cwd=place
+    )
     assert made.returncode == 0, made.stderr
     return place
 
@@ -38,12 +40,12 @@ def test_what_an_environment_raises_fails_the_command_and_says_where(
     assert said in ended.stderr
     assert "failing_steps.py" in ended.stderr
     if command == "evaluate" and name != "exit":
-        assert "in failing_steps:Failing, episode 0, seed " in ended.stderr
+        assert "in commands.failing_steps:Failing, episode 0, seed " in ended.stderr
         assert ended.stderr.rstrip().endswith(", step 2")
 
 
 def test_a_timing_that_an_environment_ends_fails(tmp_path: Path):
-    words = ["doctor", "failing_steps:Failing", "--method=es"]
+    words = ["doctor", "commands.failing_steps:Failing", "--method=es"]
     ended = drumline(*words, cwd=tmp_path, changes={"FAILING_STEPS": "exit"})
     assert ended.returncode == 3, ended
     assert "SystemExit: 0" in ended.stderr
@@ -51,7 +53,7 @@ def test_a_timing_that_an_environment_ends_fails(tmp_path: Path):
 
 def test_an_environment_that_ends_the_program_in_its_close_ends_no_command(tmp_path: Path):
     changes = {"FAILING_STEPS": "close"}
-    train = ["train", "es", "failing_steps:Leaving", *TINY, *QUIET, "--out=run"]
+    train = ["train", "es", "commands.failing_steps:Leaving", *TINY, *QUIET, "--out=run"]
     assert drumline(*train, cwd=tmp_path).returncode == 0
     words = ["evaluate", "run", "--trust-code", "--episodes=2", "--json"]
     ended = drumline(*words, cwd=tmp_path, changes=changes)
@@ -63,7 +65,7 @@ def test_a_directory_changed_at_import_or_in_a_step_moves_no_run(tmp_path: Path)
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     here.mkdir()
     elsewhere.mkdir()
-    train = ["train", "es", "failing_steps:Moving", *TINY, "--engine=gymnasium"]
+    train = ["train", "es", "commands.failing_steps:Moving", *TINY, "--engine=gymnasium"]
     for changes in ({"MOVED_AT_IMPORT": str(elsewhere)}, {}):
         both = {"MOVED_TO": str(elsewhere), **changes}
         name = f"runs-{len(both)}"

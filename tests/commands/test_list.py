@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from refused_places import refuse
+from commands.refused_places import refuse
 from typed_commands import TINY, Terminal
 
 import drumline

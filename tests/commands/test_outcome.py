@@ -12,8 +12,8 @@ from typing import Any
 import impure_environment
 import pytest
 from campaigns import FAULTS, cases
+from commands.refused_places import refuse
 from doubles import wait_until
-from refused_places import refuse
 from typed_commands import TINY, Terminal, drumline, environ, said_command
 
 from drumline.commands.command_line import CommandLine

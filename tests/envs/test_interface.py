@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from returning_environment import SEEN, Returning
+from envs.returning_environment import SEEN, Returning
 
 from drumline.api.run import train
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
@@ -126,7 +126,7 @@ METHODS = {
 @pytest.mark.parametrize("fault", ["bad_reset", "bad_step"])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_refuses_it(tmp_path: Any, method: str, fault: str):
-    config = replace(METHODS[method], env=f"returning_environment:{fault}")
+    config = replace(METHODS[method], env=f"envs.returning_environment:{fault}")
     with pytest.raises((EnvironmentProblem, WorkerError)) as refused:
         train(config, workers="inline", out=tmp_path / "run")
     error: Any = refused.value

@@ -39,7 +39,7 @@ SMALL = Impala(
     evaluate_episodes=2,
 )
 RENEWED = replace(SMALL, engine="envpool", renew_intervals=3)
-NUMBERED = replace(SMALL, env="numbered_environment:Numbered", evaluate_every=0)
+NUMBERED = replace(SMALL, env="recipes.numbered_environment:Numbered", evaluate_every=0)
 
 
 def run_on(out: Path, config: Impala, layout: ActorLayout, **options: Any) -> RunFolder:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime.thread_nodes import ThreadLink, ThreadNodes
+from runtime.cluster.thread_nodes import ThreadLink, ThreadNodes
 from typed_commands import Ended, Terminal
 from whole_runs import folder_for
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from individuals_examples import search, sphere
+from algorithms.individuals_examples import search, sphere
 
 from drumline.errors import StrategyFailed
 from drumline.recipes.strategies import StrategyNumbers, make_strategy

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 import pytest
+from schedules.toy_population import COSTS, ToyPopulation, ToySettings, event_bytes
 from schedules.toy_runs import Outcome, inline, part, session, whole
-from toy_population import COSTS, ToyPopulation, ToySettings, event_bytes
 
 from drumline.errors import StrategyFailed
 from drumline.schedules.event_order import ArrivalOrder, LoggedOrder, VirtualCosts, WrongLog

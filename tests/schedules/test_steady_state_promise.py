@@ -5,8 +5,8 @@ from pathlib import Path
 import doubles
 import pytest
 from campaigns import FAULTS
+from schedules.toy_population import KINDS, ToySettings, event_bytes
 from schedules.toy_runs import Outcome, part, processes, session, whole
-from toy_population import KINDS, ToySettings, event_bytes
 
 from drumline.runs.event_log import event_line, logged_workers
 from drumline.schedules.event_order import ArrivalOrder, LoggedOrder

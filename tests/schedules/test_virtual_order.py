@@ -4,11 +4,11 @@ import random
 from functools import partial
 
 import pytest
-from drawn_pool import DrawnPool
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from schedules.drawn_pool import DrawnPool
+from schedules.toy_population import COSTS, ToyResult, ToySettings, ToyTask, event_bytes
 from schedules.toy_runs import Outcome, Toy, inline, session, whole
-from toy_population import COSTS, ToyResult, ToySettings, ToyTask, event_bytes
 
 from drumline.protocols import Completed, WorkerPool
 from drumline.runtime.shared_arrays import SharedArrays

@@ -6,7 +6,14 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple
 
-from toy_population import COSTS, ToyPopulation, ToySettings, ToyTask, ToyWorkerSpec, event_bytes
+from schedules.toy_population import (
+    COSTS,
+    ToyPopulation,
+    ToySettings,
+    ToyTask,
+    ToyWorkerSpec,
+    event_bytes,
+)
 
 from drumline.protocols import PublishedLayout, WorkerPool
 from drumline.runtime.inline_pool import InlinePool

@@ -15,8 +15,8 @@ import pytest
 import whole_runs
 from campaigns import FAULTS, cases
 from doubles import GatherAt, KillAt, SleepAt
-from stopping import stop_at_call
 from threadpoolctl import threadpool_limits
+from training.stopping import stop_at_call
 from whole_runs import folder_for, run_on
 
 from drumline.algorithms import external

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from campaigns import FAULTS
-from evaluation_environments import marked
+from training.evaluation_environments import marked
 from whole_runs import run_on
 
 from drumline.errors import WorkerError
@@ -18,7 +18,7 @@ from drumline.runs.folder import RunFolder
 from drumline.training.evaluations import scheduled_tasks
 
 ROTATION: dict[str, Any] = {
-    "env": "evaluation_environments:Awaited",
+    "env": "training.evaluation_environments:Awaited",
     "total_steps": 120,
     "num_envs": 4,
     "alpha": 5,
@@ -31,7 +31,7 @@ AWAITED: dict[str, Any] = {
     "hts": HTS(**ROTATION, learners=2),
     "a2c": A2C(**{name: ROTATION[name] for name in ROTATION if name != "minibatches"}),
     "aes": AES(
-        objective="evaluation_environments:awaited_value",
+        objective="training.evaluation_environments:awaited_value",
         dimensions=6,
         total_steps=24,
         p_desired=0.0,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from campaigns import FAULTS, cases
 from doubles import GatherAt, KillAt, SleepAt
-from stopping import stop_at_call
+from training.stopping import stop_at_call
 from whole_runs import LASTING, SMALL_CEM_RL, SMALL_ERL, SMALL_P_CEM_RL, lasting_bytes, run_on
 
 from drumline.api.run import resume, train

@@ -17,7 +17,7 @@ import pytest
 from campaigns import FAULTS, SLOW, cases
 from descriptors import many_descriptors
 from doubles import HangAt, KillAt, KillAtNth, KillEver, RaiseAt, SleepAt
-from own_methods import Alone, Deaf, Rotation
+from training.own_methods import Alone, Deaf, Rotation
 from whole_runs import run_on
 
 from drumline.api.foreign_code import TRUSTED

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from campaigns import FAULTS
-from runtime.thread_nodes import ThreadNodes
+from runtime.cluster.thread_nodes import ThreadNodes
 from whole_runs import SMALL_CEM_RL, folder_for, lasting_bytes
 
 from drumline.api.run import silent, train

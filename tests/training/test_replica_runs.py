@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from campaigns import FAULTS, cases
-from runtime.thread_nodes import ThreadNodes
+from runtime.cluster.thread_nodes import ThreadNodes
 from whole_runs import folder_for, lasting_bytes
 
 from drumline.api.foreign_code import TRUSTED

@@ -16,7 +16,7 @@ from drumline.recipes.es import ES
 from drumline.recipes.ppo import PPO
 from drumline.recipes.td3 import TD3
 
-ENV: dict[str, Any] = {"env": "threads_environment:Threads", "evaluate_episodes": 2}
+ENV: dict[str, Any] = {"env": "training.threads_environment:Threads", "evaluate_episodes": 2}
 SEARCH: dict[str, Any] = {"population_size": 4, "noise_table_size": 1 << 12, "hidden": (4,)}
 ROLLOUTS: dict[str, Any] = {"total_steps": 80, "num_envs": 2, "alpha": 10, "hidden": (4,)}
 REPLAY: dict[str, Any] = {"replay_size": 60, "batch_size": 4, "hidden": (4,)}

@@ -9,11 +9,11 @@ from typing import Any
 
 import doubles
 import pytest
-import rollout_harness
 from campaigns import FAULTS, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rollout_harness import (
+from workers import rollout_harness
+from workers.rollout_harness import (
     BREAKOUT,
     CONTINUOUS,
     COUNTING,

@@ -5,8 +5,8 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
+from runtime.cluster.thread_nodes import ThreadNodes
 from runtime.contract import NOTHING, digest_of
-from runtime.thread_nodes import ThreadNodes
 
 from drumline.protocols import PublishedLayout
 from drumline.runtime.cluster import host_roster, outbox

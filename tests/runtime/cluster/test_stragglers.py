@@ -5,8 +5,8 @@ from typing import Any
 
 import doubles
 import pytest
+from runtime.cluster.thread_nodes import ThreadNodes
 from runtime.contract import NOTHING, digest_of
-from runtime.thread_nodes import ThreadNodes
 
 from drumline.runtime.cluster import issued_tasks, node_pool, stragglers
 from drumline.runtime.cluster.node_pool import NodePool

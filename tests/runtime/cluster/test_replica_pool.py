@@ -8,7 +8,7 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
-from runtime.thread_nodes import ThreadNodes
+from runtime.cluster.thread_nodes import ThreadNodes
 
 from drumline.errors import WorkersLost
 from drumline.protocols import PublishedLayout

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from campaigns import FAULTS
 from ray_folders import ray_folder
+from runtime.cluster.thread_nodes import ThreadNodes
 from runtime.contract import NOTHING
-from runtime.thread_nodes import ThreadNodes
 
 from drumline.errors import WorkersLost
 from drumline.protocols import PublishedLayout

@@ -6,8 +6,8 @@ from typing import Any
 import doubles
 import numpy as np
 import pytest
+from runtime.cluster.thread_nodes import ThreadLink, ThreadNodes
 from runtime.contract import NOTHING, MakePool, PoolContract, digest_of
-from runtime.thread_nodes import ThreadLink, ThreadNodes
 
 from drumline.errors import TaskKilledWorkers, WorkersLost
 from drumline.protocols import PublishedLayout
