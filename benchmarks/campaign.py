@@ -3,12 +3,12 @@
     python benchmarks/campaign.py benchmarks/campaign.toml go       begin, or go on
     python benchmarks/campaign.py benchmarks/campaign.toml pause    stop all runs; `go` resumes them
     python benchmarks/campaign.py benchmarks/campaign.toml status   what is done, and what is left
-    python benchmarks/campaign.py benchmarks/campaign.toml tables   write docs/results.md, draw it
+    python benchmarks/campaign.py benchmarks/campaign.toml tables   fill docs/, draw pictures
 
 Runs are made from checkouts and environments in --home, outside the work tree, at the commit of
 their begin (--commit, else HEAD). They survive kills and reboots: `go` resumes their folders, and
 repeats no run that has a row, whose home may have been another. Rows of ended runs go into
-benchmarks/results/campaign_*.csv and the tables of docs/results.md, and are committed as runs end,
+benchmarks/results/campaign_*.csv and the tables of docs/, and are committed as runs end,
 unless --no-commit. Runs that measure time run alone. Runs that need what cannot be installed here
 are skipped with the reason, and tried again at the next `go`; runs whose flags a tuning decides
 wait for it.
@@ -56,6 +56,7 @@ from drumline.runs.atomic_files import replace_file
 BENCHMARKS = Path(__file__).resolve().parent
 TREE = BENCHMARKS.parent
 RESULTS = TREE / "docs" / "results.md"
+TUNING = TREE / "docs" / "measured" / "tuning.md"
 README = TREE / "README.md"
 """Has the three sentences that the tables come to."""
 TABLES = Tables.beside(BENCHMARKS / "results")
@@ -106,7 +107,8 @@ def main() -> int:
         with _alone_with(TABLES.runs.parent):
             draw(rows_of(groups))
             _write(home, groups)
-        print(f"filled {RESULTS.name} and {README.name}; wrote {home.path / 'page.html'}")
+        names = f"{RESULTS.name}, {TUNING.name} and {README.name}"
+        print(f"filled {names}; wrote {home.path / 'page.html'}")
         return 0
     print("\n".join(status(home, groups)))
     return 0
@@ -270,11 +272,11 @@ def _alone_with(folder: Path) -> Iterator[None]:
 
 
 def _write(home: Home, groups: Sequence[Group]) -> None:
-    """Fill docs/results.md and the page from the rows that there are."""
+    """Fill the pages of docs/ and the one of the campaign from the rows that there are."""
     runs = read_rows(TABLES.runs)
     rows = rows_of(groups)
     every = queues(groups)
-    for path, more in ((RESULTS, (every, home)), (README, ())):
+    for path, more in ((RESULTS, (every, home)), (TUNING, (every, home)), (README, ())):
         if path.exists():
             _refill(path, lambda text, more=more: fill(text, rows, *more))
     states: dict[str, State] = {run.name: home.state(run) for run in in_order(groups)}
@@ -333,7 +335,7 @@ def _commit(message: str, tables: Sequence[str]) -> None:
     folder = Path(_git("rev-parse", "--absolute-git-dir"))
     if any((folder / name).exists() for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD")):
         return  # the next row takes this one along
-    pages = (page for page in (RESULTS, README) if page.exists() and not _edited(page))
+    pages = (page for page in (RESULTS, TUNING, README) if page.exists() and not _edited(page))
     every = (*TABLES, *map(TABLES.of_script, tables), *pages)
     files = [str(path) for path in every if path.exists()]
     add = subprocess.run(["git", "-C", str(TREE), "add", *files], check=False)

@@ -26,7 +26,7 @@ class Group:
 
     name: str
     part: str
-    """Table of docs/results.md that the runs belong to."""
+    """Table of docs/results.md, or of docs/measured/tuning.md, that the runs belong to."""
     method: str
     env: str
     seeds: tuple[int, ...]

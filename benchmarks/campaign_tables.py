@@ -1,4 +1,4 @@
-"""Tables of docs/results.md from a campaign's rows, between the markers of each part.
+"""Tables of docs/ from a campaign's rows, between the markers of each part.
 
 Below each table stands what of its runs has no row yet.
 """

@@ -329,6 +329,7 @@ def test_a_page_that_is_being_edited_is_in_no_commit_of_rows(
         "TREE": tree,
         "README": tree / "README.md",
         "RESULTS": tree / "results.md",
+        "TUNING": tree / "tuning.md",
         "TABLES": tables,
     }.items():
         monkeypatch.setattr(campaign, name, value)
@@ -773,6 +774,6 @@ def test_the_queue_of_the_repository_can_be_read(campaign: Any):
     for group in every:
         tuning = group.part.endswith("tuning")
         assert all((100 <= seed <= 104) == tuning for seed in group.seeds), group.name
-    text = (HERE / "docs" / "results.md").read_text()
+    text = campaign.RESULTS.read_text() + campaign.TUNING.read_text()
     assert all(f"<!-- begin {group.part} -->" in text for group in every)
     assert np.sum([group.hours * len(group.seeds) for group in groups]) > 0

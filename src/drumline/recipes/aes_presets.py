@@ -93,7 +93,7 @@ _LINEAR = {
     "actor_steps_scale": 0.1,
 }
 _TUNED = {"HalfCheetah-v5": {**_CHAIN, **_RELU}, "Hopper-v5": _CHAIN, "Walker2d-v5": _LINEAR}
-"""Chosen on tuning seeds (docs/results.md)."""
+"""Chosen on tuning seeds (docs/measured/tuning.md)."""
 
 RELEASED_RULES: Presets = {**_OURS, **PAPER_OF_OTHERS}
 """Presets of methods with rules of their own."""

@@ -13,7 +13,7 @@ ALPHAS = {
     for name, alpha in (("HalfCheetah", 16), ("Hopper", 64), ("Walker2d", 32))
     for version in (4, 5)
 }
-"""Environment → steps between two synchronisations that tuning found best (docs/results.md)."""
+"""Environment → steps between two synchronisations, as tuning chose (docs/measured/tuning.md)."""
 
 
 def with_alpha(preset: Mapping[str, Any], alpha: int) -> dict[str, Any]:
