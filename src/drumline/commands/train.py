@@ -51,22 +51,58 @@ def command(line: CommandLine) -> int:
     if asks and not names:
         print(_methods_page(), end="")
         return 0
-    line.refuse_empty("--seeds", "--config", "--objective", "--preset", "--store")
-    if sum(word.partition("=")[0] == "--tags" for word in line.words) > 1:
-        raise WrongUse("give all words behind one --tags")
-    objective, file = line.value("--objective"), line.value("--config")
-    _refuse_wrong_names(names, objective, file, asks=asks)
-    from drumline.api.foreign_code import importable_cwd
-    from drumline.commands.flag_page import flag_page
-    from drumline.commands.trusted_code import trust_of
-    from drumline.commands.typed_seeds import seeds_of
-    from drumline.recipes.foreign_calls import CONFIG, as_sentence
-    from drumline.recipes.methods import find_method
-    from drumline.runs.safe_text import visible
+    _refuse_wrong_words(line, asks=asks)
+    begin = _beginning(line)
+    if line.asks_for_help and not begin.method.outside:
+        from drumline.commands.flag_page import flag_page
 
+        objective = line.value("--objective")
+        shown = [*names, "--objective", objective] if objective else names
+        print(flag_page(" ".join(shown), begin.parts), end="")
+        return 0
+    chosen = _chosen(line, begin)
+    config, output = chosen["config"], chosen["output"]
+    seeds = _seeds_of(line, config, output)
+    if output.print_config:
+        _print_config(begin.method, dataclasses.replace(config, seed=seeds[0]))
+        return 0
+    if not (output.quiet or output.json):
+        _warn(begin, config, from_file=bool(output.config))
+    folders = [
+        _train_once(dataclasses.replace(config, seed=seed), chosen["layout"], output, seed)
+        for seed in seeds
+    ]
+    if len(folders) > 1 and not (output.quiet or output.json):
+        from drumline.runs.safe_text import visible
+
+        print(visible(shlex.join(["drumline", "compare", *folders])))
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Beginning:
+    """A method with the settings that the flags change."""
+
+    method: "Method"
+    env: str
+    config: Any
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Return what has flags, with its defaults."""
+        return {"config": self.config, "layout": self.method.layout(), "output": Output()}
+
+
+def _beginning(line: CommandLine) -> _Beginning:
+    """Return what a run begins with: a preset, a file's settings, or those for an objective."""
+    from drumline.api.foreign_code import importable_cwd
+    from drumline.recipes.methods import find_method
+
+    names, objective, file = line.names, line.value("--objective"), line.value("--config")
     fields: dict[str, Any] = {}
     if file:
         from drumline.commands.config_file import read_config_file
+        from drumline.commands.trusted_code import trust_of
 
         fields = read_config_file(Path(file), names[0])
         trust = trust_of(line, trust_code="--trust-code" in line.words)
@@ -83,51 +119,58 @@ def command(line: CommandLine) -> int:
         )
     if file:
         config = _of_file(method, env, objective, file, fields, _beside(line, method))
-        env = config.env
-    elif objective:
-        config = method.made_for(objective)
-    else:
-        config = method.made(env, None, **method.preset(env, variant, _beside(line, method)))
-    parts = {"config": config, "layout": method.layout(), "output": Output()}
-    if line.asks_for_help and not method.outside:
-        shown = [*names, "--objective", objective] if objective else names
-        print(flag_page(" ".join(shown), parts), end="")
-        return 0
-    if method.outside:
-        _refuse_taken_names(name, config, parts["layout"], parts["output"])
+        return _Beginning(method, config.env, config)
+    if objective:
+        return _Beginning(method, env, method.made_for(objective))
+    preset = method.preset(env, variant, _beside(line, method))
+    return _Beginning(method, env, method.made(env, None, **preset))
+
+
+def _chosen(line: CommandLine, begin: _Beginning) -> Mapping[str, Any]:
+    """Return config, layout and output as the flags make them."""
+    from drumline.recipes.foreign_calls import CONFIG, as_sentence
+
+    name, env, parts = line.names[0], begin.env, begin.parts
+    if begin.method.outside:
+        _refuse_taken_names(name, begin.config, parts["layout"], parts["output"])
     try:
-        chosen = line.flags(" ".join(names), parts, hidden=_without_effect(config, env))
+        hidden = _without_effect(begin.config, env)
+        chosen = line.flags(" ".join(line.names), parts, hidden=hidden)
     except (ValueError, WrongUse):
         raise
     except Exception as error:
-        if not method.outside:
+        if not begin.method.outside:
             raise
         raise as_sentence(name, CONFIG, error) from error
-    config, output = chosen["config"], chosen["output"]
-    if config.env != env and not objective:
-        raise WrongUse(f"--env {config.env} contradicts {env}, whose preset this is: give one ENV")
-    seeds = seeds_of(output.seeds) if output.seeds else [config.seed]
+    typed = chosen["config"].env
+    if typed != env and not line.value("--objective"):
+        raise WrongUse(f"--env {typed} contradicts {env}, whose preset this is: give one ENV")
+    return chosen
+
+
+def _seeds_of(line: CommandLine, config: Any, output: Output) -> list[int]:
+    from drumline.commands.typed_seeds import seeds_of
+
     if output.seeds and line.value("--seed"):
         raise WrongUse("--seed and --seeds both say the seed: give one of them")
-    if output.print_config:
-        from drumline.api.kept_prints import kept_prints, unsaid
+    return seeds_of(output.seeds) if output.seeds else [config.seed]
 
-        with kept_prints(unsaid):
-            printed = method.resolved(dataclasses.replace(config, seed=seeds[0]))
-        print(json.dumps(dataclasses.asdict(printed), indent=2))
-        return 0
-    said = config.env and not (file or output.quiet or output.json)
-    if said and (sentence := method.without_preset(env)):
+
+def _print_config(method: "Method", config: Any) -> None:
+    from drumline.api.kept_prints import kept_prints, unsaid
+
+    with kept_prints(unsaid):
+        printed = method.resolved(config)
+    print(json.dumps(dataclasses.asdict(printed), indent=2))
+
+
+def _warn(begin: _Beginning, config: Any, *, from_file: bool) -> None:
+    """Say that there is no preset, and that bf16 is slow here."""
+    from drumline.runs.safe_text import visible
+
+    if config.env and not from_file and (sentence := begin.method.without_preset(begin.env)):
         print(visible(sentence), file=sys.stderr)
-    if not (output.quiet or output.json):
-        _warn_of_bf16(name, config)
-    folders = [
-        _train_once(dataclasses.replace(config, seed=seed), chosen["layout"], output, seed)
-        for seed in seeds
-    ]
-    if len(folders) > 1 and not (output.quiet or output.json):
-        print(visible(shlex.join(["drumline", "compare", *folders])))
-    return 0
+    _warn_of_bf16(begin.method.name, config)
 
 
 def _refuse_taken_names(method: str, config: Any, layout: Any, output: Output) -> None:
@@ -165,7 +208,12 @@ def _warn_of_bf16(method: str, config: Any) -> None:
         print(visible(sentence), file=sys.stderr, flush=True)
 
 
-def _refuse_wrong_names(names: list[str], objective: str, file: str, *, asks: bool) -> None:
+def _refuse_wrong_words(line: CommandLine, *, asks: bool) -> None:
+    """Raise WrongUse for flags without a value, and for names that the flags leave no place for."""
+    line.refuse_empty("--seeds", "--config", "--objective", "--preset", "--store")
+    if sum(word.partition("=")[0] == "--tags" for word in line.words) > 1:
+        raise WrongUse("give all words behind one --tags")
+    names, objective, file = line.names, line.value("--objective"), line.value("--config")
     wanted = (1, 2) if file else (1,) if objective else (2,)
     if len(names) in wanted or (asks and len(names) == 1):
         return
