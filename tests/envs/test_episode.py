@@ -10,6 +10,7 @@ from late_fault_environment import REWARDS
 from drumline.envs.environment import EnvironmentProblem
 from drumline.envs.episode import EpisodeLoop, NonFinite
 from drumline.envs.episode_stack import Beginning, EpisodeStack
+from drumline.envs.frame_skip import FrameSkip
 from drumline.policies.build import build_policy
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec
@@ -167,12 +168,14 @@ class OtherwiseRewarded(Spiked):
         return observation, self.reward if self.steps == 3 else reward, *others
 
 
+@pytest.mark.parametrize("frames", [1, 2])
 @pytest.mark.parametrize("name", REWARDS)
-def test_a_reward_that_is_no_number_ends_the_episode_with_its_step(name: str):
+def test_a_reward_that_is_no_number_ends_the_episode_with_its_step(name: str, frames: int):
     reward, said = REWARDS[name]
+    rewarded: Any = OtherwiseRewarded(reward)
     with pytest.raises(EnvironmentProblem, match=f"the reward is {said}") as told:
-        run(OtherwiseRewarded(reward))
-    assert "in spiked, episode seed 5, step 2" in str(told.value)
+        run(rewarded if frames == 1 else FrameSkip(rewarded, frames, 0))
+    assert f"in spiked, episode seed 5, step {2 // frames}" in str(told.value)
 
 
 class LaterRows(Spiked):

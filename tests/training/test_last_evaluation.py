@@ -61,6 +61,8 @@ def test_an_episode_of_an_evaluation_that_fails_is_named(
         train(tmp_path / "run", config, **layout)
     named = f"it was evaluation episode 1 of update {UPDATES[method]}, episode seed {seed}"
     assert named in failure.value.__notes__
+    further = f"the run can go on from checkpoint {UPDATES[method]}, once the cause is mended: "
+    assert further + f"drumline resume {tmp_path / 'run'}" in failure.value.__notes__[-1]
 
 
 @pytest.mark.parametrize("method", cases(CONFIGS, quick=["es", "td3", "hts"]))

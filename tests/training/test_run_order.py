@@ -37,6 +37,7 @@ class Recorded:
             start_display=self.part("start display"),
             save_stopped=self.part("save stopped"),
             ended_by=lambda error: None,
+            say_how_to_go_on=lambda error: None,
             closes_within=lambda signals: None,
             save_policy=self.part("save policy"),
             call_last=self.part("call last"),

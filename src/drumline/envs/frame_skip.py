@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from drumline.envs.interface import NO_NUMBER
+
 
 class FrameSkip:
     """Repeat each action `count` times, or until the episode ends or `limit` frames are made.
@@ -26,16 +28,17 @@ class FrameSkip:
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Step up to `count` times with one action."""
         count = min(self._count, self._limit - self.frames) if self._limit else self._count
-        observation, reward, terminated, truncated, info = self._environment.step(action)
-        self.frames += 1
-        total = float(reward)
-        for _ in range(count - 1):
-            if terminated or truncated:
-                break
+        total = -0.0  # the sum of one reward is that reward, -0.0 too
+        while True:
             observation, reward, terminated, truncated, info = self._environment.step(action)
             self.frames += 1
-            total += float(reward)
-        return observation, total, terminated, truncated, info
+            count -= 1
+            try:
+                total += float(reward)
+            except NO_NUMBER:  # the caller, which knows the place, refuses it
+                return observation, reward, terminated, truncated, info
+            if terminated or truncated or count < 1:
+                return observation, total, terminated, truncated, info
 
     def info_of_last_step(self) -> dict[str, Any]:
         """Return the `info` of the last step of an environment that makes it only if asked."""

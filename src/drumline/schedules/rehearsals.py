@@ -70,10 +70,16 @@ class Rehearsals:
     def _impure(self, first: Evaluation, second: Evaluation) -> ImpureEnvironment:
         if self._objective:
             return another_value(self._objective, first.fitness, second.fitness)
+        if _values(first) == _values(second):
+            gave = f"other observations or rewards in its {first.length} steps"
+        else:
+            gave = (
+                f"{second.length} steps and return {second.episode_return!r} instead of "
+                f"{first.length} and {first.episode_return!r}"
+            )
         return ImpureEnvironment(
             "the first episode, run again with the same seed and parameters, gave "
-            f"{second.length} steps and return {second.episode_return!r} instead of "
-            f"{first.length} and {first.episode_return!r}: the environment has hidden state that "
+            f"{gave}: the environment has hidden state that "
             "reset(seed=…) does not reset, so no result could be repeated. Mend the environment, "
             "or train without the promise with --no-promise"
         )

@@ -16,7 +16,7 @@ from drumline.display.dashboard import Display
 from drumline.display.plain import ReaderGone
 from drumline.display.state import DisplayState, ReturnCurve, RoleShares, RunTitle, Throughput
 from drumline.envs.last_info import means
-from drumline.errors import CallbackFailed
+from drumline.errors import CallbackFailed, ImpureEnvironment, StrategyFailed
 from drumline.functional.stability import Falls
 from drumline.runs.card import RunCard, write_card
 from drumline.runs.checkpoint import KEPT, Checkpoint
@@ -26,6 +26,7 @@ from drumline.runs.next_commands import by_path
 from drumline.runs.policy_files import policy_description, put_back_best
 from drumline.runs.problem import Words
 from drumline.runs.recorder import Recorder
+from drumline.runs.run_error import RunError
 from drumline.runs.timeline import write_processes, write_timeline
 from drumline.runtime.cores import available_cores
 from drumline.runtime.machine_use import UseSampler
@@ -380,6 +381,15 @@ class Ledger:
     def ended_by(self, error: BaseException) -> None:
         """Take note of the error that ends the run: a signal leaves little time for uploads."""
         self._ended_by = error
+
+    def say_how_to_go_on(self, error: BaseException) -> None:
+        """Add to an error where the run goes on, unless its words say so or it would end again."""
+        own = (CallbackFailed, ImpureEnvironment, OSError, RunError, StrategyFailed)
+        if self.saved_update and isinstance(error, Exception) and not isinstance(error, own):
+            error.add_note(
+                f"the run can go on from checkpoint {self.saved_update}, once the cause is mended: "
+                f"{by_path(self.folder, 'resume')}"
+            )
 
     def _close_folder(self, timeline: Sequence[Span], activity: Sequence[ProcessActivity]) -> None:
         if self._recorder is None:

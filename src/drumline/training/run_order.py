@@ -97,4 +97,5 @@ def run_in_order(
                     checkpoint()
                 ledger.save_stopped(error, policy())
             explain(error)
+            ledger.say_how_to_go_on(error)
             raise
