@@ -11,7 +11,7 @@ from campaign_aes_tables import (
     span_of,
     told_apart,
 )
-from campaign_hts_tables import Beside, beside_baselines, is_reached
+from campaign_hts_tables import Beside, beside_baselines
 from campaign_tables import Rows, published_rows
 
 WIDTH = 120
@@ -43,7 +43,7 @@ def of_es(rows: Rows) -> str:
 def of_hts(rows: Rows) -> str:
     """Return what share of its baselines' scores `hts` has, for each number of env steps."""
     runs = [row for row in rows.runs if row["part"] == "hts-goals"]
-    found = beside_baselines(runs, rows.evaluations)
+    found = [row for row in beside_baselines(runs, rows.evaluations) if row.complete]
     if not found:
         return "`hts` beside lock-step `ppo`: no runs have ended."
     pairs = dict.fromkeys((row.rival, row.env_steps) for row in found)
@@ -64,7 +64,7 @@ def _of_rival(found: Sequence[Beside]) -> str:
     return (
         f"{min(middles):.2f} to {max(middles):.2f} of the score of {RIVALS_OF_HTS[found[0].rival]} "
         f"within {found[0].env_steps:,} env steps ({seeds} seeds, intervals in {low:.2f} … "
-        f"{high:.2f}, the goal met on {sum(map(is_reached, found))} of {len(found)})"
+        f"{high:.2f}, the goal met on {sum(row.verdict == 'met' for row in found)} of {len(found)})"
     )
 
 

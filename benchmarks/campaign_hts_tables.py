@@ -60,6 +60,19 @@ class Beside(NamedTuple):
     env_steps: int
     ratios: Sequence[Ratio]
 
+    @property
+    def complete(self) -> bool:
+        """Whether the rival has as many seeds: the interval of one score is a point."""
+        ours, theirs = self.seeds
+        return len(theirs) >= len(ours)
+
+    @property
+    def verdict(self) -> str:
+        """Return met, missed, or open while seeds of the rival are to come."""
+        if not self.complete:
+            return "open"
+        return "met" if _is_reached(self) else "missed"
+
 
 def beside_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[Beside]:
     """Return `hts` over `ppo` and over a peer, on each task and for each number of env steps.
@@ -91,11 +104,11 @@ def shares_of_the_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[
         seeds = " and ".join(map(seeds_in_words, row.seeds))
         cells = " | ".join(each.words for each in row.ratios)
         words = [row.env, f"`{row.rival}`", seeds, f"{row.env_steps:,}", cells]
-        table.append(f"| {' | '.join(words)} | {'met' if is_reached(row) else 'missed'} |")
+        table.append(f"| {' | '.join(words)} | {row.verdict} |")
     return table if len(table) > 2 else []
 
 
-def is_reached(row: Beside) -> bool:
+def _is_reached(row: Beside) -> bool:
     """Return whether each ratio, and the lower end of its interval, is as large as the goal's."""
     goal = RATIO_GOALS[row.rival]
     return all(each.middle >= goal.middle and each.low >= goal.low for each in row.ratios)

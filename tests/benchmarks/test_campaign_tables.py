@@ -338,6 +338,13 @@ def test_a_peer_has_a_goal_of_its_own(campaign: Any):
     assert (ours[1], ours[-1]) == ("`ppo`", "missed")
     assert (peer[1], peer[-1]) == ("`stable-baselines3-ppo`", "met")
 
+    fewer = [run for run in runs if run["method"] != "stable-baselines3-ppo" or run["seed"] == "0"]
+    rows = campaign.Rows(fewer, curves)
+    assert table_of(campaign, "hts-goals", rows)[1][-1] == "open"
+    told = " ".join(" ".join(lines_of(campaign, "headlines", rows)).split())
+    assert "lock-step `ppo` within 1,000 env steps (4 seeds" in told
+    assert "Stable-Baselines3" not in told
+
 
 def test_runs_of_the_same_flags_are_one_sample_beside_a_peer(campaign: Any):
     """Counted from random actions; exchanges tell samples that lie apart from those that do not."""
