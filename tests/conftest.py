@@ -60,7 +60,7 @@ def imported_modules_stay() -> Iterator[None]:
 def hashes_are_taken_for_those_of_workers() -> Iterator[None]:
     """Make no worker for each environment of the tests; `test_hashing` calls other processes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drumline.api.run.refuse_hash_order", lambda *arguments: None)
+        patch.setattr("drumline.api.opened_runs.refuse_hash_order", lambda *arguments: None)
         yield
 
 

@@ -209,7 +209,8 @@ def _numbers(path: Path, rng: random.Random) -> str:
 def readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield everything that reads a run folder, by name; each may refuse it in one sentence."""
     from drumline.api.foreign_code import UNTRUSTED
-    from drumline.api.run import Run, resumed_config
+    from drumline.api.opened_runs import resumed_config
+    from drumline.api.run import Run
     from drumline.api.stored_policy import environment_of, load_policy
     from drumline.buffers.replay import ReplayShape
     from drumline.buffers.replay_archive import blocks_in

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from drumline.api.run import silent
+from drumline.api.opened_runs import silent
 from drumline.api.run_document import PROMISE, run_document
 from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.erl import ERL

@@ -166,7 +166,7 @@ def test_code_of_the_config_is_imported_with_trust_alone(
     assert not Path("imported").exists()
     assert os.getcwd() not in sys.path
 
-    monkeypatch.setattr("drumline.api.run._carry_out", started)
+    monkeypatch.setattr("drumline.api.opened_runs._carry_out", started)
     trusted = ends(terminal, words, folder, "--trust-code")
     assert "names code to import" not in trusted.err
     # Neither an episode nor an update of hts stands alone.

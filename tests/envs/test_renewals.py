@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from drumline.api.foreign_code import CodeTrust
-from drumline.api.run import resumed_config, train
+from drumline.api.opened_runs import resumed_config
+from drumline.api.run import train
 from drumline.display.plain import PlainLines
 from drumline.envs.renewals import (
     FEWEST_STEPS,

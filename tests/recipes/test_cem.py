@@ -9,7 +9,8 @@ import pytest
 from campaigns import FAULTS, cases
 from doubles import KillAt
 
-from drumline.api.run import Run, resume, silent, train
+from drumline.api.opened_runs import silent
+from drumline.api.run import Run, resume, train
 from drumline.api.run_document import PROMISE, run_document
 from drumline.commands.verify import verify_again
 from drumline.recipes.cem import CEM

@@ -12,7 +12,8 @@ from doubles import GatherAt, KillAt
 
 from drumline.algorithms.a2c import A2C
 from drumline.api.foreign_code import TRUSTED
-from drumline.api.run import resume, silent, train
+from drumline.api.opened_runs import silent
+from drumline.api.run import resume, train
 from drumline.api.run_document import NO_PROMISE, run_document
 from drumline.commands.verify import verify_again
 from drumline.recipes import learners

@@ -15,7 +15,7 @@ from typed_commands import Ended, Terminal
 from whole_runs import folder_for
 
 import drumline
-from drumline.api.run import silent
+from drumline.api.opened_runs import silent
 from drumline.recipes import outside_methods
 from drumline.recipes.cem import CEM
 from drumline.recipes.methods import find_method

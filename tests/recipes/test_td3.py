@@ -15,7 +15,8 @@ from campaigns import FAULTS, cases
 from threadpoolctl import threadpool_limits
 
 from drumline.api.foreign_code import TRUSTED
-from drumline.api.run import Run, load, resume, silent, train
+from drumline.api.opened_runs import silent
+from drumline.api.run import Run, load, resume, train
 from drumline.commands.verify import verify_again
 from drumline.display.dashboard import choose_display
 from drumline.errors import ImpureEnvironment

@@ -21,7 +21,8 @@ from whole_runs import folder_for, run_on
 
 from drumline.algorithms import external
 from drumline.api.foreign_code import TRUSTED
-from drumline.api.run import Run, load, resume, silent, train
+from drumline.api.opened_runs import silent
+from drumline.api.run import Run, load, resume, train
 from drumline.buffers import queued_replay
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment

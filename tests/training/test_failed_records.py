@@ -9,7 +9,8 @@ import pytest
 from campaigns import cases
 from whole_runs import SMALL_P_CEM_RL, folder_for, lasting_bytes, run_on
 
-from drumline.api.run import resume, silent
+from drumline.api.opened_runs import silent
+from drumline.api.run import resume
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 from drumline.recipes.methods import method_of

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from campaigns import cases
 
-from drumline.api.run import silent
+from drumline.api.opened_runs import silent
 from drumline.api.run_document import PROMISE, run_document
 from drumline.recipes.hts import HTS
 from drumline.runs.folder import RunFolder

@@ -10,7 +10,7 @@ import pytest
 import torch
 from whole_runs import folder_for
 
-from drumline.api.run import silent
+from drumline.api.opened_runs import silent
 from drumline.errors import StrategyFailed
 from drumline.protocols import GenerationStrategy, Population
 from drumline.recipes.aes import AES

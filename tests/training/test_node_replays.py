@@ -9,7 +9,8 @@ from campaigns import FAULTS
 from runtime.cluster.thread_nodes import ThreadNodes
 from whole_runs import SMALL_CEM_RL, folder_for, lasting_bytes
 
-from drumline.api.run import silent, train
+from drumline.api.opened_runs import silent
+from drumline.api.run import train
 from drumline.recipes.aes import AES
 from drumline.recipes.methods import method_of
 from drumline.runtime.cluster import kept_results

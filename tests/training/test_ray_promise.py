@@ -16,7 +16,8 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 from ray.cluster_utils import Cluster
 
 from drumline.api.foreign_code import TRUSTED
-from drumline.api.run import resume, silent, train
+from drumline.api.opened_runs import silent
+from drumline.api.run import resume, train
 from drumline.recipes.aes import AES
 from drumline.recipes.ars import ARS
 from drumline.recipes.cem import CEM

@@ -12,7 +12,8 @@ from runtime.cluster.thread_nodes import ThreadNodes
 from whole_runs import folder_for, lasting_bytes
 
 from drumline.api.foreign_code import TRUSTED
-from drumline.api.run import resume, silent, train
+from drumline.api.opened_runs import silent
+from drumline.api.run import resume, train
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.runs.checkpoint import read_checkpoint

@@ -17,7 +17,8 @@ from doubles import KillAt, SleepAt
 from whole_runs import run_on
 
 from drumline.api.foreign_code import TRUSTED
-from drumline.api.run import resume, silent, train
+from drumline.api.opened_runs import silent
+from drumline.api.run import resume, train
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment, WorkerError
 from drumline.recipes.hts import HTS

@@ -14,7 +14,8 @@ from campaigns import FAULTS, cases
 from doubles import GatherAt, KillAt, SleepAt
 
 from drumline.api.foreign_code import TRUSTED
-from drumline.api.run import Run, resume, silent, train
+from drumline.api.opened_runs import silent
+from drumline.api.run import Run, resume, train
 from drumline.api.run_document import PROMISE, run_document
 from drumline.commands.verify import verify_again
 from drumline.errors import ImpureEnvironment

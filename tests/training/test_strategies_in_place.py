@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from whole_runs import folder_for, lasting_bytes
 
-from drumline.api.run import silent
+from drumline.api.opened_runs import silent
 from drumline.protocols import GenerationStrategy
 from drumline.recipes.es import ES
 from drumline.runs.recorder import Recorder

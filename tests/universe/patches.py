@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from drumline.api import run
+from drumline.api import opened_runs
 from drumline.protocols import PublishedLayout, Unwatched
 from drumline.runs import append_file, atomic_files, claims, own_files, recorder
 from drumline.runtime import (
@@ -89,7 +89,7 @@ def patched(world: World, system: SimOS) -> Iterator[None]:
     popen = type("Popen", (SimPopen,), {"world": world, "mains": mains, "system": system})
     put(child_process, "subprocess", _like(subprocess, Popen=popen))
     put(child_process, "_environment", dict)
-    put(run, "Guard", _NoGuard)
+    put(opened_runs, "Guard", _NoGuard)
     for module in (child, role_child):
         put(module, "sys", SimSys(world))
         put(module, "begin", lambda parent: None)

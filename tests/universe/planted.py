@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drumline.api import run
+from drumline.api import opened_runs
 from drumline.envs.journal import Journal
 from drumline.runs import checkpoint, rewind
 from drumline.runs.append_file import AppendFile
@@ -222,6 +222,6 @@ PLANTED: dict[str, Bug] = {
     "rows counted before they are synced": Bug("aes", replaced(AppendFile, "sync", _unsynced)),
     "step counted before its row": Bug("hts", replaced(LaneGroup, "_step", _counted_early)),
     "rows of an older checkpoint": Bug(
-        "es", replaced(run, "read_checkpoint", _another_branch), mode="unbounded"
+        "es", replaced(opened_runs, "read_checkpoint", _another_branch), mode="unbounded"
     ),
 }

@@ -53,7 +53,8 @@ def command(line: CommandLine) -> int:
         layout = find_method(folder.document["method"]).layout
     chosen = line.flags("RUN", {"resume": ResumeFlags(), "layout": layout()})
     flags = chosen["resume"]
-    from drumline.api.run import resume, resumed_config
+    from drumline.api.opened_runs import resumed_config
+    from drumline.api.run import resume
     from drumline.commands.closing import display_for, say_finished, say_finished_in_json
     from drumline.commands.trusted_code import trust_of
 
