@@ -5,14 +5,20 @@ Its state is a journal of its calls, or what the optimiser says of itself and a 
 
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32
 
 from drumline import seeding
 from drumline.algorithms.individuals import norm, staleness, tell_each
+from drumline.algorithms.optimizer_calls import (
+    OptimizerCalls,
+    OptimizerFactory,
+    VectorOptimizer,
+    offers_state,
+)
 from drumline.errors import StrategyFailed
 from drumline.types import Candidate, Individual, Metrics, State
 
@@ -21,45 +27,12 @@ SNAPSHOT_TELLS = 1000
 
 _REHEARSED = 2  # vectors
 _REHEARSED_TELLS = 5
-_WIDEST = 8  # bytes of a number that checkpoints store
 _OPTIMIZER = "strategy_state_"  # before the optimiser's own names in a state
 _HIDDEN = "it has randomness that does not follow from the seed it is given"
 
 
-@runtime_checkable
-class VectorOptimizer(Protocol):
-    """Interface of a user's own optimiser: it maximises, and must repeat itself bit for bit.
-
-    Several vectors may be in flight at once, and they are told in any order. A vector that gradient
-    steps have changed is told as it was evaluated. Some methods are optional. `discard(asked)` is
-    called before such a tell. `recommend()` returns the vector to evaluate and publish; without it,
-    that is the fittest vector told. `metrics()` returns the `sampling_std` and `condition_number`
-    of its distribution.
-
-    `state()` returns names with NumPy arrays, integers and floats; a newly made optimiser after
-    `load(state)` asks and answers bit for bit as this one. With these two methods, checkpoints keep
-    that state. Without them, they keep all asks and tells, and a resume repeats every one.
-    """
-
-    def ask(self) -> Any:
-        """Return the next vector to evaluate."""
-        ...
-
-    def tell(self, vector: Any, fitness: float) -> Any:
-        """Update with a vector and its fitness."""
-        ...
-
-
-OptimizerFactory = Callable[[Float32[np.ndarray, " P"], int], VectorOptimizer]
-"""(start vector, seed) → optimiser."""
-
-
 class HiddenRandomness(StrategyFailed):
     """An optimiser asked other vectors than before, with the same seed and the same tells."""
-
-
-class RefusesRefined(ValueError):
-    """An optimiser learns only from vectors that it asked for."""
 
 
 class _Snapshot(NamedTuple):
@@ -96,12 +69,15 @@ class External:
         self._name = name
         self.replaying: Callable[[int, int], None] = lambda done, events: None
         """Called while `load` replays a journal, with the events done and all of them."""
+        self._calls = OptimizerCalls(
+            name, self._seed, self._start.size, lambda: (self._asked, self._tells)
+        )
         self._begin()
 
     @property
     def replays_everything(self) -> bool:
         """Whether a resume repeats all asks and tells: the optimiser has no `state()`."""
-        return not self._offers_state(self._optimizer)
+        return not offers_state(self._optimizer)
 
     @property
     def parameters(self) -> Float32[np.ndarray, " P"]:
@@ -153,8 +129,7 @@ class External:
         """Ask and tell a new optimiser while `keeps_on`; returns the number of tells."""
         made, tells = self._made(), 0
         while keeps_on():
-            vector = self._usable(self._called("ask", made.ask), "asked for")
-            self._called("tell", made.tell, vector, -float(tells))
+            self._calls.tell(made, self._calls.ask(made), -float(tells))
             tells += 1
         return tells
 
@@ -162,20 +137,17 @@ class External:
         """Compare an optimiser with one that has loaded its state."""
         one, other = (self._made() for _ in range(2))
         for fitness in range(_REHEARSED_TELLS):
-            vector = self._usable(self._called("ask", one.ask), "asked for")
-            self._called("tell", one.tell, vector, float(fitness))
-        self._load_optimizer(other, self._state_of(one))
+            self._calls.tell(one, self._calls.ask(one), float(fitness))
+        self._calls.load(other, self._calls.state(one))
         for _ in range(_REHEARSED):
-            vectors = [
-                self._usable(self._called("ask", made.ask), "asked for") for made in (one, other)
-            ]
+            vectors = [self._calls.ask(made) for made in (one, other)]
             if vectors[0].tobytes() != vectors[1].tobytes():
                 raise StrategyFailed(
                     f"{self._name} asks for other vectors once its state() is given to load() of a "
                     "new one: let them hold all that ask and tell use, or remove both"
                 )
             for made, vector in zip((one, other), vectors, strict=True):
-                self._called("tell", made.tell, vector, 0.5)
+                self._calls.tell(made, vector, 0.5)
 
     def load(self, state: State) -> None:
         """Make the optimiser anew, load its own state and replay the journal since.
@@ -226,8 +198,8 @@ class External:
     def _first_vectors(self) -> list[np.ndarray]:
         made, vectors = self._made(), list[np.ndarray]()
         for number in range(_REHEARSED_TELLS):
-            vector = self._usable(self._called("ask", made.ask), "asked for")
-            self._called("tell", made.tell, vector.copy(), -float(number))
+            vector = self._calls.ask(made)
+            self._calls.tell(made, vector.copy(), -float(number))
             vectors.append(vector)
         return vectors
 
@@ -243,8 +215,7 @@ class External:
         self._best_fitness = -math.inf
         self._out: dict[int, np.ndarray] = {}
         self._snapshot: _Snapshot | None = None
-        self._asked = 0
-        self._tells = 0
+        self._asked = self._tells = 0
         self._begin_journal()
 
     def _begin_journal(self) -> None:
@@ -256,7 +227,7 @@ class External:
 
     def _ask_one(self) -> Candidate:
         index, self._asked = self._asked, self._asked + 1
-        vector = self._usable(self._called("ask", self._optimizer.ask), "asked for")
+        vector = self._calls.ask(self._optimizer)
         self._out[index] = vector
         self._checksums.add(zlib.crc32(vector.tobytes()))
         self._log(-1, 0.0, changed=False)
@@ -271,7 +242,7 @@ class External:
         before = self._parameters
         self._take(individual.index, individual.vector, individual.fitness)
         return {
-            **self._called("metrics", self._metrics),
+            **self._calls.metrics(self._optimizer),
             "fitness": individual.fitness,
             "update_norm": norm(self._parameters - before),
             "staleness_tells": float(late),
@@ -289,18 +260,15 @@ class External:
         changed = not np.array_equal(asked.astype(np.float32), vector)
         if changed:
             self._changed_vectors.add(vector)
-            discard = getattr(self._optimizer, "discard", None)
-            if discard is not None:
-                self._called("discard", discard, asked.copy())
+            self._calls.discard(self._optimizer, asked.copy())
         self._log(index, fitness, changed=changed)
         # An optimiser may recognise its own vectors, so it gets them in its own precision, and it
         # may write into them: the snapshot keeps its own.
         heard = vector.astype(asked.dtype) if changed else asked.copy()
-        self._called("tell", self._optimizer.tell, heard, fitness)
+        self._calls.tell(self._optimizer, heard, fitness)
         self._tells += 1
-        recommend = getattr(self._optimizer, "recommend", None)
-        if recommend is not None:
-            recommended = self._usable(self._called("recommend", recommend), "recommends")
+        recommended = self._calls.recommend(self._optimizer)
+        if recommended is not None:
             self._parameters = recommended.astype(np.float32)
         elif fitness > self._best_fitness:
             self._parameters = vector.copy()
@@ -313,7 +281,7 @@ class External:
         alike = len({vector.dtype for vector in self._out.values()}) <= 1  # or wait for the next
         if alike and not self.replays_everything:
             self._snapshot = _Snapshot(
-                self._state_of(self._optimizer),
+                self._calls.state(self._optimizer),
                 self._parameters.copy(),
                 self._best_fitness,
                 dict(self._out),
@@ -361,7 +329,7 @@ class External:
             for name, value in named.items()
             if name.startswith(_OPTIMIZER)
         }
-        self._load_optimizer(self._optimizer, optimizer)
+        self._calls.load(self._optimizer, optimizer)
         self._parameters = parameters.copy()
         self._best_fitness = float(state.counter("snapshot_best_fitness"))
         self._out = dict(zip(out.tolist(), vectors.copy(), strict=True))
@@ -377,104 +345,10 @@ class External:
             self._tells,
         )
 
-    @staticmethod
-    def _offers_state(optimizer: VectorOptimizer) -> bool:
-        return all(callable(getattr(optimizer, name, None)) for name in ("state", "load"))
-
-    def _state_of(self, optimizer: Any) -> dict[str, np.ndarray | int | float]:
-        """Return copies of an optimiser's own state."""
-        found = self._called("state", optimizer.state)
-        if not hasattr(found, "items"):
-            raise StrategyFailed(f"{self._name} has a state() of {type(found).__name__}, no dict")
-        kept: dict[str, np.ndarray | int | float] = {}
-        for name, value in found.items():
-            if not isinstance(name, str) or not _storable(value):
-                raise StrategyFailed(
-                    f"{self._name} has {name!r} in its state(), {_described(value)}: it may "
-                    "hold NumPy arrays of numbers of at most 8 bytes, int and float"
-                )
-            kept[name] = value.copy() if isinstance(value, np.ndarray) else value
-        return kept
-
-    def _load_optimizer(self, optimizer: Any, state: Mapping[str, Any]) -> None:
-        if not self._offers_state(optimizer):
-            raise StrategyFailed(
-                f"{self._name} has no state() and load(), but the checkpoint holds its state"
-            )
-        copies: dict[str, Any] = {
-            k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()
-        }
-        self._called("load", optimizer.load, copies)
-
     def _log(self, told: int, fitness: float, *, changed: bool) -> None:
         self._told.add(told)
         self._changed.add(changed)
         self._fitness.add(fitness)
-
-    def _metrics(self) -> Metrics:
-        metrics = getattr(self._optimizer, "metrics", None)
-        return {} if metrics is None else {k: float(v) for k, v in metrics().items()}
-
-    def _called(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the optimiser; its exception becomes a StrategyFailed with its name.
-
-        Some optimisers draw from Python's or NumPy's global generator, Nevergrad's log-normal ones
-        among them: its numbers follow from the seed and from the asks and tells before the call,
-        so a journal that is replayed repeats them.
-        """
-        (seed,) = seeding.seeds(self._seed, 1, what, self._asked, self._tells)
-        try:
-            with seeding.kept_globals():
-                seeding.seed_globals(seed)
-                return call(*arguments)
-        except RefusesRefined:
-            raise
-        except (Exception, SystemExit) as error:
-            raise StrategyFailed(
-                f"{self._name} raised in {what} after {self._tells} tells: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-
-    def _usable(self, vector: Any, verb: str) -> np.ndarray:
-        """Return the optimiser's vector, which must be P finite numbers."""
-        kind, tells = type(vector).__name__, f"after {self._tells} tells"
-        try:
-            array = np.array(vector, dtype=None if isinstance(vector, np.ndarray) else np.float64)
-        except (TypeError, ValueError) as error:
-            raise StrategyFailed(f"{self._name} {verb} a {kind} of no numbers, {tells}") from error
-        if array.shape != self._start.shape or array.dtype.kind != "f":
-            raise StrategyFailed(
-                f"{self._name} {verb} {array.dtype} of shape {list(array.shape)} (a {kind}), "
-                f"{tells}; the policy has {self._start.size} parameters"
-            )
-        if array.dtype.itemsize > _WIDEST:
-            raise StrategyFailed(
-                f"{self._name} {verb} {array.dtype}, {tells}, which no checkpoint can hold: "
-                "return float64"
-            )
-        with np.errstate(over="ignore"):
-            bad = int(np.count_nonzero(~np.isfinite(array.astype(np.float32))))
-        if bad:
-            raise StrategyFailed(
-                f"{self._name} {verb} a vector of which {bad} of {array.size} numbers are not "
-                f"finite in float32, {tells}"
-            )
-        return array
-
-
-def _storable(value: Any) -> bool:
-    """Return whether a checkpoint can hold a value: an array of numbers, an int or a float."""
-    if type(value) in (int, float):
-        return True
-    if not isinstance(value, np.ndarray):
-        return False
-    array: np.ndarray = value  # pyright: ignore[reportUnknownVariableType]
-    return array.dtype.kind in "biuf" and array.dtype.itemsize <= _WIDEST
-
-
-def _described(value: Any) -> str:
-    kind = f"a {type(value).__name__}"
-    return f"{kind} of {value.dtype}" if isinstance(value, np.ndarray) else kind  # pyright: ignore[reportUnknownMemberType]
 
 
 class _Column:

@@ -8,7 +8,11 @@ import numpy as np
 from jaxtyping import Float32
 
 from drumline import seeding
-from drumline.algorithms.external import OptimizerFactory, RefusesRefined, VectorOptimizer
+from drumline.algorithms.optimizer_calls import (
+    OptimizerFactory,
+    RefusesRefined,
+    VectorOptimizer,
+)
 from drumline.errors import import_named, raised
 from drumline.types import Metrics
 

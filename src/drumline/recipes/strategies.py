@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from drumline.algorithms.candidate_generations import CandidateStrategy
-from drumline.algorithms.external import External, OptimizerFactory
+from drumline.algorithms.external import External
+from drumline.algorithms.optimizer_calls import OptimizerFactory
 from drumline.algorithms.optimizer_packages import cma_factory, named_factory, nevergrad_factory
 from drumline.algorithms.optimizers import Adam
 from drumline.algorithms.snes import SNES
