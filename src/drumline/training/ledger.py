@@ -3,18 +3,15 @@
 Counters and learned state change together, between two waits; a checkpoint holds both.
 """
 
-import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from drumline.display.dashboard import Display
 from drumline.display.plain import ReaderGone
-from drumline.display.state import DisplayState, ReturnCurve, RoleShares, RunTitle, Throughput
+from drumline.display.state import RunTitle
 from drumline.envs.last_info import means
 from drumline.errors import CallbackFailed, ImpureEnvironment, StrategyFailed
 from drumline.functional.stability import Falls
@@ -24,17 +21,16 @@ from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import evaluation_rows, last_evaluation
 from drumline.runs.next_commands import by_path
 from drumline.runs.policy_files import policy_description, put_back_best
-from drumline.runs.problem import Words
 from drumline.runs.recorder import Recorder
 from drumline.runs.run_error import RunError
 from drumline.runs.timeline import write_processes, write_timeline
-from drumline.runtime.cores import available_cores
-from drumline.runtime.machine_use import UseSampler
 from drumline.stores.mirror import Mirror
 from drumline.tasks import Evaluation
 from drumline.training.callbacks import CallbackQueue
 from drumline.training.layout import Layout
 from drumline.training.method_answers import refuse_names, refuse_values
+from drumline.training.run_identity import RunIdentity
+from drumline.training.shown_progress import ShownProgress
 from drumline.training.stop_signals import StopSignals
 from drumline.training.stopped import Stopped
 from drumline.training.unended_episodes import UnendedEpisodes
@@ -49,29 +45,6 @@ from drumline.types import (
 )
 
 _PREFIX = "run_"
-_IS_COUNTER = re.compile(
-    r"(^|_)(steps|seconds|episodes|transitions|count|tells|second)($|_)|^episode_|^update_skipped$"
-    r"|^(kind|event|logical_worker|fitness|mean_fitness|accepted)$"
-)
-"""Columns of metrics.csv that the dashboard shows in other rows, or not at all."""
-
-
-@dataclass(frozen=True)
-class RunIdentity:
-    """Names of a run, and the description in its policy files."""
-
-    method: str
-    env_id: str
-    seed: int
-    total_steps: int
-    words: Words
-    described: Mapping[str, Any]
-    """Description in policy-*.json from which environment and policy, or an objective, are made
-    again."""
-    layout_words: str
-    """Description of the run's processes."""
-    limited: bool = False
-    """Whether a time limit of the environment is known."""
 
 
 class Ledger:
@@ -113,16 +86,7 @@ class Ledger:
         self._began = self._checkpointed = time.perf_counter()
         self.saved_update = 0 if resumed_from is None else resumed_from.update
         """Update of the latest checkpoint."""
-        self._throughput = Throughput()
-        self._role_shares = RoleShares()
-        self._use, self._cores = UseSampler(), available_cores()
-        self._phase_seconds = {"update": 0.0, "evaluation": 0.0, "checkpoints": 0.0}
-        """Seconds of this session in which the run waited for these."""
-        self._evaluation_began: float | None = None
-        self._curve = ReturnCurve()
-        self._skipped = 0
-        self._evaluating = (0, 0)
-        """Episodes that have ended and all episodes of the evaluation that the run waits for."""
+        self._shown = ShownProgress(identity)
         self._metrics: Metrics = {}
         self._named: tuple[str, ...] = ()
         """Names of the latest record's metrics, which have been checked."""
@@ -158,7 +122,7 @@ class Ledger:
         self.display.start(
             RunTitle(run.method, run.env_id, run.seed, run.layout_words, self.folder.shown)
         )
-        self._throughput.add(int(self.counters["env_steps"]), time.perf_counter())
+        self._shown.begin(int(self.counters["env_steps"]))
 
     def wall_seconds(self) -> float:
         """Return the seconds that this run has taken, those before a resume included."""
@@ -182,9 +146,7 @@ class Ledger:
         self.update = update
         self.counters["env_steps"] += env_steps
         self.counters["episodes"] += len(episodes)
-        self._curve.append(metrics["episode_return_mean"])
-        self._skipped += int(metrics.get("update_skipped", 0.0))
-        self._phase_seconds["update"] += update_seconds
+        self._shown.updated(metrics, update_seconds)
         self._metrics = {
             "env_steps": self.counters["env_steps"],
             "episodes": self.counters["episodes"],
@@ -215,7 +177,7 @@ class Ledger:
         began = time.perf_counter()
         self.recorder.checkpoint(self.update, State(state.tensors, counters), extra, segments)
         self._checkpointed = time.perf_counter()
-        self._phase_seconds["checkpoints"] += self._checkpointed - began
+        self._shown.waited("checkpoints", self._checkpointed - began)
         self.saved_update = self.update
         self._callbacks.checkpoint(self.update, self.folder.checkpoints / str(self.update))
 
@@ -255,13 +217,7 @@ class Ledger:
 
     def evaluating(self, episodes: int) -> Callable[[int], None]:
         """Return a function that takes the number of ended episodes, for the display."""
-
-        self._evaluation_began = time.perf_counter()
-
-        def ended(count: int) -> None:
-            self._evaluating = (count, episodes)
-
-        return ended
+        return self._shown.evaluating(episodes)
 
     def record_evaluation(
         self,
@@ -273,10 +229,7 @@ class Ledger:
 
         `env_steps` is the count at that version, where it is not the present count.
         """
-        self._evaluating = (0, 0)
-        if self._evaluation_began is not None:
-            self._phase_seconds["evaluation"] += time.perf_counter() - self._evaluation_began
-            self._evaluation_began = None
+        self._shown.evaluated()
         if not evaluated:
             return
         returns = tuple(result.episode_return for result in evaluated)
@@ -318,54 +271,16 @@ class Ledger:
             self.display.message(news)
         if not self._metrics or not (last or self.display.due()):
             return
-        now = time.perf_counter()
-        self._throughput.add(int(self.counters["env_steps"]), now)
-        busy: dict[tuple[str, int], float] = {}
-        rows = activity()
-        for row in rows:
-            place = (row.role, row.index)
-            busy[place] = busy.get(place, 0.0) + row.busy_seconds
-        self._role_shares.add(busy, now)
-        self._use.sample()
-        elapsed = max(now - self._began, 1e-9)
-        use = self._use.newest
-        evaluation, best = self.last_evaluation, float(self.counters["best_evaluation"])
-        run = self._identity
-        self.display.update(
-            DisplayState(
-                method=run.method,
-                env_id=run.env_id,
-                update=self.update,
-                env_steps=int(self.counters["env_steps"]),
-                total_steps=run.total_steps,
-                episodes=int(self.counters["episodes"]),
-                wall_seconds=self.wall_seconds(),
-                return_curve=self._curve.values,
-                evaluation_mean=None if evaluation is None else evaluation.mean,
-                evaluation_best=best if np.isfinite(best) else None,
-                evaluation_info={} if evaluation is None else dict(evaluation.info),
-                env_steps_per_second_10s=self._throughput.recent(),
-                env_steps_per_second_run=self._throughput.whole_run(),
-                eta_seconds=self._throughput.eta_seconds(run.total_steps),
-                busy_shares=[min(1.0, busy[place] / elapsed) for place in sorted(busy)],
-                restarts=sum(row.restarts > 0 for row in rows),
-                update_skipped=self._skipped,
-                words=run.words,
-                evaluated_episodes=self._evaluating[0],
-                evaluation_episodes=self._evaluating[1],
-                busy_roles=dict(self._role_shares.newest),
-                busy_history=self._role_shares.history,
-                metrics={
-                    name: float(value)
-                    for name, value in self._metrics.items()
-                    if not _IS_COUNTER.search(name)
-                },
-                phases={name: s / elapsed for name, s in self._phase_seconds.items() if s},
-                memory_bytes=0 if use is None else use.memory_bytes,
-                cores_busy=0.0 if use is None else use.cores_busy,
-                cores=self._cores,
-            )
+        state = self._shown.state(
+            activity(),
+            update=self.update,
+            counters=self.counters,
+            metrics=self._metrics,
+            wall_seconds=self.wall_seconds(),
+            session_seconds=time.perf_counter() - self._began,
+            evaluation=self.last_evaluation,
         )
+        self.display.update(state)
 
     def close(self, timeline: Sequence[Span], activity: Sequence[ProcessActivity]) -> None:
         """Write pending rows, then the timeline, the processes and the card."""

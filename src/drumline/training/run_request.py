@@ -37,7 +37,8 @@ from drumline.stores.mirror import Mirror
 from drumline.training.callbacks import CallbackQueue
 from drumline.training.cluster import proof_of
 from drumline.training.layout import Layout
-from drumline.training.ledger import Ledger, RunIdentity
+from drumline.training.ledger import Ledger
+from drumline.training.run_identity import RunIdentity
 from drumline.types import EvaluationRow
 from drumline.workers.objective import Objective
 
