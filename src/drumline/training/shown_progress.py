@@ -1,4 +1,4 @@
-"""What a display shows of a training: speed, shares of time, curve, and the method's numbers."""
+"""A training as its display shows it: speed, shares of time, curve, the numbers of the method."""
 
 import re
 import time
