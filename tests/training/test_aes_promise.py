@@ -33,7 +33,7 @@ from drumline.runs.folder import RunFolder
 from drumline.runs.metrics import read_evaluations
 from drumline.training.layout import SteadyLayout
 from drumline.training.run_request import RunRequest
-from drumline.training.steady_run import SteadyRecipe
+from drumline.training.steady_recipes import SteadyRecipe
 from drumline.training.stopped import Stopped
 
 INLINE = SteadyLayout(pool="inline", tensorboard=False)

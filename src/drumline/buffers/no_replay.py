@@ -2,11 +2,21 @@
 
 from collections.abc import Callable
 
-from drumline.types import State
+import numpy as np
+
+from drumline.types import Metrics, State
 
 
 class NoReplay:
     """Stands in for `QueuedReplay`: it has no segments and no state."""
+
+    def fingerprint(self) -> dict[str, np.ndarray]:
+        """Return nothing that a fingerprint covers."""
+        return {}
+
+    def metrics(self) -> Metrics:
+        """Return no columns."""
+        return {}
 
     def segments(self, oldest: int | None) -> list[str]:
         """Return no segments."""

@@ -21,7 +21,7 @@ from drumline.buffers.replay_archive import (
     part_of,
     segment_name,
 )
-from drumline.types import State
+from drumline.types import Metrics, State
 
 DIGESTS, FIRST, WATERMARK = "replay_digests", "replay_first_segment", "replay_watermark"
 
@@ -84,6 +84,14 @@ class QueuedReplay:
     def digests(self) -> np.ndarray:
         """Return the SHA-256 of every segment in the newest window `[S, 32]`."""
         return self._digests(self._numbers(self.watermark))
+
+    def fingerprint(self) -> dict[str, np.ndarray]:
+        """Return the digests, which an update's fingerprint covers."""
+        return {"replay": self.digests()}
+
+    def metrics(self) -> Metrics:
+        """Return how many transitions gradient steps may draw from."""
+        return {"replay_transitions": float(min(self.watermark, self._capacity))}
 
     def segments(self, oldest: int | None) -> list[str]:
         """Return the segments of the windows from watermark `oldest` on."""

@@ -13,7 +13,7 @@ from drumline.functional.layout_speed import Prediction
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout
 from drumline.training.rotation_run import RotationRecipe
-from drumline.training.steady_run import SteadyRecipe
+from drumline.training.steady_recipes import SteadyRecipe
 from drumline.training.stream_run import StreamRecipe
 from drumline.workers.evaluator import EvaluatorSpec
 
@@ -43,7 +43,7 @@ def pieces_of(recipe: Any, layout: Layout, cores: int, *, known: bool) -> Pieces
         return _of_known_learner(recipe, layout, cores)
     if isinstance(recipe, StreamRecipe):
         return _of_stream(recipe)
-    if isinstance(recipe, SteadyRecipe) and isinstance(recipe.environment, EnvironmentSpec):
+    if isinstance(recipe, SteadyRecipe):
         most = min(cores, recipe.concurrency)
         return _of_episodes(recipe, recipe.environment, most, not_timed="gradient steps")
     raise ValueError(

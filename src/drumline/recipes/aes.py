@@ -41,7 +41,7 @@ from drumline.recipes.virtual_clock import (
 )
 from drumline.schedules.event_order import VirtualCosts
 from drumline.training.layout import Layout, SteadyLayout
-from drumline.training.steady_run import SteadyRecipe
+from drumline.training.steady_recipes import ObjectiveRecipe, SteadyRecipe
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "frame_skip", "hidden", "evaluate_max_steps", "warmup_steps", "replay_size"),
@@ -225,7 +225,7 @@ class AES(ClockFields, RefinementFields):
         library = self.strategy.split(":")[0].removeprefix("sep-")
         return (*named, *((library,) if library in ("cma", "nevergrad") else ()))
 
-    def build(self, layout: SteadyLayout) -> SteadyRecipe:
+    def build(self, layout: SteadyLayout) -> SteadyRecipe | ObjectiveRecipe:
         """Put the parts together; only here do names become functions."""
         refuse_device_on_ray(self, layout)
         if self.objective:
@@ -271,7 +271,7 @@ class AES(ClockFields, RefinementFields):
             replayed=strategy if isinstance(strategy, External) else None,
         )
 
-    def _of_objective(self) -> SteadyRecipe:
+    def _of_objective(self) -> ObjectiveRecipe:
         objective, start = searched_objective(self)
         strategy = _strategy(self, start)
         plan = ObjectivePlan(
@@ -280,15 +280,11 @@ class AES(ClockFields, RefinementFields):
             seeds_per_call=self.seeds_per_call,
             generation=self.concurrency if self.schedule == "sync" else 0,
         )
-        return SteadyRecipe(
+        return ObjectiveRecipe(
             config=self,
-            environment=objective,
-            policy=None,
-            shape=None,
-            jobs=None,
-            population=lambda replay: ObjectivePopulation(plan, strategy),
+            searched=objective,
+            population=lambda: ObjectivePopulation(plan, strategy),
             concurrency=self.concurrency,
-            longest_episode=self.seeds_per_call,
             costs=VirtualCosts(self.env_step_cost, 1, 1),  # it takes no gradient steps
             order=self,
             replayed=strategy if isinstance(strategy, External) else None,

@@ -20,7 +20,7 @@ from drumline.recipes.refused_values import (
 )
 from drumline.recipes.shared_fields import CrossEntropyFields, RefinementFields
 from drumline.training.layout import Layout
-from drumline.training.steady_run import SteadyRecipe
+from drumline.training.steady_recipes import SteadyRecipe
 
 _SMALL = {
     "total_steps": 50_000,

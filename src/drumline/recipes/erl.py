@@ -30,7 +30,7 @@ from drumline.recipes.refused_values import (
 from drumline.recipes.shared_fields import EnvironmentFields
 from drumline.recipes.td3_jobs import TD3JobsSpec
 from drumline.training.layout import Layout
-from drumline.training.steady_run import SteadyRecipe
+from drumline.training.steady_recipes import SteadyRecipe
 from drumline.types import State
 
 _LAST_LAYER = np.float32(0.1)

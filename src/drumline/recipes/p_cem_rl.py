@@ -27,7 +27,7 @@ from drumline.recipes.virtual_clock import (
     with_whole_path,
 )
 from drumline.training.layout import Layout, SteadyLayout
-from drumline.training.steady_run import SteadyRecipe
+from drumline.training.steady_recipes import SteadyRecipe
 
 _SMALL = {
     "total_steps": 50_000,

@@ -3,26 +3,18 @@
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drumline import seeding
-from drumline.buffers.no_replay import NoReplay
-from drumline.buffers.queued_replay import QueuedReplay
-from drumline.buffers.replay import Replay, ReplayShape
-from drumline.envs.environment import EnvironmentSpec
 from drumline.errors import StrategyFailed
 from drumline.functional.numpy_threads import one_numpy_thread
-from drumline.policies.spec import PolicySpec
-from drumline.protocols import Population, PublishedLayout, WorkerPool
+from drumline.protocols import PublishedLayout, WorkerPool
 from drumline.runs.event_log import event_line, logged_workers
 from drumline.runtime.cluster.traffic import Traffic
-from drumline.runtime.shared_arrays import SharedArrays
 from drumline.schedules.event_order import (
     ArrivalOrder,
     EventOrder,
@@ -30,109 +22,42 @@ from drumline.schedules.event_order import (
     VirtualCosts,
     VirtualOrder,
 )
-from drumline.schedules.rehearsals import rehearse_task
 from drumline.schedules.steady_state import SteadyState
 from drumline.tasks import Event, Snapshot
 from drumline.training.attended_pool import AttendedPool
 from drumline.training.blame import explain, explain_strategy
-from drumline.training.evaluations import EvaluationBeside, evaluation_tasks
+from drumline.training.evaluations import EvaluationBeside
 from drumline.training.idle_times import IdleTimes
 from drumline.training.ledger import learned
 from drumline.training.method_answers import whole_state
-from drumline.training.rehearsal import rehearse_episode
-from drumline.training.replay_memory import replay_memory, segments_of
+from drumline.training.replay_memory import segments_of
 from drumline.training.restore_note import RestoreNote
 from drumline.training.run_order import run_in_order
-from drumline.training.run_request import RunConfig, RunRequest
+from drumline.training.run_request import RunRequest
 from drumline.training.snapshots import oldest_watermark, snapshot_from, snapshot_state
 from drumline.training.stop_signals import StopSignals
 from drumline.types import EpisodeRow, EvaluationRow, Metrics, ProcessActivity, Span, State
-from drumline.workers.evaluator import EvaluatorSpec
-from drumline.workers.objective import Objective, ObjectiveSpec
-from drumline.workers.refiner import Jobs, RefinerSpec
+
+if TYPE_CHECKING:
+    from drumline.training.steady_recipes import ObjectiveRecipe, SteadyRecipe
 
 _RECENT = 20
 """Individuals whose returns the curve averages."""
 _ANY_ORDER = VirtualCosts(1, 1, 1)
 
 
-class ReplayedOrder(Protocol):
-    """Fields of a config that choose the order of events."""
-
-    @property
-    def clock(self) -> str:
-        """Order of events: virtual, or wall for the order of arrival."""
-        ...
-
-    @property
-    def replay_events(self) -> str:
-        """Path of the event log whose order is replayed; empty for none."""
-        ...
-
-
 _SAMPLED_TELLS = 200
 _SAMPLED_SECONDS = 1.0
-
-
-class ReplayedStrategy(Protocol):
-    """A strategy that a resume brings back by asks and tells."""
-
-    replaying: Callable[[int, int], None]
-
-    @property
-    def replays_everything(self) -> bool:
-        """Whether a resume repeats all asks and tells since the start of the run."""
-        ...
-
-    def sample(self, keeps_on: Callable[[], bool]) -> int:
-        """Ask and tell a new one while `keeps_on`; returns the number of tells."""
-        ...
-
-
-@dataclass(frozen=True)
-class SteadyRecipe:
-    """Parts of a steady-state method; they follow from its config."""
-
-    config: RunConfig
-    environment: EnvironmentSpec | Objective
-    policy: PolicySpec | None
-    """None with an objective."""
-    shape: ReplayShape | None
-    """None with an objective: there are no transitions."""
-    jobs: Callable[[Mapping[str, np.ndarray]], Jobs] | None
-    """Shared arrays → gradient steps over the replay in them, in a worker's process; None with an
-    objective."""
-    population: Callable[[QueuedReplay], Population] | Callable[[NoReplay], Population]
-    concurrency: int
-    longest_episode: int
-    """Most env steps of an episode: the replay keeps room for that many."""
-    costs: VirtualCosts | None
-    """None: the learned parameters do not depend on the order in which jobs end."""
-    order: ReplayedOrder | None = None
-    """Order of events; None: order of arrival."""
-    replayed: ReplayedStrategy | None = None
-    """The strategy, if a resume may ask and tell it again."""
-
-    def opened(self, request: RunRequest) -> "SteadyRun":
-        """Return the run that trains with these parts."""
-        return SteadyRun(self, request)
 
 
 class SteadyRun:
     """Loop over events; the population says which event ends an update."""
 
-    def __init__(self, recipe: SteadyRecipe, request: RunRequest):
+    def __init__(self, recipe: "SteadyRecipe | ObjectiveRecipe", request: RunRequest):
         self._recipe = recipe
         self._config = config = recipe.config
         self._request = request
-        self._memory: SharedArrays | None = None
-        self._replay: QueuedReplay | NoReplay = NoReplay()
-        if recipe.shape is not None:
-            self._memory = memory = replay_memory(recipe.shape)
-            replay = Replay(recipe.shape, memory.arrays)
-            self._replay = QueuedReplay(replay, recipe.longest_episode, memory.wrote)
-        make: Callable[[Any], Population] = recipe.population
-        self._population = make(self._replay)
+        self._memory, self._replay, self._population = recipe.begun()
         self._snapshot: Snapshot | None = None
         self._schedule: SteadyState | None = None
         self._recent: list[float] = []
@@ -148,7 +73,7 @@ class SteadyRun:
         """Seconds that each logical worker's finished jobs waited, since its last update."""
         self._processes = request.layout.processes_for(recipe.concurrency)
         words = f"{self._processes} processes"
-        self._ledger = request.ledger(config, recipe.environment, recipe.policy, words)
+        self._ledger = request.ledger(config, recipe.searched, recipe.policy, words)
         self._evaluation = EvaluationBeside(
             config, self._ledger, self._policy, inline=request.inline
         )
@@ -229,14 +154,15 @@ class SteadyRun:
         return ArrivalOrder() if order.clock == "wall" else VirtualOrder()
 
     def _train(self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals) -> None:
-        ledger, evaluation = self._ledger, self._evaluation
+        ledger, evaluation, recipe = self._ledger, self._evaluation, self._recipe
         self._say_replay()
         attended = AttendedPool(pool, signals, self._tick, self._ledger.unended)
         beside = AttendedPool(evaluators, signals, lambda _: self._show(pool), self._ledger.unended)
         self._schedule = schedule = self._make_schedule(attended)
         begun = self._snapshot is not None and self._snapshot.events > 0
         if self._config.promise and not begun:
-            self._rehearse_calls(beside)  # a resume too, after a refusal or a stop at this point
+            # A resume too, after a refusal or a stop at this point.
+            recipe.rehearse_calls(beside, self._policy())
         evaluation.start(beside)
         if self._ended():
             return
@@ -247,7 +173,7 @@ class SteadyRun:
             self._record(event, schedule)
             self._show(pool)  # the schedule does not wait where the next result has come
             if event.index == 0 and self._config.promise:
-                self._rehearse_episode(event)
+                recipe.rehearse_episode(event, self._request.whereabouts)
             ends = ledger.ends_here(signals)  # a stop may come while an evaluation is waited for
             evaluation.begin_if_due()
             if ledger.checkpoint_due:
@@ -264,21 +190,6 @@ class SteadyRun:
             f"{self._config.total_steps} env steps, and none is in flight: ask or ask_critic must "
             "return a job until the run has ended"
         )
-
-    def _rehearse_episode(self, event: Event) -> None:
-        recipe = self._recipe
-        if recipe.policy is None or isinstance(recipe.environment, Objective):
-            return
-        head, noted = recipe.policy.head, self._request.whereabouts
-        rehearse_episode(recipe.environment, head, event.task, event.result, noted)
-
-    def _rehearse_calls(self, pool: WorkerPool) -> None:
-        """Call an objective twice with the same parameters and seed, on two workers."""
-        objective = self._recipe.environment
-        if isinstance(objective, Objective):
-            first, between = evaluation_tasks(self._config.seed, 0, 2)
-            with seeding.kept_globals():  # an inline pool seeds this process
-                rehearse_task(pool, self._policy(), first, between, objective.function)
 
     def _evaluate_last(
         self, pool: WorkerPool, evaluators: WorkerPool, signals: StopSignals
@@ -329,7 +240,7 @@ class SteadyRun:
         ledger.record(
             update,
             self._metrics(event),
-            {**self._policy(), **population.learned(), **self._replayed()},
+            {**self._policy(), **population.learned(), **self._replay.fingerprint()},
             [row._replace(update=update) for row in finished],
             env_steps=steps,
         )
@@ -340,21 +251,9 @@ class SteadyRun:
         return {
             "episode_return_mean": sum(self._recent) / len(self._recent),
             **self._population.row(event.told.metrics),
-            **self._kept(),
+            **self._replay.metrics(),
             **({} if self._recipe.costs is None else self._clock(event)),
         }
-
-    def _replayed(self) -> dict[str, np.ndarray]:
-        """Return the digests of the replay, which a fingerprint covers."""
-        if isinstance(self._replay, NoReplay):
-            return {}
-        return {"replay": self._replay.digests()}
-
-    def _kept(self) -> Metrics:
-        shape = self._recipe.shape
-        if isinstance(self._replay, NoReplay) or shape is None:
-            return {}
-        return {"replay_transitions": float(min(self._replay.watermark, shape.capacity))}
 
     def _clock(self, event: Event) -> Metrics:
         """Return an update's virtual time, and its logical workers' idle times before it."""
@@ -388,7 +287,7 @@ class SteadyRun:
     def _make_pool(self) -> WorkerPool:
         recipe = self._recipe
         return self._request.pool(
-            self._individuals_worker(),
+            recipe.individuals(),
             PublishedLayout.of(self._population.arrays()),
             size=self._processes,
             versions=recipe.concurrency + 1,
@@ -397,24 +296,11 @@ class SteadyRun:
             traffic=self._traffic,
         )
 
-    def _individuals_worker(self) -> RefinerSpec | ObjectiveSpec:
-        recipe = self._recipe
-        if isinstance(recipe.environment, Objective):
-            return ObjectiveSpec(recipe.environment, noise_seed=0)
-        assert recipe.policy is not None, "an environment needs a policy"
-        assert recipe.jobs is not None, "an environment's individuals may be refined"
-        return RefinerSpec(recipe.environment, recipe.policy, recipe.jobs)
-
     def _make_evaluators(self) -> WorkerPool:
-        searched, policy = self._recipe.environment, self._recipe.policy
-        if isinstance(searched, Objective):
-            worker = ObjectiveSpec(searched, noise_seed=0)
-        else:
-            assert policy is not None, "an environment needs a policy"
-            worker = EvaluatorSpec(searched, policy, noise_seed=0)
         published = PublishedLayout.of(self._policy())
-        least = 2 if self._config.promise and isinstance(searched, Objective) else 1
+        least = self._recipe.rehearsing_workers if self._config.promise else 1
         size = min(self._processes, max(least, self._config.evaluate_episodes))
+        worker = self._recipe.evaluator()
         return self._request.pool(worker, published, size=size, role="evaluator", probed=False)
 
     # state
