@@ -277,8 +277,8 @@ class EnvironmentChecks:
 
     def _draws(self, made: MadeEnvironment, before: Trace, name: str) -> bool:
         seeding.seed_globals(_FIRST)
-        with _other_numbers(name):
-            again = self._episode(made, _FIRST).run(self._steps, self._progress)
+        _draw_from(name)
+        again = self._episode(made, _FIRST).run(self._steps, self._progress)
         return bool(before.first_difference(again))
 
     def _check_sharing(self, traces: tuple[Trace, Trace]) -> None:
@@ -418,9 +418,8 @@ class EnvironmentChecks:
 _GENERATORS = ("Python's random", "NumPy", "torch")
 
 
-@contextmanager
-def _other_numbers(name: str) -> Iterator[None]:
-    """Draw one number from a global generator, so that a user of it gets others."""
+def _draw_from(name: str) -> None:
+    """Draw one number from a global generator, so that an environment that uses it gets others."""
     if name == "NumPy":
         np.random.random_sample()  # noqa: NPY002 - the global generator is what is examined
     elif name == "torch":
@@ -430,7 +429,6 @@ def _other_numbers(name: str) -> Iterator[None]:
         import random
 
         random.random()
-    yield
 
 
 @contextmanager
