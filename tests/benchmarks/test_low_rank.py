@@ -14,6 +14,7 @@ def test_every_way_is_measured_beside_the_plain_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     script: Any = load_script("throughput", "low_rank")
+    monkeypatch.delitem(sys.modules, "low_rank_module", raising=False)  # which it makes again
     words = [
         "--sizes=1700",
         "--width=40",
@@ -38,6 +39,7 @@ def test_every_way_is_measured_beside_the_plain_pass(
 
 def test_members_that_differ_from_those_alone_are_not_measured(monkeypatch: pytest.MonkeyPatch):
     script: Any = load_script("throughput", "low_rank")
+    monkeypatch.delitem(sys.modules, "low_rank_module", raising=False)  # which it makes again
     monkeypatch.setattr(script, "SCALE", 1.0)
     other = iter(range(99))
     monkeypatch.setattr(script, "generation_keys", lambda *of: [next(other)] * 9)
