@@ -30,7 +30,7 @@ from drumline.recipes.refused_values import (
     refuse_unusable_replay,
     refuse_unusable_training,
 )
-from drumline.recipes.shared_fields import ClockFields, RefinementFields
+from drumline.recipes.shared_fields import ClockFields, ObjectiveFields, RefinementFields
 from drumline.recipes.strategies import ASYNC_ES, StrategyNumbers, make_strategy
 from drumline.recipes.update_rules import RANGED_RULES, READ_BY, RuleNumbers, make_update_rules
 from drumline.recipes.virtual_clock import (
@@ -59,7 +59,7 @@ _DECIDING = ("strategy", "mean_rule", "variance_rule")
 
 
 @dataclass(frozen=True)
-class AES(ClockFields, RefinementFields):
+class AES(ClockFields, ObjectiveFields, RefinementFields):
     """AES-RL (Lee et al. 2020). Every field is an argument of the result."""
 
     env: str = ""
@@ -138,19 +138,6 @@ class AES(ClockFields, RefinementFields):
     critic_lag: int = 5000
     """No individual begins before the critic's first job has ended, nor while its steps are this
     many behind the env's; 0: individuals do not wait for it, as in the release."""
-    objective: str = ""
-    """module:function of (parameters, seed) whose value is searched, in place of an environment."""
-    dimensions: int = 0
-    """--objective: number of parameters, which begin at 0."""
-    initial: str = ""
-    """--objective: module:function that returns the first parameters for a seed."""
-    seeds_per_call: int = 1
-    """--objective: seeds of one call, which returns as many values; their mean is the fitness."""
-    working_precision: Literal["fp32", "bf16"] = "fp32"
-    """--objective with --policy: of the module's tensors in a worker; the search's are float32."""
-    trainable: str = ""
-    """--objective with --policy: regular expression of the names of parameters to search; empty:
-    all that require gradients."""
 
     LAYOUT: ClassVar[type[Layout]] = SteadyLayout
     OBJECTIVE: ClassVar[Fields] = {

@@ -119,15 +119,9 @@ class EpochFields:
 
 
 @dataclass(frozen=True)
-class SearchFields(EnvironmentFields):
-    """Fields of `es`, `ars` and `cem`, which search over episodes or over calls of an objective."""
+class ObjectiveFields:
+    """Fields of `es`, `ars`, `cem` and `aes`, which may have an objective for an environment."""
 
-    env: str = ""
-    """Gymnasium id, EnvPool id, or module:factory; empty with --objective."""
-    frame_skip: int = 1
-    """Frames for which each action is repeated."""
-    evaluate_max_steps: int = 0
-    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
     objective: str = ""
     """module:function of (parameters, seed) whose value is searched, in place of an environment."""
     dimensions: int = 0
@@ -141,6 +135,18 @@ class SearchFields(EnvironmentFields):
     trainable: str = ""
     """--objective with --policy: regular expression of the names of parameters to search; empty:
     all that require gradients."""
+
+
+@dataclass(frozen=True)
+class SearchFields(ObjectiveFields, EnvironmentFields):
+    """Fields of `es`, `ars` and `cem`, which search over episodes or over calls of an objective."""
+
+    env: str = ""
+    """Gymnasium id, EnvPool id, or module:factory; empty with --objective."""
+    frame_skip: int = 1
+    """Frames for which each action is repeated."""
+    evaluate_max_steps: int = 0
+    """Longest episode of an evaluation in env steps; 0: as long as the environment lets it."""
 
 
 @dataclass(frozen=True)
