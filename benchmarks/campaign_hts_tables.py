@@ -68,10 +68,15 @@ class Beside(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return met, missed, or open while seeds of the rival are to come."""
+        """Return met, missed, or open while seeds of the rival are to come.
+
+        Each ratio, and the lower end of its interval, is to be as large as the goal's.
+        """
         if not self.complete:
             return "open"
-        return "met" if _is_reached(self) else "missed"
+        goal = RATIO_GOALS[self.rival]
+        met = all(each.middle >= goal.middle and each.low >= goal.low for each in self.ratios)
+        return "met" if met else "missed"
 
 
 def beside_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[Beside]:
@@ -106,12 +111,6 @@ def shares_of_the_baselines(runs: Sequence[Row], curves: Sequence[Row]) -> list[
         words = [row.env, f"`{row.rival}`", seeds, f"{row.env_steps:,}", cells]
         table.append(f"| {' | '.join(words)} | {row.verdict} |")
     return table if len(table) > 2 else []
-
-
-def _is_reached(row: Beside) -> bool:
-    """Return whether each ratio, and the lower end of its interval, is as large as the goal's."""
-    goal = RATIO_GOALS[row.rival]
-    return all(each.middle >= goal.middle and each.low >= goal.low for each in row.ratios)
 
 
 def ratio(ours: np.ndarray, theirs: np.ndarray) -> Ratio:

@@ -86,6 +86,9 @@ _ACTOR_CRITIC = (
     "--learning-rate 0.003 --evaluate-every 3 --evaluate-episodes 2"
 )
 _PPO = f"{_ACTOR_CRITIC} --epochs 2 --minibatches 4"
+_DISCARDED = ("env_steps_discarded",)
+"""Column of searches with several processes: when they are ready decides how often the first task
+is repeated, and when they end how many blocks have begun."""
 _BASE = {
     "es": _ES,
     "ars": _SEARCH,
@@ -154,15 +157,14 @@ def _one_flag_each(method: str, env: str, variants: dict[str, str]) -> Iterator[
 def _es() -> Iterator[Case]:
     yield _case("es", "continuous", POLE, longer=900)
     yield _case("es", "discrete", CART, longer=1000)
-    discarded = ("env_steps_discarded",)  # how many workers repeat the first task depends on time
     apart = _case("es", "processes", POLE, f"{_PROCESSES} --update-threads 2", longer=1000)
-    yield apart._replace(timed=discarded)
+    yield apart._replace(timed=_DISCARDED)
     yield _case("es", "pendulum-bins", PENDULUM, "--total-steps 3200 --action-bins uniform:3")
     yield _case("es", "halfcheetah", "HalfCheetah-v5", "--total-steps 8000 --population-size 4")
     yield _case("es", "envpool-discrete", CART, "--engine envpool")
     yield _case("es", "envpool-continuous", "InvertedPendulum-v4", "--engine envpool", longer=900)
     blocks = f"--generation-env-steps 200 --total-steps 1000 {_PROCESSES}"
-    yield _case("es", "blocks-processes", POLE, blocks)._replace(timed=discarded)
+    yield _case("es", "blocks-processes", POLE, blocks)._replace(timed=_DISCARDED)
     yield from _one_flag_each(
         "es",
         POLE,
@@ -196,8 +198,7 @@ def _es() -> Iterator[Case]:
 def _ars() -> Iterator[Case]:
     yield _case("ars", "continuous", POLE, longer=900)
     yield _case("ars", "discrete", CART, longer=900)
-    apart = _case("ars", "processes", POLE, _PROCESSES)
-    yield apart._replace(timed=("env_steps_discarded",))
+    yield _case("ars", "processes", POLE, _PROCESSES)._replace(timed=_DISCARDED)
     yield _case("ars", "envpool", CART, "--engine envpool")
     yield from _one_flag_each(
         "ars",
@@ -269,8 +270,7 @@ def _aes() -> Iterator[Case]:
 def _cem() -> Iterator[Case]:
     yield _case("cem", "continuous", POLE, longer=900)
     yield _case("cem", "discrete", CART)
-    apart = _case("cem", "processes", POLE, _PROCESSES)
-    yield apart._replace(timed=("env_steps_discarded",))
+    yield _case("cem", "processes", POLE, _PROCESSES)._replace(timed=_DISCARDED)
     yield _case("cem", "envpool", CART, "--engine envpool")
     yield from _one_flag_each(
         "cem",
