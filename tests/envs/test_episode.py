@@ -45,6 +45,11 @@ class Spiked(gymnasium.Env[Any, Any]):
         self.steps += 1
         return self.observed(), 1.0, self.steps == 6, False, {}
 
+    def advance(self, action: Any, observation: np.ndarray) -> tuple[float, bool]:
+        """Count, as one of several side by side."""
+        observation[:], reward, terminated, _, _ = self.step(action)
+        return reward, terminated
+
     def observed(self) -> np.ndarray:
         """Return ones, with the spike in its turn."""
         observation = np.ones(self.shape, self.dtype)
@@ -111,8 +116,9 @@ def test_a_return_that_has_no_deviation_ends_the_episode_and_the_stack():
         run(Penalised(1.0))
     policy = StackedMLP(PolicySpec(3, TWO, (4,)), 1)
     beginning = Beginning(1, 0, lambda vector: vector.fill(0.1), None, False)
+    side_by_side: list[Any] = [Penalised(1.0, dtype="f8")]
     with pytest.raises(NonFinite, match="the return is"):
-        EpisodeStack([Penalised(1.0, dtype="f8")], policy).run(
+        EpisodeStack(side_by_side, policy).run(
             [beginning], count_signs=False, probe=quiet, progress=quiet, withdrawn=lambda: False
         )
 

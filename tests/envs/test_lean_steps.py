@@ -131,6 +131,30 @@ def test_twenty_seeds_of_a_trained_policy_get_gymnasiums_bits(task: str, tmp_pat
         compare(task, seed, 2_000, policy.act, 700)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_a_row_of_several_gets_the_bits_of_a_step(task: str):
+    alone, beside = (TASKS[task](gymnasium.make(task).unwrapped) for _ in range(2))
+    space = alone.observation_space
+    rows, act = np.full((3, *space.shape), 7.0, space.dtype), random_actions(alone.action_space, 2)
+    ended, number = True, 0
+    for step in range(90):
+        if ended:
+            alone.reset(seed=number)
+            beside.reset(seed=number)
+            number += 1
+        action = act(None)
+        observation, *outcome = alone.step(action)
+        if step % 5 == 4:  # the two ways take turns within an episode
+            rows[1], *same = beside.step(action)
+        else:
+            same = beside.advance(action, rows[1])
+        assert bits(rows[1]) == bits(observation)
+        assert bits(same[0]) == bits(outcome[0])
+        ended = outcome[1]
+        assert same[1] == ended
+        assert (rows[::2] == 7.0).all()
+
+
 def pair(task: str) -> tuple[Any, Any]:
     """Gymnasium's environment and the lean one, after a reset with one seed."""
     theirs = gymnasium.make(task).unwrapped

@@ -37,19 +37,19 @@ def test_outputs_and_actions_are_those_of_each_member_alone(
         activation="relu" if plain else "tanh",
     )
     assert stackable(spec)
-    assert equals_single(spec, 5)
+    assert equals_single(spec, 5, np.float64)
+    assert equals_single(spec, 5, np.float32)
 
 
 def test_a_member_that_moves_keeps_its_outputs():
     spec = PolicySpec(4, HEADS["bounded"], hidden=(8,))
     rng = np.random.default_rng(3)
-    policy, row = StackedMLP(spec, 4), rng.standard_normal(4)
-    for vector in policy.vectors:
+    policy = StackedMLP(spec, 4)
+    for vector, row in zip(policy.vectors, policy.rows, strict=True):
         vector[:] = rng.standard_normal(vector.size)
-    policy.observations[4][:] = np.tile(row, 4)
+        row[:] = rng.standard_normal(row.size)
     before = policy.outputs(4).copy()
     policy.move(3, 0)
-    policy.observations[3][:] = np.tile(row, 3)
     assert policy.outputs(3).tobytes() == before[[3, 1, 2]].tobytes()
 
 

@@ -20,6 +20,7 @@ class StackedPolicy(Protocol):
 
     count: int
     vectors: list[np.ndarray]
+    rows: list[np.ndarray]
     observations: list[np.ndarray]
 
     def outputs(self, active: int) -> np.ndarray:
@@ -31,7 +32,7 @@ class StackedPolicy(Protocol):
         ...
 
     def move(self, source: int, target: int) -> None:
-        """Copy the parameters of one place to another."""
+        """Copy the parameters and the observation of one place to another."""
         ...
 
 
@@ -86,19 +87,16 @@ class EpisodeStack:
         waiting = deque(enumerate(beginnings))
         ended: list[Episode | None] = [None] * len(beginnings)
         noisy = beginnings[0].noise is not None
-        size = policy.observations[1].size
-        seen: list[np.ndarray] = []
+        rows, size = policy.rows, policy.rows[0].size
         running: list[_Place] = []
         spare = list(self._places)
         now = 0
         for index in range(min(policy.count, len(beginnings))):
             running.append(spare.pop())
-            seen.append(self._begin(running[index], index, *waiting.popleft(), now, probe))
+            self._begin(running[index], index, *waiting.popleft(), now, probe)
         while running:
             active = len(running)
-            observations = policy.observations[active]
-            np.concatenate(seen, axis=None, out=observations)
-            _refuse_unfinite(observations)
+            _refuse_unfinite(policy.observations[active])
             outputs = policy.outputs(active)
             _refuse_nan(outputs)
             noise = np.array([next(place.noise) for place in running]) if noisy else None
@@ -106,16 +104,13 @@ class EpisodeStack:
             now += 1
             over: list[int] = []
             for index, place in enumerate(running):
-                observation, reward, terminated, truncated, _ = place.environment.step(
-                    actions[index]
-                )
+                reward, terminated = place.environment.advance(actions[index], rows[index])
                 place.total += reward
-                seen[index] = observation
                 if place.kept is not None:
-                    place.kept.append(observation)
+                    place.kept.append(rows[index].copy())
                 if count_signs:
                     place.signs += float(np.sign(reward))
-                if terminated or truncated or now == place.stop:
+                if terminated or now == place.stop:
                     over.append(index)
             progress(active)
             for index in reversed(over):
@@ -123,14 +118,13 @@ class EpisodeStack:
                 ended[place.number] = _episode(place, now, size)
                 probe("episode-ended")
                 if waiting:
-                    seen[index] = self._begin(place, index, *waiting.popleft(), now, probe)
+                    self._begin(place, index, *waiting.popleft(), now, probe)
                     continue
                 last = len(running) - 1
                 if index != last:
                     policy.move(last, index)
-                    running[index], seen[index] = running[last], seen[last]
+                    running[index] = running[last]
                 running.pop()
-                seen.pop()
             if now % WITHDRAWN_EVERY == 0 and running and withdrawn():
                 for place in running:
                     ended[place.number] = _episode(place, now, size)
@@ -145,17 +139,17 @@ class EpisodeStack:
         beginning: Beginning,
         now: int,
         probe: Callable[[str], None],
-    ) -> np.ndarray:
-        """Begin an episode in a place; return its first observation."""
+    ) -> None:
+        """Begin an episode in a place, whose row gets its first observation."""
         beginning.load(self._policy.vectors[index])
         probe("episode-begun")
         observation, _ = place.environment.reset(seed=beginning.seed)
+        self._policy.rows[index][:] = observation
         place.number, place.began, place.total, place.signs = number, now, 0.0, 0.0
         place.stop = now + beginning.limit if beginning.limit else 0
         place.kept = [observation] if beginning.keep_observations else None
         if beginning.noise is not None:
             place.noise = _rows(beginning.noise)
-        return observation
 
 
 def _rows(noise: Callable[[], np.ndarray]) -> Iterator[np.ndarray]:

@@ -2,8 +2,9 @@
 
 A lean environment holds Gymnasium's own and shares its simulation. Resets are Gymnasium's, and so
 is a step with an action of an unusual form. The lean step reads the simulation's arrays through
-views that are made once, and computes what observation, reward and end need. It builds no `info`
-unless the episode terminates; `info()` gives that of the last step.
+views that are made once, and computes what observation, reward and end need. `advance` writes the
+observation where its caller wants it. `step` builds no `info` unless the episode terminates;
+`info()` gives that of the last step.
 
 Every expression keeps Gymnasium's order of operations and its precision: a cost of float32 actions
 is a float32, and sines are NumPy's where Gymnasium's are, because `math.sin` has another last bit
@@ -12,11 +13,14 @@ on some processors. Constants are the default arguments of Gymnasium's construct
 
 import importlib
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 Step = tuple[Any, Any, bool, bool, dict[str, Any]]
+Outcome = tuple[Any, bool]
+"""Reward of a step, and whether the episode terminated."""
 
 _sum = np.add.reduce
 _joined = np.concatenate
@@ -33,6 +37,7 @@ class LeanEnvironment:
         self.observation_space = environment.observation_space
         self.action_space = environment.action_space
         self._environment = environment
+        self._observed = environment.observation_space.shape, environment.observation_space.dtype
         self._gymnasiums: dict[str, Any] | None = None  # `info` of a step that Gymnasium made
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
@@ -41,6 +46,25 @@ class LeanEnvironment:
 
     def step(self, action: Any) -> Step:
         """Return the same as Gymnasium's step, except that `info` may be empty."""
+        if not self._usual(action):
+            returned = self._environment.step(action)
+            self._gymnasiums = returned[4]
+            return returned
+        self._gymnasiums = None
+        shape, dtype = self._observed
+        observation = np.empty(shape, dtype)
+        reward, terminated = self.advance(action, observation)
+        return observation, reward, terminated, False, self._details() if terminated else {}
+
+    def advance(self, action: Any, observation: np.ndarray) -> Outcome:
+        """Make one step and write its observation `[D]`.
+
+        The action is one of the space, an `int` or an array, and the episode has begun and goes on.
+        """
+        raise NotImplementedError
+
+    def _usual(self, action: Any) -> bool:
+        """Return whether `advance` can make this step."""
         raise NotImplementedError
 
     def info(self) -> dict[str, Any]:
@@ -62,11 +86,6 @@ class LeanEnvironment:
         if name == "_environment":  # a copy or unpickling asks before there is one
             raise AttributeError(name)
         return getattr(self._environment, name)
-
-    def _original(self, action: Any) -> Step:
-        returned = self._environment.step(action)
-        self._gymnasiums = returned[4]
-        return returned
 
     def _details(self) -> dict[str, Any]:
         return {}
@@ -95,17 +114,18 @@ class _MuJoCo(LeanEnvironment):
         self._substeps = environment.frame_skip
         self._seconds = environment.dt
 
-    def step(self, action: Any) -> Step:
+    def advance(self, action: Any, observation: np.ndarray) -> Outcome:
         """Make the substeps of one action."""
-        if type(action) is not np.ndarray or action.shape != self._shape:
-            return self._original(action)
-        self._gymnasiums = None
         self._before = self._place.tolist()
         self._ctrl[:] = action
         self._simulate(self._model, self._data, self._substeps)
-        return self._outcome(action)
+        return self._outcome(action, observation)
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _usual(self, action: Any) -> bool:
+        return type(action) is np.ndarray and action.shape == self._shape
+
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
+        """Write the observation of the simulation as it is."""
         raise NotImplementedError
 
     def _body(self, name: str) -> np.ndarray:
@@ -135,15 +155,16 @@ class _Runner(_MuJoCo):
         self._place, self._position = self._qpos[:1], self._qpos[1:]
         self._low, self._high = np.full_like(self._qvel, -10.0), np.full_like(self._qvel, 10.0)
 
-    def _finished(self, x: float, action: np.ndarray, healthy: bool) -> Step:
-        """Return the step of a body that has to stay healthy."""
+    def _finished(
+        self, x: float, action: np.ndarray, healthy: bool, observation: np.ndarray
+    ) -> Outcome:
+        """Write the observation of a body that has to stay healthy."""
         self._velocity = velocity = (x - self._before[0]) / self._seconds
         self._cost = cost = 0.001 * _sum(action * action)
         self._healthy = healthy
         slowed = np.minimum(np.maximum(self._qvel, self._low), self._high)
-        observation = _joined((self._position, slowed))
-        reward = velocity + healthy * 1.0 - float(cost)
-        return observation, reward, not healthy, False, {} if healthy else self._details()
+        _joined((self._position, slowed), out=observation)
+        return velocity + healthy * 1.0 - float(cost), not healthy
 
     def _details(self) -> dict[str, Any]:
         return {
@@ -159,12 +180,12 @@ class _Runner(_MuJoCo):
 class HalfCheetah(_Runner):
     """HalfCheetah-v5."""
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         x = self._qpos.item(0)
         self._velocity = velocity = (x - self._before[0]) / self._seconds
         self._cost = cost = 0.1 * _sum(action * action)
-        observation = _joined((self._position, self._qvel))
-        return observation, velocity - float(cost), False, False, {}
+        _joined((self._position, self._qvel), out=observation)
+        return velocity - float(cost), False
 
     def _details(self) -> dict[str, Any]:
         return {
@@ -178,20 +199,21 @@ class HalfCheetah(_Runner):
 class Hopper(_Runner):
     """Hopper-v5."""
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         x, z, *rest = self._qpos.tolist()
         healthy = 0.7 < z < math.inf and -0.2 < rest[0] < 0.2
         for value in (*rest, *self._qvel.tolist()):
             healthy = healthy and -100.0 < value < 100.0
-        return self._finished(x, action, healthy)
+        return self._finished(x, action, healthy, observation)
 
 
 class Walker2d(_Runner):
     """Walker2d-v5."""
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         x, z, angle, *_ = self._qpos.tolist()
-        return self._finished(x, action, 0.8 < z < 2.0 and -1.0 < angle < 1.0)
+        healthy = 0.8 < z < 2.0 and -1.0 < angle < 1.0
+        return self._finished(x, action, healthy, observation)
 
 
 class Swimmer(_MuJoCo):
@@ -201,12 +223,12 @@ class Swimmer(_MuJoCo):
         super().__init__(environment)
         self._place, self._angles = self._qpos[:2], self._qpos[2:]
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         self._after = after = self._place.tolist()
         velocity = (after[0] - self._before[0]) / self._seconds
         self._cost = cost = 1e-4 * _sum(action * action)
-        observation = _joined((self._angles, self._qvel))
-        return observation, velocity - float(cost), False, False, {}
+        _joined((self._angles, self._qvel), out=observation)
+        return velocity - float(cost), False
 
     def _details(self) -> dict[str, Any]:
         plane = self._plane()
@@ -228,7 +250,7 @@ class Ant(_MuJoCo):
         self._of_bodies = self._forces[6:]  # the world has no part in the observation
         self._low, self._high = np.full_like(self._forces, -1.0), np.full_like(self._forces, 1.0)
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         self._contacts(self._model, self._data)
         self._after = after = self._place.tolist()
         velocity = (after[0] - self._before[0]) / self._seconds
@@ -240,9 +262,8 @@ class Ant(_MuJoCo):
         values = self._qpos.tolist()
         healthy = 0.2 <= values[2] <= 1.0
         healthy = healthy and all(map(math.isfinite, (*values, *self._qvel.tolist())))
-        observation = _joined((self._position, self._qvel, self._of_bodies))
-        reward = velocity + healthy * 1.0 - float(cost + contact_cost)
-        return observation, reward, not healthy, False, {} if healthy else self._details()
+        _joined((self._position, self._qvel, self._of_bodies), out=observation)
+        return velocity + healthy * 1.0 - float(cost + contact_cost), not healthy
 
     def _details(self) -> dict[str, Any]:
         plane = self._plane()
@@ -300,22 +321,21 @@ class Humanoid(_Humanoids):
         self._masses, self._bodies = self._model.body_mass, self._data.xipos
         self._mass = self._masses.sum()
 
-    def step(self, action: Any) -> Step:
+    def advance(self, action: Any, observation: np.ndarray) -> Outcome:
         """Make the substeps of one action."""
         self._place = self._center()
-        return super().step(action)
+        return super().advance(action, observation)
 
     def _center(self) -> np.ndarray:
         return (np.einsum("b,bj->j", self._masses, self._bodies) / self._mass)[:2]
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         self._after = after = self._center().tolist()
         velocity = (after[0] - self._before[0]) / self._seconds
         cost, impact = self._costs()
         healthy = 1.0 < self._qpos.item(2) < 2.0
-        reward = 1.25 * velocity + healthy * 5.0 - (cost + impact)
-        observation = _joined(self._parts)
-        return observation, reward, not healthy, False, {} if healthy else self._details()
+        _joined(self._parts, out=observation)
+        return 1.25 * velocity + healthy * 5.0 - (cost + impact), not healthy
 
     def _details(self) -> dict[str, Any]:
         plane = self._plane()
@@ -336,10 +356,10 @@ class HumanoidStandup(_Humanoids):
         super().__init__(environment)
         self._substep_seconds = self._model.opt.timestep
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         cost, impact = self._costs()
-        reward = self._qpos.item(2) / self._substep_seconds - cost - impact + 1
-        return _joined(self._parts), reward, False, False, {}
+        _joined(self._parts, out=observation)
+        return self._qpos.item(2) / self._substep_seconds - cost - impact + 1, False
 
     def _details(self) -> dict[str, Any]:
         return {
@@ -362,16 +382,14 @@ class InvertedDoublePendulum(_MuJoCo):
         self._tip, self._force = self._data.site_xpos[0], self._data.qfrc_constraint[:1]
         self._low, self._high = np.full(4, -10.0), np.full(4, 10.0)
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         limited = _joined((self._qvel, self._force))
         np.maximum(limited, self._low, out=limited)
         np.minimum(limited, self._high, out=limited)
         angles = self._angles
-        observation = _joined((self._cart, _sin(angles), _cos(angles), limited))
+        _joined((self._cart, _sin(angles), _cos(angles), limited), out=observation)
         distance, speed, alive = self._rewards()
-        terminated = not alive
-        reward = alive - distance - speed
-        return observation, reward, terminated, False, self._details() if terminated else {}
+        return alive - distance - speed, not alive
 
     def _rewards(self) -> tuple[float, float, float]:
         """Return the penalties of distance and of velocity, and the bonus of not having fallen."""
@@ -394,12 +412,12 @@ class InvertedPendulum(_MuJoCo):
 
     _stands: bool
 
-    def _outcome(self, action: np.ndarray) -> Step:
-        observation = _joined((self._qpos, self._qvel))
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
+        _joined((self._qpos, self._qvel), out=observation)
         x, angle, *speeds = observation.tolist()
         stands = abs(angle) <= 0.2 and all(map(math.isfinite, (x, *speeds)))
         self._stands = stands
-        return observation, int(stands), not stands, False, {} if stands else self._details()
+        return int(stands), not stands
 
     def _details(self) -> dict[str, Any]:
         return {"reward_survive": int(self._stands)}
@@ -417,12 +435,13 @@ class Pusher(_MuJoCo):
         self._goal = self._body("goal")
         self._parts = (self._qpos[:7], self._qvel[:7], self._tips, self._object, self._goal)
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         to_tips, to_goal = self._object - self._tips, self._object - self._goal
         self._near = near = -math.sqrt(to_tips.dot(to_tips)) * 0.5
         self._far = far = -math.sqrt(to_goal.dot(to_goal))
         self._cost = cost = -_sum(action * action) * 0.1
-        return _joined(self._parts), far + float(cost) + near, False, False, {}
+        _joined(self._parts, out=observation)
+        return far + float(cost) + near, False
 
     def _details(self) -> dict[str, Any]:
         return {"reward_dist": self._far, "reward_ctrl": self._cost, "reward_near": self._near}
@@ -438,15 +457,21 @@ class Reacher(_MuJoCo):
         self._tip, self._target = self._body("fingertip"), self._body("target")
         self._angles, self._goal, self._speeds = self._qpos[:2], self._qpos[2:], self._qvel[:2]
 
-    def _outcome(self, action: np.ndarray) -> Step:
+    def _outcome(self, action: np.ndarray, observation: np.ndarray) -> Outcome:
         angles, to_target = self._angles, self._tip - self._target
         self._far = far = -math.sqrt(to_target.dot(to_target))
         self._cost = cost = -_sum(action * action)
         parts = (_cos(angles), _sin(angles), self._goal, self._speeds, to_target[:2])
-        return _joined(parts), far + float(cost), False, False, {}
+        _joined(parts, out=observation)
+        return far + float(cost), False
 
     def _details(self) -> dict[str, Any]:
         return {"reward_dist": self._far, "reward_ctrl": self._cost}
+
+
+def _numbers(state: Any) -> Sequence[float]:
+    """Return a state in Python's floats: a reset's array, or a lean step's tuple of them."""
+    return state if type(state) is tuple else state.tolist()
 
 
 class CartPole(LeanEnvironment):
@@ -456,13 +481,10 @@ class CartPole(LeanEnvironment):
         super().__init__(environment)
         self._angle_limit = 12 * 2 * math.pi / 360
 
-    def step(self, action: Any) -> Step:
+    def advance(self, action: Any, observation: np.ndarray) -> Outcome:
         """Push the cart for one step."""
         environment = self._environment
-        ended = environment.steps_beyond_terminated is not None
-        if ended or type(action) is not int or not 0 <= action <= 1 or environment.state is None:
-            return self._original(action)
-        x, x_dot, theta, theta_dot = environment.state.tolist()
+        x, x_dot, theta, theta_dot = _numbers(environment.state)
         force = 10.0 if action == 1 else -10.0
         cosine, sine = float(_cos(theta)), float(_sin(theta))
         push = (force + 0.05 * (theta_dot * theta_dot) * sine) / 1.1
@@ -474,23 +496,27 @@ class CartPole(LeanEnvironment):
         x_dot = x_dot + 0.02 * x_acc
         theta = theta + 0.02 * theta_dot
         theta_dot = theta_dot + 0.02 * theta_acc
-        environment.state = state = np.array((x, x_dot, theta, theta_dot))
+        environment.state = x, x_dot, theta, theta_dot
+        observation[0], observation[1], observation[2], observation[3] = environment.state
         limit = self._angle_limit
         terminated = x < -2.4 or x > 2.4 or theta < -limit or theta > limit
         if terminated:
             environment.steps_beyond_terminated = 0
-        return state.astype(np.float32), 1.0, terminated, False, {}
+        return 1.0, terminated
+
+    def _usual(self, action: Any) -> bool:
+        environment = self._environment
+        goes_on = environment.steps_beyond_terminated is None and environment.state is not None
+        return goes_on and type(action) is int and 0 <= action <= 1
 
 
 class Pendulum(LeanEnvironment):
     """Pendulum-v1."""
 
-    def step(self, action: Any) -> Step:
+    def advance(self, action: Any, observation: np.ndarray) -> Outcome:
         """Turn the pendulum for one step."""
-        if type(action) is not np.ndarray or action.shape != (1,):
-            return self._original(action)
         environment = self._environment
-        theta, speed = environment.state.tolist()
+        theta, speed = _numbers(environment.state)
         torque = action[0]
         if torque > 2.0:
             torque = action.dtype.type(2.0)
@@ -502,18 +528,19 @@ class Pendulum(LeanEnvironment):
         speed = speed + (15.0 * float(_sin(theta)) + float(3.0 * torque)) * 0.05
         speed = min(max(speed, -8.0), 8.0)
         theta = theta + speed * 0.05
-        environment.state = np.array((theta, speed))
-        observation = np.array((_cos(theta), _sin(theta), speed), np.float32)
-        return observation, -cost, False, False, {}
+        environment.state = theta, speed
+        observation[0], observation[1], observation[2] = _cos(theta), _sin(theta), speed
+        return -cost, False
+
+    def _usual(self, action: Any) -> bool:
+        return type(action) is np.ndarray and action.shape == (1,)
 
 
 class MountainCar(LeanEnvironment):
     """MountainCar-v0."""
 
-    def step(self, action: Any) -> Step:
+    def advance(self, action: Any, observation: np.ndarray) -> Outcome:
         """Push the car for one step."""
-        if type(action) is not int or not 0 <= action <= 2:
-            return self._original(action)
         environment = self._environment
         position, velocity = map(float, environment.state)
         velocity += (action - 1) * 0.001 + math.cos(3 * position) * (-0.0025)
@@ -521,21 +548,22 @@ class MountainCar(LeanEnvironment):
         position = min(max(position + velocity, -1.2), 0.6)
         if position == -1.2 and velocity < 0:
             velocity = 0.0
-        environment.state = state = (position, velocity)
-        terminated = position >= 0.5 and velocity >= 0
-        return np.array(state, np.float32), -1.0, terminated, False, {}
+        environment.state = position, velocity
+        observation[0], observation[1] = position, velocity
+        return -1.0, position >= 0.5 and velocity >= 0
+
+    def _usual(self, action: Any) -> bool:
+        return type(action) is int and 0 <= action <= 2
 
 
 class Acrobot(LeanEnvironment):
     """Acrobot-v1."""
 
-    def step(self, action: Any) -> Step:
+    def advance(self, action: Any, observation: np.ndarray) -> Outcome:
         """Turn the joint for one step of Runge and Kutta's fourth order."""
         environment = self._environment
-        if type(action) is not int or not 0 <= action <= 2 or environment.state is None:
-            return self._original(action)
         torque = action - 1.0
-        start = environment.state.tolist()
+        start = _numbers(environment.state)
         k1 = _slope(start, torque)
         k2 = _slope([y + 0.1 * k for y, k in zip(start, k1, strict=True)], torque)
         k3 = _slope([y + 0.1 * k for y, k in zip(start, k2, strict=True)], torque)
@@ -548,15 +576,24 @@ class Acrobot(LeanEnvironment):
         upper, lower = _wrapped(upper), _wrapped(lower)
         upper_speed = min(max(upper_speed, -4 * math.pi), 4 * math.pi)
         lower_speed = min(max(lower_speed, -9 * math.pi), 9 * math.pi)
-        environment.state = np.array((upper, lower, upper_speed, lower_speed))
+        environment.state = upper, lower, upper_speed, lower_speed
         cosine = _cos(upper)
         terminated = bool(-cosine - _cos(lower + upper) > 1.0)
-        observation = (cosine, _sin(upper), _cos(lower), _sin(lower), upper_speed, lower_speed)
-        reward = 0.0 if terminated else -1.0
-        return np.array(observation, np.float32), reward, terminated, False, {}
+        observation[:] = (
+            cosine,
+            _sin(upper),
+            _cos(lower),
+            _sin(lower),
+            upper_speed,
+            lower_speed,
+        )
+        return 0.0 if terminated else -1.0, terminated
+
+    def _usual(self, action: Any) -> bool:
+        return type(action) is int and 0 <= action <= 2 and self._environment.state is not None
 
 
-def _slope(state: list[float], torque: float) -> tuple[float, float, float, float]:
+def _slope(state: Sequence[float], torque: float) -> tuple[float, float, float, float]:
     """Return the derivative of Acrobot's angles and speeds by time.
 
     Both links have mass, length and moment of inertia 1, and their centre of mass in the middle.

@@ -23,7 +23,8 @@ class StackedMLP:
     Each member's output has the bits that `MLPPolicy` gives it alone: `equals_single` compares.
     """
 
-    def __init__(self, spec: PolicySpec, count: int):
+    def __init__(self, spec: PolicySpec, count: int, dtype: Any = np.float64):
+        """`dtype`: that of the observations."""
         act = batch_action_function(spec.head)
         assert act is not None, "only `stackable` policies come here"
         self.count = count
@@ -32,9 +33,11 @@ class StackedMLP:
         parameters = _rows(count, sum(rows * columns for rows, columns in shapes))
         self.vectors = list(parameters)
         """Parameters `[P]` of each place, to be written."""
-        observed = np.zeros((count, spec.observation_size))
+        observed = np.zeros((count, spec.observation_size), dtype)
+        self.rows = list(observed)
+        """The observation `[D]` of each place, to be written before `outputs`."""
         self.observations = [observed[:active].reshape(-1) for active in range(count + 1)]
-        """Observations `[active · D]` of the first places, to be written before `outputs`."""
+        """Observations `[active · D]` of the first places."""
         self._mean = np.zeros(spec.observation_size)
         self._inverse_std = np.ones(spec.observation_size)
         self._low = np.full(spec.observation_size, -OBSERVATION_CLIP, np.float32)
@@ -74,8 +77,9 @@ class StackedMLP:
         self._inverse_std[:] = inverse_std
 
     def move(self, source: int, target: int) -> None:
-        """Copy the parameters of one place to another."""
+        """Copy the parameters and the observation of one place to another."""
         self.vectors[target][:] = self.vectors[source]
+        self.rows[target][:] = self.rows[source]
 
     def outputs(self, active: int) -> np.ndarray:
         """Return the raw outputs `[active, O]` of the first places, valid until the next call."""
@@ -139,10 +143,10 @@ def stackable(spec: object) -> bool:
     return batch_action_function(spec.head) is not None
 
 
-def equals_single(spec: PolicySpec, count: int) -> bool:
+def equals_single(spec: PolicySpec, count: int, dtype: Any = np.float64) -> bool:
     """Return whether outputs and actions of any number of places equal those of `MLPPolicy`."""
     rng = np.random.default_rng(0)
-    stacked, single = StackedMLP(spec, count), MLPPolicy(spec)
+    stacked, single = StackedMLP(spec, count, dtype), MLPPolicy(spec)
     size, observed = single.parameter_count, spec.observation_size
     moments = rng.standard_normal(observed), np.abs(rng.standard_normal(observed)) + 0.1
     stacked.load_moments(*moments)
@@ -151,11 +155,11 @@ def equals_single(spec: PolicySpec, count: int) -> bool:
         for number in range(_CHECKED_CALLS):
             vectors = rng.standard_normal((active, size)).astype(np.float32)
             vectors *= np.float32(0.5**number)
-            rows = rng.standard_normal((active, observed)) * 2.0
+            rows = (rng.standard_normal((active, observed)) * 2.0).astype(dtype)
             noise = _drawn(spec.head, rng, active) if number % 2 else None
             for place in range(active):
                 stacked.vectors[place][:] = vectors[place]
-            stacked.observations[active][:] = rows.reshape(-1)
+                stacked.rows[place][:] = rows[place]
             outputs = stacked.outputs(active)
             before = outputs.copy()
             actions = stacked.actions(outputs, noise)

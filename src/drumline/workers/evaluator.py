@@ -12,6 +12,7 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.episode import NOISE_BLOCK, Episode, EpisodeLoop
 from drumline.envs.episode_stack import Beginning, EpisodeStack
 from drumline.envs.frame_skip import FrameSkip
+from drumline.envs.lean_steps import LeanEnvironment
 from drumline.envs.make import lean_environment, make_environment
 from drumline.functional import moments, perturbation
 from drumline.functional.low_rank import LowRank
@@ -134,17 +135,20 @@ class Evaluator:
             return 1
         assert isinstance(spec, PolicySpec), "only these are stackable"
         count = min(lean.AT_ONCE, _STACKED_FLOATS // self._policy.parameter_count)
-        return count if count >= _LEAST_STACK and equals_single(spec, count) else 1
+        dtype = lean.observation_space.dtype
+        return count if count >= _LEAST_STACK and equals_single(spec, count, dtype) else 1
 
     def _stacked(self) -> tuple[StackedMLP, EpisodeStack]:
-        spec, environments = self._spec.policy, []
+        spec, environments = self._spec.policy, list[LeanEnvironment]()
         assert isinstance(spec, PolicySpec), "only these are stackable"
         with self._context.building():
             for _ in range(self.at_once):
                 made = make_environment(self._spec.environment)
                 self._context.on_leave(made.close)
-                environments.append(lean_environment(made.environment))
-        policy = StackedMLP(spec, self.at_once)
+                lean = lean_environment(made.environment)
+                assert lean is not None, "as the evaluator's own, of the same specification"
+                environments.append(lean)
+        policy = StackedMLP(spec, self.at_once, environments[0].observation_space.dtype)
         return policy, EpisodeStack(environments, policy)
 
     def _evaluate(self, task: Evaluate, *, digest: bool) -> Evaluation:
