@@ -85,9 +85,9 @@ class MLPPolicy:
         self._normalize = spec.normalize
         self._mean = np.zeros(spec.observation_size)
         self._inverse_std = np.ones(spec.observation_size)
-        self._low = np.full(spec.observation_size, -OBSERVATION_CLIP, np.float32)
+        self._low = np.full(spec.observation_size, -OBSERVATION_CLIP)
         self._high = -self._low
-        self._difference = np.zeros(spec.observation_size)
+        self._normalized = np.zeros(spec.observation_size)
         self._relu = spec.activation == "relu"
         self.to_action = action_function(spec.head)
 
@@ -107,10 +107,13 @@ class MLPPolicy:
         """Return the raw output `[O]`, valid until the next call."""
         first = self._values[0]
         if self._normalize:
-            np.subtract(observation.reshape(-1), self._mean, out=self._difference)
-            np.multiply(self._difference, self._inverse_std, out=first, casting="same_kind")
-            np.maximum(first, self._low, out=first)
-            np.minimum(first, self._high, out=first)
+            row = self._normalized  # one precision for all: NumPy takes longer where it converts
+            row[:] = observation.reshape(-1)
+            np.subtract(row, self._mean, out=row)
+            np.multiply(row, self._inverse_std, out=row)
+            np.maximum(row, self._low, out=row)
+            np.minimum(row, self._high, out=row)
+            first[:] = row
         else:
             first[:] = observation.reshape(-1)
         out = self._output
