@@ -39,10 +39,9 @@ class StackedMLP:
         self.observations = [observed[:active].reshape(-1) for active in range(count + 1)]
         """Observations `[active · D]` of the first places."""
         # A row for each place: NumPy takes twice as long to stretch one over several.
-        exact = np.zeros((5, count, spec.observation_size))
-        _, self._mean, self._inverse_std, low, high = exact
-        self._inverse_std[:] = 1.0
-        low[:], high[:] = -OBSERVATION_CLIP, OBSERVATION_CLIP
+        shape = count, spec.observation_size
+        normalized, self._mean, self._inverse_std = np.zeros(shape), np.zeros(shape), np.ones(shape)
+        low, high = np.full(shape, -OBSERVATION_CLIP), np.full(shape, OBSERVATION_CLIP)
         self._normalize, self._relu = spec.normalize, spec.activation == "relu"
         matrices: list[np.ndarray] = []
         start = 0
@@ -61,7 +60,11 @@ class StackedMLP:
         self._calls = [
             _Call(
                 observed[:active],
-                *exact[:, :active],
+                normalized[:active],
+                self._mean[:active],
+                self._inverse_std[:active],
+                low[:active],
+                high[:active],
                 values[0][:active],
                 [
                     _Layer(source[:active], matrix[:active], out[:active])
