@@ -11,6 +11,8 @@ import torch
 from jaxtyping import install_import_hook
 from threadpoolctl import threadpool_limits
 
+from drumline.runtime.cluster.node_checks import arithmetic_variables, set_arithmetic_variables
+
 # Before any test imports them: signatures like Float[np.ndarray, "N"] are checked at run time, in
 # this process only. Children and users do not pay for it.
 install_import_hook(["drumline.functional", "drumline.algorithms", "theory"], "beartype.beartype")
@@ -43,6 +45,19 @@ def handlers_of_signals_stay() -> Iterator[None]:
         if handler is not None:  # not Python's to put back
             signal.signal(number, handler)
     assert after == before, "this test leaves another handler of a signal behind"
+
+
+@pytest.fixture(autouse=True)
+def variables_of_arithmetic_stay() -> Iterator[None]:
+    """Name the test that leaves a variable changed by which libraries choose their kernels.
+
+    Children of later tests would compute other bits than this process.
+    """
+    before = arithmetic_variables()
+    yield
+    after = arithmetic_variables()
+    set_arithmetic_variables(before)
+    assert after == before, "this test leaves variables of arithmetic changed"
 
 
 @pytest.fixture(autouse=True)

@@ -35,8 +35,17 @@ def other_processor(document: dict[str, Any]) -> None:
     document["machine"]["processor"] = "Z80"
 
 
+def other_kernels(document: dict[str, Any]) -> None:
+    document["known_answers"]["numpy"] = "0" * 64
+
+
 @pytest.mark.parametrize(
-    ("change", "said"), [(older_numpy, "numpy 1.0.0 there"), (other_processor, "Z80 there")]
+    ("change", "said"),
+    [
+        (older_numpy, "numpy 1.0.0 there"),
+        (other_processor, "Z80 there"),
+        (other_kernels, "other kernels of numpy: a variable such as OPENBLAS_CORETYPE"),
+    ],
 )
 def test_another_machine_is_refused_and_the_flag_takes_the_promise_away(
     terminal: Terminal, change: Callable[[dict[str, Any]], None], said: str

@@ -70,6 +70,21 @@ def test_exactly_what_computes_in_a_run_is_compared(config, computed_by: set[str
     assert {difference.name for difference in differences(document)} == computed_by
 
 
+def test_known_answers_of_what_computes_are_compared():
+    es = run_document(CARTPOLE, Layout(), PROMISE)
+    hts = run_document(HTS(env="CartPole-v1", engine="gymnasium"), Layout(), PROMISE)
+    assert (list(es["known_answers"]), list(hts["known_answers"])) == (
+        ["numpy"],
+        ["numpy", "torch"],
+    )
+    assert differences_here(hts) == ""
+    for name in ("numpy", "torch"):
+        other = {**hts, "known_answers": {**hts["known_answers"], name: "another"}}
+        assert differences_here(other).startswith(f"other kernels of {name}: ")
+    older = {name: value for name, value in es.items() if name != "known_answers"}
+    assert differences_here(older) == ""
+
+
 @pytest.mark.parametrize("name", ["system", "processor"])
 def test_the_machine_is_compared(name: str):
     document = run_document(CARTPOLE, Layout(), PROMISE)

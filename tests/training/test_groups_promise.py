@@ -32,7 +32,7 @@ from drumline.runs.folder import RunFolder
 from drumline.runs.tables import read_table
 from drumline.runtime.cluster.group_messages import Built
 from drumline.runtime.cluster.node_checks import processor, versions_of
-from drumline.training.group_work import differing
+from drumline.training.group_work import differing, known_answer
 from drumline.training.layout import LockstepLayout, RotationLayout
 
 SMALL: dict[str, Any] = {
@@ -337,10 +337,11 @@ def test_a_method_without_groups_refuses_more_than_one(tmp_path: Path):
     [
         ({"processor": "Z80"}, r"its processor \(Z80\) may give other bits"),
         ({"packages": {"numpy": "0.1"}}, "it has numpy 0.1 instead of .*: install the versions"),
+        ({"answer": "another"}, r"its NumPy or torch computes other bits than that of group 0"),
     ],
 )
 def test_a_group_on_another_kind_of_machine_is_refused(other: dict[str, Any], words: str):
-    same = Built(versions_of(["drumline", "numpy", "torch"]), processor())
+    same = Built(versions_of(["drumline", "numpy", "torch"]), processor(), known_answer())
     assert differing(same) == ""
     assert re.match(words, differing(same._replace(**other)))
 

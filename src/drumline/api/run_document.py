@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,7 @@ from drumline.runs.machine import (
     weakly_ordered,
 )
 from drumline.runtime.cores import usable_cores
+from drumline.runtime.known_answer import numpy_answer
 from drumline.training.layout import Layout
 
 _LOGGER = logging.getLogger("drumline")
@@ -63,6 +64,7 @@ def run_document(
         "versions": versions((*computed_by, "mujoco", "torch", "envpool")),
         "computed_by": list(computed_by),
         "machine": {**machine(), **_device_of(config), **facts},
+        "known_answers": _known_answers(computed_by),
     }
 
 
@@ -77,7 +79,31 @@ def differences_here(document: Mapping[str, Any]) -> str:
         from drumline.functional.torch_devices import described_here  # imports torch
 
         facts[DEVICE] = described_here(document["config"].get("device"))
-    return "; ".join(map(str, differences(document, facts)))
+    if found := differences(document, facts):
+        return "; ".join(map(str, found))
+    return _other_kernels(document.get("known_answers", {}))
+
+
+def _known_answers(packages: Iterable[str]) -> dict[str, str]:
+    """Return what NumPy, and torch where it is among them, answer in this process."""
+    answers = {"numpy": numpy_answer()}
+    if "torch" in packages:
+        from drumline.functional.torch_answer import torch_answer  # imports torch
+
+        answers["torch"] = torch_answer()
+    return answers
+
+
+def _other_kernels(made: Mapping[str, str]) -> str:
+    """Return which of these libraries compute other bits here, though their versions are equal."""
+    here = _known_answers(made)
+    others = " and ".join(name for name in made if made[name] != here.get(name))
+    if not others:
+        return ""
+    return (
+        f"other kernels of {others}: a variable such as OPENBLAS_CORETYPE, "
+        "NPY_DISABLE_CPU_FEATURES or ATEN_CPU_CAPABILITY chooses them"
+    )
 
 
 def _device_of(config: Any) -> dict[str, str]:

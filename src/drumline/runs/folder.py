@@ -55,6 +55,7 @@ _KINDS = {
     "versions": dict[str, str],
     "computed_by": list[str],
     "machine": dict[str, str],
+    "known_answers": dict[str, str],
     "tags": list[str],
     "horizons": Annotated[list[tuple[int, int]], msgspec.Meta(min_length=1)],
 }

@@ -35,6 +35,7 @@ from drumline.runtime.board import (
 )
 from drumline.runtime.child_start import begin, leave
 from drumline.runtime.failures import packed
+from drumline.runtime.known_answer import refuse_other_bits
 from drumline.runtime.links import read_frame, write_frame
 from drumline.runtime.messages import Answer, ChildSpec, Failure, Lease, Reached, Ready, Unbuilt
 from drumline.runtime.records import packed_records, unpacked_records
@@ -118,6 +119,7 @@ def main() -> NoReturn:
         try:
             probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else no_probe
             probe("child-started")
+            refuse_other_bits(spec.numpy_answer)
             send = partial(_send, result_fd, probe=no_probe)
             context = ChildContext(board, index, _attach_shared(spec), probe, send, leaving)
             worker: Worker = pickle.loads(spec.factory)(context)

@@ -40,6 +40,7 @@ class Fleet:
         shared: SharedArrays | None,
         hang_seconds: float,
         creation_seconds: float,
+        answer: str,
     ):
         self.workers: list[WorkerProcess] = []
         self.tick = min(_LONGEST_TICK, hang_seconds / 4, creation_seconds / 4)
@@ -67,6 +68,7 @@ class Fleet:
             shared_fd=None if shared is None else shared.fd,
             factory=factory,
             probe_factory=probe_factory,
+            numpy_answer=answer,
         )
         # A file, not a pipe: it takes a spec of any size at once, and every child reads the same
         # file.

@@ -21,6 +21,8 @@ class ChildSpec(NamedTuple):
     factory: bytes
     """Pickled on its own, because it can be read only after the search path is set."""
     probe_factory: bytes | None
+    numpy_answer: str
+    """NumPy's known answer, which the child must give; empty: any."""
 
 
 class Lease(NamedTuple):
@@ -91,6 +93,8 @@ class RoleSpec(NamedTuple):
     published: dict[str, tuple[tuple[int, ...], str]]
     factory: bytes
     probe_factory: bytes | None
+    numpy_answer: str
+    """NumPy's known answer in the driver, which the role must give."""
     beat_seconds: float
     """Longest time for which it waits for its bell without a sign of life."""
     start: bytes

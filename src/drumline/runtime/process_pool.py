@@ -22,6 +22,7 @@ from drumline.runtime.cores import available_cores
 from drumline.runtime.deaths import Deaths
 from drumline.runtime.failures import raised, unpacked, unreadable
 from drumline.runtime.fleet import Fleet
+from drumline.runtime.known_answer import numpy_answer
 from drumline.runtime.leases import TaskQueue, lease_size, may_wait
 from drumline.runtime.messages import Answer, Failure, Reached, Ready, Unbuilt
 from drumline.runtime.portable import by_reference, quickly
@@ -56,8 +57,10 @@ class ProcessPool:
         probe_factory: Callable[[], Probe] | None = None,
         role: str = "worker",
         one_task_leases: bool = False,
+        answer: str | None = None,
         log: Callable[[str], None] = _LOGGER.warning,
     ):
+        """`answer`: NumPy's known one, which workers must give; None: this process's, "": any."""
         if size < 1:
             raise ValueError(f"a pool needs a size of at least 1, got {size}")
         self.size = size
@@ -88,6 +91,7 @@ class ProcessPool:
             shared=shared,
             hang_seconds=hang_seconds,
             creation_seconds=creation_seconds,
+            answer=numpy_answer() if answer is None else answer,
         )
         self._marks = ProgressMarks(self._fleet.board)
         self._finalizer = weakref.finalize(self, self._fleet.close)

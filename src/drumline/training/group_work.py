@@ -11,10 +11,12 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from drumline.functional.torch_answer import torch_answer
 from drumline.protocols import Probe
 from drumline.runtime.cluster.group_child import GroupContext, GroupFinished
 from drumline.runtime.cluster.group_messages import Built
 from drumline.runtime.cluster.node_checks import processor, versions_of
+from drumline.runtime.known_answer import numpy_answer
 from drumline.training.attended_crew import AttendedCrew
 from drumline.training.gathered_intervals import GatheredStorage, shards_of
 from drumline.training.layout import Layout
@@ -45,7 +47,7 @@ class GroupWork:
         )
         learner = recipe.learner(parts, context.look, staff.acting_threads)
         course = recipe.course(parts, staff, self.last_update, learner)
-        order = context.begin()
+        order = context.begin(known_answer())
         learner.load(order.state)
         course.load(order.state, list(learner.published()))
         crew = RotationCrew(parts, staff, course, learner).made(
@@ -91,7 +93,18 @@ def differing(built: Built) -> str:
             f"its processor ({built.processor}) may give other bits than that of group 0 "
             f"({processor()}); --no-promise takes it"
         )
+    if built.answer != known_answer():
+        return (
+            "its NumPy or torch computes other bits than that of group 0: a variable by which they "
+            "choose their kernels, such as OPENBLAS_CORETYPE or ATEN_CPU_CAPABILITY, differs "
+            "there, or was changed here after they had been imported"
+        )
     return ""
+
+
+def known_answer() -> str:
+    """Return the known answer of the libraries with which a group learns."""
+    return f"{numpy_answer()} {torch_answer()}"
 
 
 class _Learner:

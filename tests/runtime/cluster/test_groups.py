@@ -65,7 +65,7 @@ class ThreadGroup:
         try:
             link.say(Hello(self._index, ("127.0.0.1", 1)))
             if heard(link, Peers):
-                link.say(Built({}, processor()))
+                link.say(Built({}, processor(), ""))
             if heard(link, Begin):
                 self._script(self._index, link)
         finally:

@@ -12,6 +12,7 @@ import pytest
 from drumline.protocols import PublishedLayout
 from drumline.runtime.cluster import node_news
 from drumline.runtime.cluster.gathering import Waits
+from drumline.runtime.cluster.node_checks import arithmetic_variables, set_arithmetic_variables
 from drumline.runtime.cluster.node_host import NodeHost
 from drumline.runtime.cluster.node_messages import Close, Heard, HostSpec, Publish, Submit
 from drumline.runtime.portable import by_reference
@@ -22,6 +23,7 @@ WAITS = Waits(gather=60.0, scarce=0.01, beat=0.0)
 @pytest.fixture
 def host_of() -> Iterator[Any]:
     hosts: list[NodeHost] = []
+    variables = arithmetic_variables()
 
     def make(**options: Any) -> NodeHost:
         spec = HostSpec(
@@ -37,6 +39,7 @@ def host_of() -> Iterator[Any]:
             one_task_leases=False,
             search_path=[],
             packages={},
+            variables=variables,
         )
         hosts.append(NodeHost(spec._replace(**options)))
         return hosts[-1]
@@ -45,6 +48,7 @@ def host_of() -> Iterator[Any]:
     for host in hosts:
         host.tell(9, [Close()])
         host._thread.join()
+    set_arithmetic_variables(variables)  # a host changes those of its process
 
 
 def begin(host: NodeHost, tasks: list[doubles.Digest], *, more: bool = False) -> None:

@@ -65,10 +65,10 @@ class GroupContext:
         self.mesh = mesh_of(self)
         self._head = self.mesh.links[HEAD]
 
-    def begin(self) -> Begin:
-        """Say that the group is built, and wait for the state to begin with."""
+    def begin(self, answer: str) -> Begin:
+        """Say that the group is built, with its libraries' known answer; wait for a state."""
         versions = versions_of(self._spec.packages)
-        self._head.say(Built(versions, processor()))
+        self._head.say(Built(versions, processor(), answer))
         while not self._orders:
             self.look()
             time.sleep(0.002)

@@ -43,6 +43,8 @@ class Built(NamedTuple):
 
     packages: Mapping[str, str]
     processor: str
+    answer: str
+    """The known answer of its libraries."""
 
 
 class Begin(NamedTuple):

@@ -35,6 +35,7 @@ def answer_of(factory: bytes, creation_seconds: float, hang_seconds: float) -> b
         published=PublishedLayout({}),
         creation_seconds=creation_seconds,
         hang_seconds=hang_seconds,
+        answer="",  # the worker's answer is the proof
     )
     try:
         pool.submit([0])

@@ -141,6 +141,7 @@ class NodeHost:
             probe_factory=probe,
             role=spec.role,
             one_task_leases=spec.one_task_leases,
+            answer="",  # the workers have the driver's variables, this process may have others
             log=self._news.line,
         )
 

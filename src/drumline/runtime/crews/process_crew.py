@@ -26,6 +26,7 @@ from drumline.runtime.crews.roles import CREATING, LEAVING, WAITING, RoleRows
 from drumline.runtime.deaths import STRIKES
 from drumline.runtime.doorbell import Doorbell
 from drumline.runtime.failures import raised, unpacked
+from drumline.runtime.known_answer import numpy_answer
 from drumline.runtime.messages import Failure, Ready, RoleSpec
 from drumline.runtime.portable import by_reference
 from drumline.runtime.published import PublishedSlots
@@ -171,6 +172,7 @@ class ProcessCrew:
             published=dict(self._plan.published.arrays),
             factory=self._factories[role],
             probe_factory=self._probe_factory,
+            numpy_answer=numpy_answer(),
             beat_seconds=min(self._hang_seconds / 4, _MOST_BEAT_SECONDS),
             start=pickle.dumps(self._plan.start_of(role, index), protocol=5),
         )

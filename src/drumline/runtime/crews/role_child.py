@@ -20,6 +20,7 @@ from drumline.runtime.crews.exchange import Bells, Ownership, SharedExchange
 from drumline.runtime.crews.roles import LEAVING, PHASE, RoleRows, SharedRoleContext, work
 from drumline.runtime.doorbell import BellWait, Doorbell
 from drumline.runtime.failures import packed
+from drumline.runtime.known_answer import refuse_other_bits
 from drumline.runtime.links import write_frame
 from drumline.runtime.messages import Ready, RoleSpec
 from drumline.runtime.published import PublishedSlots
@@ -47,6 +48,7 @@ def main() -> NoReturn:
         try:
             probe: Probe = pickle.loads(spec.probe_factory)() if spec.probe_factory else no_probe
             probe("role-started")
+            refuse_other_bits(spec.numpy_answer)
             slots = PublishedSlots(PublishedLayout(spec.published), memory.arrays)
             start = pickle.loads(spec.start)
             context = SharedRoleContext(
