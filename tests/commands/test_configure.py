@@ -1,6 +1,7 @@
 """Configs by a method's name: presets as on the command line, and objects of a script."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_classes_of_a_script_train_and_resume_in_its_process_alone(
     done = subprocess.run(
         [sys.executable, "script.py"],
         cwd=tmp_path,
-        env={"PYTHONPATH": ":".join(path), "PATH": "/usr/bin:/bin"},
+        env={**os.environ, "PYTHONPATH": ":".join(path)},
         capture_output=True,
         text=True,
         timeout=120,

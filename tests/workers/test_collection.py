@@ -288,8 +288,8 @@ def test_an_environment_that_hangs_fails_the_run_with_its_executor_and_step():
 
 def test_a_first_step_that_compiles_is_no_hang():
     lines: list[str] = []
-    make = in_processes(hang_seconds=0.4, log=lines.append)
-    collected = collect(misbehaving(compiles_seconds=0.8), Layout(2, 0), make)
+    make = in_processes(hang_seconds=1.5, log=lines.append)  # longer than a busy machine pauses
+    collected = collect(misbehaving(compiles_seconds=2.5), Layout(2, 0), make)
     assert not differences(collected, once(misbehaving()))
     assert not lines
 
