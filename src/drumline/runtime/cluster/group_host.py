@@ -5,6 +5,7 @@ import time
 
 from drumline.runtime.cluster.group_messages import GroupSpec
 from drumline.runtime.cluster.groups import LocalGroup
+from drumline.runtime.cluster.node_checks import set_arithmetic_variables
 
 _LOOK_SECONDS = 0.2
 
@@ -24,6 +25,7 @@ class GroupHost:
         return self._cause
 
     def _run(self) -> None:
+        set_arithmetic_variables(self._spec.variables)
         try:
             group = LocalGroup(self._spec)
             while (cause := group.ended()) is None:

@@ -20,6 +20,8 @@ class GroupSpec(NamedTuple):
     """Secret of one run, which both ends of every connection prove to know."""
     packages: Sequence[str]
     """Packages whose versions it tells."""
+    variables: tuple[tuple[str, str], ...]
+    """The head's environment variables by which libraries choose their arithmetic."""
     factory: bytes
     """Pickled on its own, because it can be read only after the search path is set."""
     probe_factory: bytes | None

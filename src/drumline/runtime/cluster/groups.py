@@ -43,6 +43,7 @@ from drumline.runtime.cluster.group_messages import (
     Places,
     StartedGroup,
 )
+from drumline.runtime.cluster.node_checks import arithmetic_variables
 from drumline.runtime.deaths import STRIKES
 from drumline.runtime.failures import raised, unpacked
 from drumline.runtime.messages import Failure
@@ -269,6 +270,7 @@ class Groups:
                     head=head,
                     token=self._token,
                     packages=self._packages,
+                    variables=arithmetic_variables(),
                     factory=self._factory,
                     probe_factory=self._probe_factory,
                 )
