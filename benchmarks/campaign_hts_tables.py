@@ -132,6 +132,17 @@ def _scores(curves: Sequence[Row], runs: Sequence[Row], env_steps: float) -> np.
     return at_budget(curves, group, [row["seed"] for row in runs], env_steps)
 
 
+def _shown(seconds: float) -> str:
+    """Return seconds in words, with a decimal where there are few.
+
+    >>> _shown(3.57), _shown(1234.5), _shown(math.inf)
+    ('3.6', '1,234', 'not reached')
+    """
+    if not math.isfinite(seconds):
+        return "not reached"
+    return f"{seconds:.1f}" if seconds < 100 else f"{seconds:,.0f}"
+
+
 def required_times(part: str, rows: Rows) -> list[str]:
     """Return a table: task × method, seconds to a score, and how many times those of `hts`."""
     found = rows.scripts.get("required_time.csv", ())
@@ -158,7 +169,7 @@ def required_times(part: str, rows: Rows) -> list[str]:
                 f"`{method}`",
                 f"{seconds.size} ({np.isfinite(seconds).sum()})",
                 f"{steps:,.0f}" if math.isfinite(steps) else "not reached",
-                f"{median(seconds):,.0f}" if math.isfinite(median(seconds)) else "not reached",
+                _shown(median(seconds)),
                 times,
                 f"≥ {goal:.3g}" if goal else "",
                 verdict,

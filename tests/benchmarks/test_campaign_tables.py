@@ -302,9 +302,9 @@ def test_required_times_are_ratios_to_those_of_hts_beside_their_goals(campaign: 
     cells = table_of(campaign, "required-time", rows)
     by_method = {(row[0], row[2]): row for row in cells}
     hts = by_method["CartPole-v1", "`hts`"]
-    assert hts[3:] == ["3 (3)", "1,100", "11", "", "", ""]
+    assert hts[3:] == ["3 (3)", "1,100", "11.0", "", "", ""]
     ppo = by_method["CartPole-v1", "`ppo`"]
-    assert ppo[5:] == ["20", ppo[6], "≥ 1.4", "met"]
+    assert ppo[5:] == ["20.0", ppo[6], "≥ 1.4", "met"]
     assert ppo[6].startswith("1.82 (1.")
     impala = by_method["CartPole-v1", "`impala`"]
     assert impala[3:] == ["3 (1)", "not reached", "not reached", "not reached", "", ""]
