@@ -314,6 +314,9 @@ def test_required_times_are_ratios_to_those_of_hts_beside_their_goals(campaign: 
     # 0.95 of 550 / 500 is 1.045.
     assert by_method["Pong-v5", "`ppo`"][6:] == ["1.10", "≥ 1.04", "met"]
     assert by_method["Pong-v5", "`impala`"][6:] == ["1.30", "", ""]
+    unreached = [{**row, "reached_seconds": ""} for row in times if row["env"] == "Pong-v5"]
+    few = campaign.Rows([], scripts={"required_time.csv": unreached})
+    assert table_of(campaign, "required-time", few)[1][6:] == ["", "≥ 1.04", "open"]
     times[-2]["reached_seconds"] = "104"
     short = campaign.Rows([], scripts={"required_time.csv": times})
     assert table_of(campaign, "required-time", short)[5][6:] == ["1.04", "≥ 1.04", "missed"]
