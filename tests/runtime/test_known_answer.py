@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import doubles
 import pytest
@@ -61,7 +62,7 @@ def test_a_pool_refuses_workers_that_compute_other_bits():
 
 
 @pytest.mark.usefixtures("changed_variable")
-def test_a_crew_refuses_roles_that_compute_other_bits(tmp_path):
+def test_a_crew_refuses_roles_that_compute_other_bits(tmp_path: Path):
     config = HTS(env="CartPole-v1", total_steps=64, num_envs=2, alpha=16, hidden=(4,))
     with pytest.raises(WorkerError, match="NumPy computes other bits in this new process"):
         train(config, workers=1, out=tmp_path / "run")

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +21,7 @@ from drumline.runs.machine import (
     weakly_ordered,
 )
 from drumline.runtime.cores import usable_cores
-from drumline.runtime.known_answer import numpy_answer
+from drumline.training.known_answers import known_answers
 from drumline.training.layout import Layout
 
 _LOGGER = logging.getLogger("drumline")
@@ -64,7 +64,7 @@ def run_document(
         "versions": versions((*computed_by, "mujoco", "torch", "envpool")),
         "computed_by": list(computed_by),
         "machine": {**machine(), **_device_of(config), **facts},
-        "known_answers": _known_answers(computed_by),
+        "known_answers": known_answers(computed_by),
     }
 
 
@@ -84,19 +84,9 @@ def differences_here(document: Mapping[str, Any]) -> str:
     return _other_kernels(document.get("known_answers", {}))
 
 
-def _known_answers(packages: Iterable[str]) -> dict[str, str]:
-    """Return what NumPy, and torch where it is among them, answer in this process."""
-    answers = {"numpy": numpy_answer()}
-    if "torch" in packages:
-        from drumline.functional.torch_answer import torch_answer  # imports torch
-
-        answers["torch"] = torch_answer()
-    return answers
-
-
 def _other_kernels(made: Mapping[str, str]) -> str:
     """Return which of these libraries compute other bits here, though their versions are equal."""
-    here = _known_answers(made)
+    here = known_answers(made)
     others = " and ".join(name for name in made if made[name] != here.get(name))
     if not others:
         return ""

@@ -4,6 +4,7 @@
 # (torch's own annotations are incomplete)
 
 import hashlib
+import math
 from functools import cache
 
 import torch
@@ -42,8 +43,5 @@ def torch_answer() -> str:
 
 def _numbers(*shape: int) -> Tensor:
     """Return float32 numbers in ±1 whose products are rounded."""
-    count = 1
-    for size in shape:
-        count *= size
-    mixed = (torch.arange(count, dtype=torch.int64) * 2_654_435_761 + 97) % 1_000_003
+    mixed = (torch.arange(math.prod(shape), dtype=torch.int64) * 2_654_435_761 + 97) % 1_000_003
     return (mixed.double() / 500_001.5 - 1.0).float().reshape(shape)

@@ -15,9 +15,9 @@ from drumline.protocols import Probe
 from drumline.runtime.cluster.group_child import GroupContext, GroupFinished
 from drumline.runtime.cluster.group_messages import Built
 from drumline.runtime.cluster.node_checks import processor, versions_of
-from drumline.runtime.known_answer import numpy_answer
 from drumline.training.attended_crew import AttendedCrew
 from drumline.training.gathered_intervals import GatheredStorage, shards_of
+from drumline.training.known_answers import known_answers
 from drumline.training.layout import Layout
 from drumline.training.rotation_crew import RotationCrew
 from drumline.training.stop_signals import StopSignals
@@ -103,9 +103,7 @@ def differing(built: Built) -> str:
 
 def known_answer() -> str:
     """Return the known answer of the libraries with which a group learns."""
-    from drumline.functional.torch_answer import torch_answer  # imports torch
-
-    return f"{numpy_answer()} {torch_answer()}"
+    return " ".join(known_answers(("numpy", "torch")).values())
 
 
 class _Learner:
