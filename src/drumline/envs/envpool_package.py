@@ -2,12 +2,17 @@
 
 import difflib
 import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 from drumline.envs.environment import INSTALL_ENVPOOL, EnvironmentProblem
 
 _NO_LIMIT = 2**31 - 1
 """EnvPool's number for episodes without a limit; the greatest that it accepts."""
+
+_ALL_FAMILIES = "envpool.entry"
+"""Module of EnvPool's that imports all its families, and that its package imports."""
 
 _LIMIT_COUNTED_OUTSIDE = ("classic_control", "mujoco_gym", "box2d", "toy_text")
 """Families without a time limit besides the pool's.
@@ -26,6 +31,8 @@ def envpool_with(env_id: str) -> Any:
             f"{env_id!r} needs EnvPool, which is not installed: {INSTALL_ENVPOOL}, or use an id "
             "that Gymnasium has, or --engine gymnasium"
         ) from error
+    if env_id not in envpool.list_all_envs():
+        importlib.import_module(_ALL_FAMILIES)  # this process may have one of them alone
     known: list[str] = envpool.list_all_envs()
     if env_id not in known:
         close = difflib.get_close_matches(env_id, known, n=3)
@@ -34,6 +41,28 @@ def envpool_with(env_id: str) -> Any:
             f"EnvPool has no environment {env_id!r}{hint} (or use --engine gymnasium)"
         )
     return envpool
+
+
+def family_of(env_id: str) -> str:
+    """Return the module of the family that brings an environment; empty where it is not known."""
+    registry = getattr(envpool_with(env_id).registration, "registry", None)
+    family, *_ = getattr(registry, "specs", {}).get(env_id, ("",))
+    return family
+
+
+def import_family(family: str) -> None:
+    """Import EnvPool with one family alone, in a process that makes no environment of another.
+
+    With all of them half a second goes by, most of it for drawing Jumanji's and for Matplotlib.
+    """
+    if not family or "envpool" in sys.modules:
+        return
+    sys.modules[_ALL_FAMILIES] = ModuleType(_ALL_FAMILIES)
+    try:
+        importlib.import_module("envpool")
+    finally:
+        del sys.modules[_ALL_FAMILIES]
+    importlib.import_module(f"{family}.registration")
 
 
 _MOST_STEPS = 2**31 - 2

@@ -1,6 +1,7 @@
 """The crew of executors and actors of a run, or of one of its groups."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from drumline.buffers.rollout import RolloutStorage
@@ -12,6 +13,7 @@ from drumline.training.course import Course
 from drumline.training.layout import Layout
 from drumline.training.staff import Staff
 from drumline.workers.executor import ExecutorStart
+from drumline.workers.one_family import for_own_process
 
 
 class RotationCrew:
@@ -55,7 +57,7 @@ class RotationCrew:
         if staff.inline:
             return InlineCrew(plan, probe_factory=probe_factory, tick=tick, whereabouts=whereabouts)
         return ProcessCrew(
-            plan,
+            replace(plan, executor=for_own_process(plan.executor, self._parts.lanes.environment)),
             hang_seconds=layout.hang_seconds,
             creation_seconds=layout.creation_seconds,
             probe_factory=probe_factory,

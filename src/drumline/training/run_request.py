@@ -41,6 +41,7 @@ from drumline.training.ledger import Ledger
 from drumline.training.run_identity import RunIdentity
 from drumline.types import EvaluationRow
 from drumline.workers.objective import Objective
+from drumline.workers.one_family import for_own_process
 
 
 def described(searched: EnvironmentSpec | Objective, policy: Any) -> dict[str, dict[str, Any]]:
@@ -207,7 +208,7 @@ class RunRequest:
                 traffic=traffic,
             )
         return make(
-            worker,
+            for_own_process(worker, getattr(worker, "environment", None)),
             size=size,
             published=published,
             versions=versions,
