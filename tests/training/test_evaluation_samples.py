@@ -45,6 +45,7 @@ def test_drawn_evaluations_have_the_same_bits_on_every_layout_and_change_no_trai
 
 @pytest.mark.parametrize("method", ["hts", "a2c", "ppo", "impala"])
 def test_presets_of_atari_draw_the_actions_of_evaluations_and_others_do_not(method: str):
+    assert len(ATARI_IDS) == len(set(ATARI_IDS)) == 2 * 57
     assert all(METHODS[method].preset(env)["evaluate_sample"] is True for env in ATARI_IDS)
     for env in (*FOOTBALL_IDS, "HalfCheetah-v5", "CartPole-v1"):
         assert not METHODS[method].preset(env).get("evaluate_sample", False)

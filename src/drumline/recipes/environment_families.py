@@ -30,11 +30,6 @@ def with_alpha(preset: Mapping[str, Any], alpha: int) -> dict[str, Any]:
     }
 
 
-ATARI_IDS = tuple(
-    f"{prefix}{name}-v5"
-    for prefix in ("", "ALE/")
-    for name in ("Pong", "Breakout", "Qbert", "Krull", "Jamesbond", "SpaceInvaders")
-)
 _PUBLISHED_GAMES = (
     "Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider Berzerk "
     "Bowling Boxing Breakout Centipede ChopperCommand CrazyClimber DemonAttack DoubleDunk "
@@ -45,6 +40,10 @@ _PUBLISHED_GAMES = (
 )
 PUBLISHED_GAMES = tuple(_PUBLISHED_GAMES.split())
 """The 51 Atari games of Salimans et al. 2017, by the names of their ids."""
+_OTHER_GAMES = ("Defender", "Hero", "Jamesbond", "KungFuMaster", "MsPacman", "Surround")
+ATARI_GAMES = (*PUBLISHED_GAMES, *_OTHER_GAMES)
+"""The field's 57 Atari games."""
+ATARI_IDS = tuple(f"{prefix}{name}-v5" for prefix in ("", "ALE/") for name in ATARI_GAMES)
 FOOTBALL_IDS = tuple(
     f"gfootball/{name}-v1"
     for name in (
