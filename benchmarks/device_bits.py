@@ -34,7 +34,7 @@ SECONDS = 240.0
 _CENTRAL = ("--executors=1 --actors=1", "--executors=5 --actors=2")
 _LOCKSTEP = ("--executors=1", "--executors=4 --halves=2")
 _WORKERS = ("--workers=1", "--workers=3")
-_PONG = "Pong-v5 --num-envs=16 --alpha=64 --total-steps=16384"
+_PONG = "Pong-v5 --preset=atari --num-envs=16 --alpha=64 --total-steps=16384"
 _SHORT = "Pong-v5 --num-envs=16 --alpha=20 --unroll=5 --total-steps=8000"
 _FOOTBALL = "gfootball/academy_empty_goal_close-v1 --num-envs=16 --alpha=64 --total-steps=12288"
 _CHEETAH = "HalfCheetah-v5 --engine=gymnasium --num-envs=16 --alpha=64 --total-steps=32768"

@@ -27,6 +27,10 @@ from drumline.functional.statistics import bootstrap_interval
 
 PLAIN = ["--pool", "inline", "--quiet", "--no-tensorboard"]
 TREE = Path(__file__).resolve().parents[2]
+_PONG = (
+    "--total-steps 8192 --evaluate-every 0 --evaluate-episodes 1 --evaluate-max-steps 100 "
+    "--alpha 128 --epochs 4 --minibatches 4 --clip 0.1 --renew-intervals 256 --learner-threads 2"
+)
 CASES = {
     "es": "es HalfCheetah-v5 --total-steps 30000 --evaluate-every 0 --evaluate-episodes 1",
     # One shape for all commits: presets have changed.
@@ -39,10 +43,8 @@ CASES = {
     "--epochs 4 --total-steps 262144 --evaluate-every 0 --evaluate-episodes 1",
     "aes": "aes Pendulum-v1 --total-steps 2600 --evaluate-every 0 --evaluate-episodes 1",
     "td3": "td3 Pendulum-v1 --total-steps 3000 --evaluate-every 0 --evaluate-episodes 1",
-    "hts-pong": "hts Pong-v5 --total-steps 8192 --evaluate-every 0 --evaluate-episodes 1 "
-    "--evaluate-max-steps 100",
-    "hts-pong-bf16": "hts Pong-v5 --total-steps 8192 --evaluate-every 0 --evaluate-episodes 1 "
-    "--evaluate-max-steps 100 --precision bf16",
+    "hts-pong": f"hts Pong-v5 {_PONG}",
+    "hts-pong-bf16": f"hts Pong-v5 {_PONG} --precision bf16",
 }
 
 

@@ -29,8 +29,8 @@ HERE = Path(__file__).resolve().parent
 _A2C = ["--unroll=5", "--alpha=20"]
 _TD3 = ["HalfCheetah-v5", "--random-steps=3000"]  # all are made before the time that counts
 CASES: dict[str, tuple[str, list[str]]] = {
-    "Pong-v5 ppo, hts": ("hts", ["Pong-v5"]),
-    "Pong-v5 ppo, lock-step": ("ppo", ["Pong-v5"]),
+    "Pong-v5 ppo, hts": ("hts", ["Pong-v5", "--preset=atari"]),
+    "Pong-v5 ppo, lock-step": ("ppo", ["Pong-v5", "--preset=atari"]),
     "Pong-v5 a2c, hts": ("hts", ["Pong-v5", "--learner=a2c", *_A2C]),
     "Pong-v5 a2c, lock-step": ("a2c", ["Pong-v5", *_A2C]),
     "football ppo, hts": ("hts", ["gfootball/academy_empty_goal_close-v1"]),

@@ -31,7 +31,7 @@ CASES = {
     "HalfCheetah-v5 ppo gymnasium": ["HalfCheetah-v5", "--preset=paper", "--engine=gymnasium"],
     "Hopper-v5 ppo": ["Hopper-v5", "--preset=paper"],
     "Pong-v5 a2c": ["Pong-v5", "--learner=a2c", "--unroll=5", "--alpha=20", "--learner-threads=1"],
-    "Pong-v5 ppo": ["Pong-v5"],
+    "Pong-v5 ppo": ["Pong-v5", "--preset=atari"],
     "football ppo": ["gfootball/academy_empty_goal_close-v1"],
 }
 

@@ -23,6 +23,7 @@ from printed_config import printed_config
 from provenance import provenance, write_table
 
 HERE = Path(__file__).resolve().parent
+PONG_PPO = ["Pong-v5", "--preset=atari"]
 PONG_A2C = ["--learner=a2c", "--unroll=5", "--alpha=20", "--learner-threads=1"]
 VTRACE = ["--learner=a2c", "--alpha=20", "--correction=vtrace"]
 PPO_128 = ["--alpha=128", "--minibatches=32", "--renew-intervals=32"]
@@ -30,12 +31,12 @@ CASES: dict[str, dict[str, list[str]]] = {
     "CartPole-v1 ppo": {"ppo": ["CartPole-v1"]},
     "CartPole-v1 a2c": {"a2c": ["CartPole-v1"]},
     "HalfCheetah-v5 ppo": {"ppo": ["HalfCheetah-v5", *PPO_128]},
-    "Pong-v5 ppo": {"ppo": ["Pong-v5"]},
+    "Pong-v5 ppo": {"ppo": PONG_PPO},
     "Pong-v5 a2c": {"a2c": ["Pong-v5"]},
     "Pong-v5 ppo, concurrent": {
-        "ppo": ["Pong-v5"],
-        "hts": ["Pong-v5"],
-        "hts bf16": ["Pong-v5", "--precision=bf16"],
+        "ppo": PONG_PPO,
+        "hts": PONG_PPO,
+        "hts bf16": [*PONG_PPO, "--precision=bf16"],
     },
     "Pong-v5 a2c, concurrent": {
         "a2c": ["Pong-v5", "--alpha=20", "--unroll=5"],

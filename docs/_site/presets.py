@@ -21,7 +21,7 @@ def filled(page: str) -> str:
 
 def _table(method: Method) -> str:
     rows = "".join(
-        f"| {', '.join(names)} | {f'`--preset {variant}`' if variant else ''} | {fields} |\n"
+        f"| {_listed(names)} | {f'`--preset {variant}`' if variant else ''} | {fields} |\n"
         for variant, presets in _variants(method)
         for fields, names in _by_fields(presets).items()
     )
@@ -45,6 +45,14 @@ def _by_fields(presets: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
         words = ", ".join(f"`{field}` {_value(value)}" for field, value in fields.items())
         found.setdefault(words, []).append(name)
     return found
+
+
+def _listed(names: list[str]) -> str:
+    """Return ids in a row; games that have both packages' ids stand by their names alone."""
+    both = [name for name in names if f"ALE/{name}" in names]
+    others = [name for name in names if name.removeprefix("ALE/") not in both]
+    games = ", ".join(name.removesuffix("-v5") for name in both)
+    return ", ".join([*([f"{games} (`NAME-v5` and `ALE/NAME-v5`)"] if both else []), *others])
 
 
 def _value(value: Any) -> str:

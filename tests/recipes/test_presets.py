@@ -13,7 +13,12 @@ from drumline.api.run import train
 from drumline.recipes import ars
 from drumline.recipes.aes import ACEMRL, AES, OnePlusOne
 from drumline.recipes.aes_presets import PAPER
-from drumline.recipes.environment_families import ALPHAS, FOOTBALL_IDS, PUBLISHED_GAMES
+from drumline.recipes.environment_families import (
+    ALPHAS,
+    FOOTBALL_IDS,
+    PONG_IDS,
+    PUBLISHED_GAMES,
+)
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 from drumline.recipes.methods import find_method
@@ -186,6 +191,18 @@ def test_the_papers_preset_of_ppo_is_refused_beside_a2c():
 def test_every_preset_of_hts_without_a_lag_is_plain_ppo(env: str):
     assert find_method("hts").made(env, lag=0).correction_used == "ppo-ratio"
     assert find_method("hts").made(env, lag=1) == find_method("hts").made(env)
+
+
+@pytest.mark.parametrize("method", ["hts", "ppo"])
+@pytest.mark.parametrize("env", PONG_IDS)
+def test_pong_has_minibatches_of_32_rows_and_the_other_games_settings_by_name(
+    method: str, env: str
+):
+    pong, others = find_method(method), find_method(method).preset("Breakout-v5")
+    own = pong.made(env)
+    assert own.num_envs * own.alpha // own.minibatches == 32
+    assert own.num_envs * own.alpha * own.renew_intervals == 16 * 128 * others["renew_intervals"]
+    assert pong.preset(env, "atari") == others != pong.preset(env)
 
 
 def test_another_strategy_takes_a_preset_of_rules_but_no_rules_that_are_told():

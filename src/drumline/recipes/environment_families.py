@@ -44,6 +44,7 @@ _OTHER_GAMES = ("Defender", "Hero", "Jamesbond", "KungFuMaster", "MsPacman", "Su
 ATARI_GAMES = (*PUBLISHED_GAMES, *_OTHER_GAMES)
 """The field's 57 Atari games."""
 ATARI_IDS = tuple(f"{prefix}{name}-v5" for prefix in ("", "ALE/") for name in ATARI_GAMES)
+PONG_IDS = ("Pong-v5", "ALE/Pong-v5")
 FOOTBALL_IDS = tuple(
     f"gfootball/{name}-v1"
     for name in (

@@ -20,11 +20,12 @@ from drumline.recipes.environment_families import (
     ATARI_IDS,
     CONTROL_IDS,
     FOOTBALL_IDS,
+    PONG_IDS,
     with_alpha,
 )
 from drumline.recipes.method import GoesWith, Presets, PresetsWith
 from drumline.recipes.named_objects import name_objects
-from drumline.recipes.ppo_presets import ATARI, CONTROL, FOOTBALL
+from drumline.recipes.ppo_presets import ATARI, CONTROL, FOOTBALL, PONG
 from drumline.recipes.refused_values import (
     refuse_device_of_groups,
     refuse_negative,
@@ -109,6 +110,7 @@ class HTS(EpochFields, ActorCriticFields):
             for env, alpha in ALPHAS.items()
         },
         **dict.fromkeys(ATARI_IDS, ATARI),
+        **dict.fromkeys(PONG_IDS, PONG),
         **dict.fromkeys(FOOTBALL_IDS, FOOTBALL),
     }
     PRESETS_WITH: ClassVar[PresetsWith] = {("learner", "a2c"): _preset_of_a2c}
@@ -116,6 +118,7 @@ class HTS(EpochFields, ActorCriticFields):
     VARIANTS: ClassVar[Mapping[str, Presets]] = {
         # The release's interval of 128 steps, and the truncated weights.
         "paper": dict.fromkeys(ALPHAS, CONTROL),
+        "atari": dict.fromkeys(PONG_IDS, ATARI),
     }
 
     def __post_init__(self) -> None:

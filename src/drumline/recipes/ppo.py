@@ -1,5 +1,6 @@
 """PPO in lock-step, HTS-RL's synchronous rival: the same learner, environments and network."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -10,12 +11,13 @@ from drumline.recipes.environment_families import (
     ATARI_IDS,
     CONTROL_IDS,
     FOOTBALL_IDS,
+    PONG_IDS,
     with_alpha,
 )
 from drumline.recipes.lockstep import lockstep_recipe
 from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
-from drumline.recipes.ppo_presets import ATARI, CONTROL, FOOTBALL
+from drumline.recipes.ppo_presets import ATARI, CONTROL, FOOTBALL, PONG
 from drumline.recipes.refused_values import (
     refuse_uneven_minibatches,
     refuse_unusable_epochs,
@@ -61,8 +63,10 @@ class PPO(EpochFields, ActorCriticFields):
         **dict.fromkeys(CONTROL_IDS, CONTROL),
         **{env: with_alpha(CONTROL, alpha) for env, alpha in ALPHAS.items()},
         **dict.fromkeys(ATARI_IDS, ATARI),
+        **dict.fromkeys(PONG_IDS, PONG),
         **dict.fromkeys(FOOTBALL_IDS, FOOTBALL),
     }
+    VARIANTS: ClassVar[Mapping[str, Presets]] = {"atari": dict.fromkeys(PONG_IDS, ATARI)}
 
     def __post_init__(self) -> None:
         name_objects(self)
