@@ -401,7 +401,10 @@ def _hts() -> Iterator[Case]:
     yield _case("hts", "nature-cnn-split", PICTURES, split, longer=48)
     yield _case("hts", "nature-cnn-bf16", PICTURES, f"--network nature-cnn {_FRAMES} {_BF16}")
     yield _case("hts", "impala-resnet", PICTURES, f"--network impala-resnet {_FRAMES}")
-    yield _case("hts", "atari", ATARI, f"--network nature-cnn {_FRAMES} --renew-intervals 2")
+    # All that a preset of Atari decides, which this game had none of before.
+    game = "--clip 0.2 --no-clip-values --entropy-coefficient 0.0 --no-clip-rewards "
+    game += "--learner-threads 1 --no-evaluate-sample --renew-intervals 2"
+    yield _case("hts", "atari", ATARI, f"--network nature-cnn {_FRAMES} {game}")
 
 
 _SCALED = "--normalize-observations --scale-rewards"

@@ -21,12 +21,12 @@ from statistics import median
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from earlier_commit import TREE, checkout
 from provenance import provenance, write_table
 
 from drumline.functional.statistics import bootstrap_interval
 
 PLAIN = ["--pool", "inline", "--quiet", "--no-tensorboard"]
-TREE = Path(__file__).resolve().parents[2]
 _PONG = (
     "--total-steps 8192 --evaluate-every 0 --evaluate-episodes 1 --evaluate-max-steps 100 "
     "--alpha 128 --epochs 4 --minibatches 4 --clip 0.1 --renew-intervals 256 --learner-threads 2"
@@ -70,21 +70,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     seconds: dict[str, list[tuple[float, float]]] = {case: [] for case in options.cases}
-    with tempfile.TemporaryDirectory(prefix="against-commit-") as place:
-        old = Path(place) / "tree"
-        git = ["git", "-C", str(TREE), "worktree"]
-        subprocess.run([*git, "add", "-q", "--detach", str(old), options.against], check=True)
-        try:
-            for number in range(options.rounds):
-                for case in options.cases:
-                    words = CASES[case].split()
-                    trees = [old / "src", TREE / "src"]
-                    order = trees if number % 2 == 0 else trees[::-1]
-                    took = {tree: processor_seconds(tree, words) for tree in order}
-                    seconds[case].append((took[trees[0]], took[trees[1]]))
-                    print(f"round {number + 1}, {case}: {took[trees[0]] / took[trees[1]]:.3f}")
-        finally:
-            subprocess.run([*git, "remove", "--force", str(old)], check=True)
+    with checkout(options.against) as old:
+        for number in range(options.rounds):
+            for case in options.cases:
+                words = CASES[case].split()
+                trees = [old / "src", TREE / "src"]
+                order = trees if number % 2 == 0 else trees[::-1]
+                took = {tree: processor_seconds(tree, words) for tree in order}
+                seconds[case].append((took[trees[0]], took[trees[1]]))
+                print(f"round {number + 1}, {case}: {took[trees[0]] / took[trees[1]]:.3f}")
     rows = []
     for case, pairs in seconds.items():
         ratios = [before / after for before, after in pairs]

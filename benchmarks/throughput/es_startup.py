@@ -65,7 +65,7 @@ def wait_for_a_row(path: Path, driver: subprocess.Popen[bytes]) -> float:
     deadline = time.perf_counter() + DEADLINE_SECONDS
     while not path.is_file() or path.read_text().count("\n") < 2:
         if driver.poll() is not None or time.perf_counter() > deadline:
-            sys.exit("the run wrote no first generation")
+            sys.exit("the run wrote no row of metrics.csv")
         time.sleep(0.02)
     return time.perf_counter()
 

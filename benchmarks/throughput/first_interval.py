@@ -15,8 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -24,10 +22,10 @@ from typing import NamedTuple
 import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from earlier_commit import TREE, checkout
+from es_startup import unique_mebibytes, wait_for_a_row
 from provenance import provenance, write_table
 
-TREE = Path(__file__).resolve().parents[2]
-DEADLINE_SECONDS = 120.0
 ENVIRONMENTS = ("CartPole-v1", "HalfCheetah-v4")
 FLAGS = ("--evaluate-every=0", "--evaluate-episodes=1", "--evaluate-max-steps=100", "--quiet")
 
@@ -35,9 +33,9 @@ FLAGS = ("--evaluate-every=0", "--evaluate-episodes=1", "--evaluate-max-steps=10
 class Start(NamedTuple):
     """Seconds to the first interval and of the command, and MiB of the executor."""
 
-    first_interval: float
-    command: float
-    executor: float
+    first_interval_seconds: float
+    command_seconds: float
+    executor_unique_mib: float
 
 
 def start(source: Path, env: str) -> Start:
@@ -60,32 +58,11 @@ def start(source: Path, env: str) -> Start:
                 for child in psutil.Process(driver.pid).children()
                 if "drumline.runtime.crews.role_child" in child.cmdline()
             )
-            memory = role.memory_full_info().uss / (1 << 20)
+            memory = unique_mebibytes(role)
         finally:
             driver.terminate()
             driver.wait()
     return Start(first, command, memory)
-
-
-def wait_for_a_row(path: Path, driver: "subprocess.Popen[bytes]") -> None:
-    """Wait until a run has learned from its first interval."""
-    deadline = time.perf_counter() + DEADLINE_SECONDS
-    while not path.is_file() or path.read_text().count("\n") < 2:
-        if driver.poll() is not None or time.perf_counter() > deadline:
-            sys.exit("the run learned from no interval")
-        time.sleep(0.02)
-
-
-@contextmanager
-def checkout(commit: str) -> Iterator[Path]:
-    """Check an earlier commit out beside this tree."""
-    with tempfile.TemporaryDirectory(prefix="first-interval-") as place:
-        git = ["git", "-C", str(TREE), "worktree"]
-        subprocess.run([*git, "add", "-q", "--detach", f"{place}/tree", commit], check=True)
-        try:
-            yield Path(place) / "tree"
-        finally:
-            subprocess.run([*git, "remove", "--force", f"{place}/tree"], check=True)
 
 
 def main() -> None:

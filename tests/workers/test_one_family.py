@@ -94,6 +94,17 @@ def test_a_family_is_empty_where_the_package_does_not_tell_it(monkeypatch: pytes
     assert family_of("Pong-v5") == ""
 
 
+WITHOUT = """
+from drumline.envs.envpool_package import envpool_with, import_family
+import_family("envpool.of_another_version")
+envpool_with("CartPole-v1").make_spec("CartPole-v1")
+"""
+
+
+def test_a_family_that_this_version_lacks_leaves_the_search_among_all():
+    subprocess.run([sys.executable, "-c", WITHOUT], check=True)
+
+
 @dataclass(frozen=True)
 class ImportsSeen:
     """Probe factory: a process that is built writes whether it has all families."""

@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import sys
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -57,12 +58,13 @@ def import_family(family: str) -> None:
     """
     if not family or "envpool" in sys.modules:
         return
-    sys.modules[_ALL_FAMILIES] = ModuleType(_ALL_FAMILIES)
-    try:
-        importlib.import_module("envpool")
-    finally:
-        del sys.modules[_ALL_FAMILIES]
-    importlib.import_module(f"{family}.registration")
+    with suppress(ImportError):  # `envpool_with` says what is missing, or finds the id in another
+        sys.modules[_ALL_FAMILIES] = ModuleType(_ALL_FAMILIES)
+        try:
+            importlib.import_module("envpool")
+        finally:
+            del sys.modules[_ALL_FAMILIES]
+        importlib.import_module(f"{family}.registration")
 
 
 _MOST_STEPS = 2**31 - 2

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drumline.envs.environment import EnvironmentSpec
+from drumline.envs.envpool_package import family_of, import_family
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,6 @@ class OneFamily:
 
     def __call__(self, context: Any) -> Any:
         """Import the family, and build the worker or the role."""
-        from drumline.envs.envpool_package import import_family
-
         import_family(self.family)
         return self.factory(context)
 
@@ -28,6 +27,4 @@ def for_own_process(
     """Return a factory for processes that make this environment and no other."""
     if environment is None or environment.engine != "envpool":
         return factory
-    from drumline.envs.envpool_package import family_of
-
     return OneFamily(factory, family_of(environment.id))
