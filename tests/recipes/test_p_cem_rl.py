@@ -66,7 +66,8 @@ def test_every_preset_runs_two_generations(env: str, critic: Any, tmp_path: Path
     scale = 0.01 if env.startswith(("HalfCheetah", "Swimmer", "Ant")) else 0.5
     small: dict[str, Any] = {"evaluate_episodes": 1, "evaluate_every": 0, "promise": False}
     small |= {"population_size": 2, "elites": 1, "refined_members": 1, "warmup_steps": 0}
-    small |= {"batch_size": 8, "actor_steps_scale": scale, "critic_steps_scale": scale}
+    small |= {"batch_size": 8, "actor_steps_scale": scale}
+    small |= {"critic_steps_scale": scale} if critic == "serial" else {}
     small |= {"critic": critic, "critic_batches": 4, "mean_evaluations": 0}
     small |= {"critic_step_cost": 1_000_000}
     config = PCEMRL(env=env, **{**PCEMRL.PRESETS[env], **small})
@@ -81,6 +82,10 @@ def test_every_preset_runs_two_generations(env: str, critic: Any, tmp_path: Path
         ({"critic_batches": 0}, "--critic-batches must be above 0, got 0"),
         ({"replay_events": "events.jsonl"}, "--replay-events goes with --clock wall"),
         ({"throttle_critic": True}, "--throttle-critic goes with --critic parallel"),
+        (
+            {"critic": "parallel", "critic_steps_scale": 2.0},
+            "--critic-steps-scale 2.0 goes with --critic serial",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_with_its_value(fields: dict[str, Any], message: str):

@@ -10,7 +10,9 @@ from campaigns import cases
 
 from drumline.api.run import train
 from drumline.recipes.aes import AES, OnePlusOne
+from drumline.recipes.es import ES
 from drumline.recipes.methods import config_from, find_method, with_late_settings
+from drumline.recipes.p_cem_rl import PCEMRL
 from drumline.runs.checkpoint import read_checkpoint
 from drumline.runs.policy_files import read_policy
 
@@ -144,6 +146,70 @@ def test_numbers_that_the_rules_do_not_read_are_refused(
         AES(env=env, **rules, **number)
     with pytest.raises(ValueError, match=f"^{flag} goes with --strategy async-es: 'snes' has"):
         AES(env=env, strategy="snes", **number)
+
+
+@pytest.mark.parametrize(
+    ("rule", "number", "readers"),
+    [
+        ({"rl_probability": "fixed"}, {"control_slope": 3.0}, "--rl-probability controlled"),
+        ({"actor_steps": "fixed"}, {"actor_steps_scale": 9.0}, "--actor-steps recent"),
+        ({"actor_steps": "fixed"}, {"recent_episodes": 3}, "--actor-steps recent"),
+        ({}, {"fixed_actor_steps": 7}, "--actor-steps fixed"),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["async-es", "snes"])
+def test_numbers_that_refinements_do_not_read_are_refused(
+    rule: dict[str, str], number: dict[str, Any], readers: str, strategy: str
+):
+    ((name, value),) = number.items()
+    flag = f"--{name.replace('_', '-')} {value}"
+    field, _, reading = readers.removeprefix("--").partition(" ")
+    read = {field.replace("-", "_"): reading}
+    AES(env="Hopper-v5", strategy=strategy, **read, **number)
+    with pytest.raises(ValueError, match=f"^{flag} goes with {readers}: '.*' does not read it$"):
+        AES(env="Hopper-v5", strategy=strategy, **rule, **number)
+
+
+def test_a_range_beside_a_spread_is_refused_unless_it_is_the_presets():
+    preset = find_method("aes").made("Walker2d-v5", "")
+    assert (preset.fitness_range, preset.range_spread) == (800.0, 2.0)
+    with pytest.raises(ValueError, match=r"--fitness-range 960.0 goes with --range-spread 0: r is"):
+        replace(preset, fitness_range=960.0)
+    replace(preset, fitness_range=960.0, range_spread=0.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"policy": "linear", "hidden": (8,)},
+            "--hidden has no effect with --policy other than mlp",
+        ),
+        (
+            {"normalize": False, "obs_stat_probability": 0.5},
+            "--obs-stat-probability has no effect with --no-normalize",
+        ),
+    ],
+)
+def test_es_refuses_what_nothing_reads(fields: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        ES(env="Humanoid-v5", **fields)
+
+
+def test_layers_of_a_preset_go_with_a_linear_policy():
+    preset = find_method("es").made("Humanoid-v5", "")
+    assert preset.hidden != ES.hidden
+    replace(preset, policy="linear")
+
+
+def test_older_runs_may_have_numbers_that_nothing_reads():
+    older = {"env": "Hopper-v5", "seed": 0, "rl_probability": "fixed", "control_slope": 3.0}
+    fields = asdict(AES(env="Hopper-v5")) | older
+    assert config_from({"method": "aes", "config": fields}).control_slope == AES.control_slope
+    fields = asdict(PCEMRL(env="Hopper-v5", critic="parallel")) | {"critic_steps_scale": 2.0}
+    assert config_from({"method": "p-cem-rl", "config": fields}).critic_steps_scale == 1.0
+    fields = asdict(ES(env="Hopper-v5", normalize=False)) | {"obs_stat_probability": 0.5}
+    assert config_from({"method": "es", "config": fields}).obs_stat_probability == 0.01
 
 
 @pytest.mark.parametrize("method", ["aes", "one-plus-one", "acem-rl"])

@@ -74,6 +74,8 @@ class TD3Settings:
     """Critic steps per actor step if both learn together."""
     precision: Precision = "fp32"
     """bf16: dtype of the layers; parameters and optimisers stay in float32."""
+    observation_scale: float = 1.0
+    """Factor of the minibatches' observations, for actor and critics."""
     actor: PolicySpec | None = None
     """Actor of the user's own (`PolicySpec.module`), in place of the layers above; None: those."""
     device: str = "cpu"
@@ -104,6 +106,14 @@ class TD3Settings:
         if self.actor is None:
             return parameter_count(self.actor_sizes)
         return sum(parameter.numel() for parameter in build_module(self.actor).parameters())
+
+    def place_observations(self, observations: Tensor, inputs: Tensor) -> None:
+        """Write observations `[1, B, D]`, scaled, into the first D columns of `inputs`."""
+        columns = inputs[..., : self.observation_size]
+        if self.observation_scale == 1.0:
+            columns.copy_(observations)
+        else:
+            torch.mul(observations, self.observation_scale, out=columns)
 
     def recorded(self, step: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """Return a step as it is taken on the device, where the next call overwrites its result.
@@ -195,7 +205,7 @@ class CriticStep:
             settings.discount,
         )
         size = settings.observation_size
-        self._inputs[..., :size].copy_(batch.observations)
+        settings.place_observations(batch.observations, self._inputs)
         if not settings.discrete:
             self._inputs[..., size:].copy_(batch.actions)
         outputs = self._values.forward(self._both(self._inputs), critics)
@@ -214,7 +224,7 @@ class CriticStep:
     def _next_values(self, batch: Minibatch, actor: NetworkVector, critics: StackVector) -> Tensor:
         settings, bounds = self._settings, self._bounds
         size = settings.observation_size
-        self._next_inputs[..., :size].copy_(batch.next_observations)
+        settings.place_observations(batch.next_observations, self._next_inputs)
         raw = self._target_policy.forward(self._next_inputs[..., :size], actor).float()
         if settings.discrete:
             values = pessimistic_values(self._target_values(critics))
@@ -259,7 +269,7 @@ class ActorStep:
         """Fill `gradient` with that of −J; return J, the mean value of the policy's actions."""
         settings, bounds = self._settings, self._bounds
         size = settings.observation_size
-        self._inputs[..., :size].copy_(observations)
+        settings.place_observations(observations, self._inputs)
         raw = self._policy.forward(self._inputs[..., :size], actor)
         if settings.discrete:
             probabilities = torch.softmax(raw.float(), -1)

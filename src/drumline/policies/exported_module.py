@@ -48,10 +48,12 @@ def torch_policy(
         images = network.observation_dtype == "|u1"
         inner: nn.Module = _Outputs(build_network(network))
         shape, clip = network.observation_shape, OBSERVATION_CLIP
+        scale = 1.0 / 255.0 if images else 1.0
         normalize = network.normalize and not images
         actions = _actions(spec.head, spec)
     else:
-        images, shape = False, (spec.observation_size,)
+        shape = (spec.observation_size,)
+        scale = spec.observation_scale if spec.module is None else 1.0  # a module scales its own
         inner = build_module(spec) if spec.module is not None else _mlp(spec)
         clip, normalize = SEARCH_CLIP, spec.normalize
         actions = _actions(spec.head)
@@ -59,7 +61,7 @@ def torch_policy(
         _load_mlp(inner, spec, parameters)
     else:
         _load(inner, parameters)
-    before = _Prepared(shape, images, moments if normalize else None, clip)
+    before = _Prepared(shape, scale, moments if normalize else None, clip)
     return PolicyModule(before, inner, actions).eval()
 
 
@@ -92,10 +94,10 @@ class _Prepared(nn.Module):
     mean: Tensor
     inverse_std: Tensor
 
-    def __init__(self, shape: tuple[int, ...], images: bool, moments: Moments, clip: float):
+    def __init__(self, shape: tuple[int, ...], scale: float, moments: Moments, clip: float):
         super().__init__()
         self._shape = shape
-        self._scale = 1.0 / 255.0 if images else 1.0
+        self._scale = scale
         self._clip = clip
         self._normalizes = moments is not None
         mean, inverse_std = moments or (np.zeros(0), np.zeros(0))

@@ -82,7 +82,8 @@ class MLPPolicy:
         self._steps = list(
             zip(self._inputs, self._matrices, [*self._values[1:], self._output], strict=True)
         )
-        self._normalize = spec.normalize
+        self._normalize, self._scales = spec.normalize, spec.scale_bytes
+        self._scale = np.float32(spec.observation_scale)
         self._mean = np.zeros(spec.observation_size)
         self._inverse_std = np.ones(spec.observation_size)
         self._low = np.full(spec.observation_size, -OBSERVATION_CLIP)
@@ -116,6 +117,8 @@ class MLPPolicy:
             first[:] = row
         else:
             first[:] = observation.reshape(-1)
+            if self._scales:
+                np.multiply(first, self._scale, out=first)
         out = self._output
         for inputs, matrix, outputs in self._steps:
             np.dot(inputs, matrix, out=outputs)

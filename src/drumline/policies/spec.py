@@ -12,7 +12,7 @@ from drumline.policies.network_spec import NetworkSpec
 REFERENCE = "reference_frames"
 """Name of the reference batch in memory, checkpoints and policy files."""
 
-LATE_FIELDS = ("convolutions", "image", "virtual_batch")
+LATE_FIELDS = ("convolutions", "image", "virtual_batch", "scale_bytes")
 """Fields of a spec that the policy files of plain MLPs and modules leave out."""
 
 
@@ -30,8 +30,9 @@ class PolicySpec:
     module_shape: tuple[int, ...] = ()
     """Shape that `module` is called with in place of the inputs, and takes observations in
     (`--network`); empty: flat ones (`--policy`)."""
-    module_bytes: bool = False
-    """Whether observations are bytes, which a module of `module_shape` gets divided by 255."""
+    scale_bytes: bool = False
+    """Whether observations are bytes, which an MLP or a module of `module_shape` gets divided by
+    255."""
     normalize: bool = True
     """Whether observations are normalised with the published moments and clipped."""
     zero_init: bool = False
@@ -43,6 +44,11 @@ class PolicySpec:
     """Channels, height and width of those images."""
     virtual_batch: int = 0
     """Observations in the reference batch of virtual batch normalisation; 0: there is none."""
+
+    @property
+    def observation_scale(self) -> float:
+        """Return the factor of observations: 1/255 of bytes that are scaled, else 1."""
+        return 1.0 / 255.0 if self.scale_bytes else 1.0
 
     @property
     def reference_layout(self) -> tuple[tuple[int, ...], str]:
@@ -62,6 +68,8 @@ def spec_from(document: Mapping[str, Any]) -> "PolicySpec | ActorCriticSpec":
         actions = ActionHead(**_with_tuples(network.pop("head")))
         return ActorCriticSpec(NetworkSpec(head=actions, **network), head, **fields)
     assert head is not None, "every searched policy has a head"
+    if "module_bytes" in fields:  # the name while modules alone were scaled
+        fields["scale_bytes"] = fields.pop("module_bytes")
     return PolicySpec(head=head, **fields)
 
 

@@ -43,6 +43,7 @@ class StackedMLP:
         normalized, self._mean, self._inverse_std = np.zeros(shape), np.zeros(shape), np.ones(shape)
         low, high = np.full(shape, -OBSERVATION_CLIP), np.full(shape, OBSERVATION_CLIP)
         self._normalize, self._relu = spec.normalize, spec.activation == "relu"
+        self._scales, self._scale = spec.scale_bytes, np.float32(spec.observation_scale)
         matrices: list[np.ndarray] = []
         start = 0
         for rows, columns in shapes:
@@ -97,6 +98,8 @@ class StackedMLP:
             call.first[:] = rows
         else:
             call.first[:] = call.observed
+            if self._scales:
+                np.multiply(call.first, self._scale, out=call.first)
         *hidden, last = call.layers
         for layer in hidden:
             for multiply, source, matrix, out in layer.products:

@@ -115,7 +115,7 @@ def _shaped(module: torch.nn.Module, spec: PolicySpec, flag: str) -> torch.nn.Mo
     refuse_memory(module, tried, flag)
     refuse_draws(module, tried, flag)
     _refuse_outputs(module, 1, "one observation", spec, flag)
-    return OwnActor(module, spec.module_shape, 1.0 / 255.0 if spec.module_bytes else 1.0)
+    return OwnActor(module, spec.module_shape, spec.observation_scale)
 
 
 def _refuse_outputs(

@@ -22,6 +22,7 @@ from drumline.recipes.method import GoesWith, Presets, torch_packages
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refining import refining_parts
 from drumline.recipes.refused_values import (
+    is_chosen,
     refuse_device_on_ray,
     refuse_negative,
     refuse_nonpositive,
@@ -51,10 +52,18 @@ _ENVIRONMENT_FIELDS = (
     *("refined_from", "actor_steps", "recent_episodes"),
     *("actor_steps_scale", "fixed_actor_steps", "critic_batches", "critic_lag"),
     *("max_episode_steps", "env_kwargs", "flatten_observations", "network", "device"),
-    *("activation", "critic_activation"),
+    *("activation", "critic_activation", "scale_bytes"),
 )
 
-_DECIDING = ("strategy", "mean_rule", "variance_rule")
+_REFINING_READ_BY = {
+    "control_slope": ("rl_probability", ("controlled",)),
+    "actor_steps_scale": ("actor_steps", ("recent",)),
+    "recent_episodes": ("actor_steps", ("recent",)),
+    "fixed_actor_steps": ("actor_steps", ("fixed",)),
+}
+"""The same as `READ_BY`, of numbers that every strategy's individuals are refined by."""
+_ALL_READ_BY = {**READ_BY, **_REFINING_READ_BY}
+_DECIDING = ("strategy", "mean_rule", "variance_rule", "rl_probability", "actor_steps")
 """Fields that decide which numbers are read."""
 
 
@@ -289,14 +298,22 @@ class AES(ClockFields, ObjectiveFields, RefinementFields):
                     "--variance-from es contradicts --variance-rule rank, whose variance is that "
                     "of the best individuals of both kinds"
                 )
-            for name in self.unread(vars(self)):
-                rule, readers = READ_BY[name]
+            if self.range_spread and is_chosen(type(self), vars(self), "fitness_range"):
                 raise ValueError(
-                    f"--{name.replace('_', '-')} {getattr(self, name)} goes with "
-                    f"--{rule.replace('_', '-')} {', '.join(readers)}: {getattr(self, rule)!r} "
-                    "does not read it"
+                    f"--fitness-range {self.fitness_range} goes with --range-spread 0: r is "
+                    f"{self.range_spread} standard deviations of recent returns"
                 )
-            return
+        else:
+            self._refuse_rules_of_async_es()
+        for name in self.unread(vars(self)):
+            rule, readers = _ALL_READ_BY[name]
+            raise ValueError(
+                f"--{name.replace('_', '-')} {getattr(self, name)} goes with "
+                f"--{rule.replace('_', '-')} {', '.join(readers)}: {getattr(self, rule)!r} "
+                "does not read it"
+            )
+
+    def _refuse_rules_of_async_es(self) -> None:
         for name in (
             *("mean_rule", "variance_rule", "kl_bound"),
             *("range_spread", "variance_from", "staleness_discount", "recentred"),
@@ -314,18 +331,14 @@ class AES(ClockFields, ObjectiveFields, RefinementFields):
         rules = {name: fields.get(name, getattr(cls, name)) for name in _DECIDING}
         return [
             name
-            for name, (rule, readers) in READ_BY.items()
+            for name, (rule, readers) in _ALL_READ_BY.items()
             if cls._is_own(fields, name)
-            and (rules["strategy"] != ASYNC_ES or rules[rule] not in readers)
+            and (rules[rule] not in readers or (name in READ_BY and rules["strategy"] != ASYNC_ES))
         ]
 
     @classmethod
     def _is_own(cls, fields: Mapping[str, Any], name: str) -> bool:
-        """Return whether a field's value is neither the default nor that of a preset."""
-        presets = [of.get(fields["env"], {}) for of in (cls.PRESETS, *cls.VARIANTS.values())]
-        of_class = cls if name in READ_BY else AES  # a class may stand for a rule
-        usual = [getattr(of_class, name), *(preset.get(name) for preset in presets)]
-        return fields.get(name, usual[0]) not in usual
+        return is_chosen(cls if name in _ALL_READ_BY else AES, fields, name)
 
     @property
     def rule_numbers(self) -> RuleNumbers:

@@ -27,6 +27,7 @@ _SMALL = {"hidden": (64, 64), "initial_variance": 1e-2, "damp": 1e-2}
 _ENVIRONMENT_FIELDS = (
     *("engine", "frame_skip", "hidden", "evaluate_max_steps", "activation"),
     *("max_episode_steps", "env_kwargs", "flatten_observations", "network"),
+    "scale_bytes",
 )
 
 
@@ -38,6 +39,8 @@ class CEM(CrossEntropyFields, SearchFields):
     """Sizes of the actor's hidden layers."""
     network: str = "mlp"
     """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
+    scale_bytes: bool = True
+    """Divide observations of bytes by 255."""
     evaluate_every: int = 50
     """Updates between evaluations of the mean; 0: only at the end."""
     evaluate_episodes: int = 10

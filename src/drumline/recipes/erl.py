@@ -59,6 +59,8 @@ class ERL(EnvironmentFields):
     """Frames for which each action is repeated."""
     hidden: tuple[int, ...] = (128, 128)
     """Sizes of the actors' hidden layers (tanh)."""
+    scale_bytes: bool = True
+    """Divide observations of bytes by 255."""
     evaluate_every: int = 10
     """Updates (generations) between evaluations of the champion; 0: only at the end."""
     evaluate_episodes: int = 10
@@ -171,6 +173,7 @@ class ERL(EnvironmentFields):
             "target_noise": 0.0,
             "policy_delay": 1,
             "precision": self.precision,
+            "observation_scale": actor.policy.observation_scale,
             "device": self.device,
         }
         plan = ERLPlan(

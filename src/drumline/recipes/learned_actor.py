@@ -84,8 +84,13 @@ class LearnedActor(NamedTuple):
 
     @property
     def module(self) -> PolicySpec | None:
-        """Return the actor's spec if it is a network of the user's own."""
-        return self.policy if self.policy.module is not None else None
+        """Return the actor's spec if it is a network of the user's own.
+
+        It is for gradient steps, whose minibatches are scaled before (`TD3Settings`).
+        """
+        if self.policy.module is None:
+            return None
+        return replace(self.policy, scale_bytes=False)
 
     def first_parameters(self, seed: int) -> np.ndarray:
         """Return the parameters `[P]` that a search begins with."""
@@ -125,16 +130,23 @@ def learned_actor(
     network = str(getattr(config, "network", "mlp"))
     layers = config.hidden if hidden is None else hidden
     environment = environment_of_episodes(config)
+    # A learner from outside may take minibatches as they are, beside an mlp that does so, too.
+    scales = bool(getattr(config, "scale_bytes", ":" in network))
     with closing(make_environment(environment)) as made:
         check_spaces(made.environment, config.env)
         observations = made.environment.observation_space
-        shape, in_bytes = tuple(observations.shape), observations.dtype == np.uint8
+        shape, scales = tuple(observations.shape), scales and observations.dtype == np.uint8
         head = (head_of or learned_head)(made.environment.action_space, config.env)
-    policy = PolicySpec(math.prod(shape), head, layers, normalize=False, activation=activation)
+    policy = PolicySpec(
+        math.prod(shape),
+        head,
+        layers,
+        normalize=False,
+        activation=activation,
+        scale_bytes=scales,
+    )
     if ":" in network:
-        policy = replace(
-            policy, hidden=(), module=network, module_shape=shape or (1,), module_bytes=in_bytes
-        )
+        policy = replace(policy, hidden=(), module=network, module_shape=shape or (1,))
         build_policy(policy)  # refuses here what no worker could use
         refuse_frozen_parts(policy, searches=searches, differentiates=differentiates)
     else:

@@ -80,10 +80,12 @@ _REFINED: dict[str, object] = {
     "network": "mlp",
     "activation": "tanh",
     "critic_activation": "leaky-relu",
+    "scale_bytes": False,
 }
 _LATE_OF: dict[str, dict[str, object]] = {
     "ars": {"policy": "linear"},
-    **{name: {"network": "mlp"} for name in ("td3", "cem")},
+    **{name: {"network": "mlp", "scale_bytes": False} for name in ("td3", "cem")},
+    "erl": {"scale_bytes": False},
     **{name: _REFINED for name in ("aes", "one-plus-one", "acem-rl", "cem-rl", "p-cem-rl")},
 }
 """The same, of one method."""
@@ -182,8 +184,8 @@ def with_late_settings(document: Fields) -> Fields:
         if field not in fields:
             raise ValueError(f"config.json lacks fields of {name}: {field}")
     fields = with_late_fields(name, fields)
-    if name in METHODS and issubclass(kind := METHODS[name].config, AES):
-        # Older versions took any number that no rule reads.
+    if name in METHODS and hasattr(kind := METHODS[name].config, "unread"):
+        # Older versions took values that nothing reads.
         fields |= {field: getattr(kind, field) for field in kind.unread(fields)}
     return {**document, "config": fields}
 

@@ -1,8 +1,9 @@
 """P-CEM-RL of the AES-RL release as a recipe: CEM-RL on logical workers, with a barrier."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from drumline.algorithms.first_critics import first_critics
 from drumline.populations.cem_rl import GenerationPopulation
@@ -12,6 +13,7 @@ from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refining import generational_parts, generational_plan
 from drumline.recipes.refused_values import (
+    is_chosen,
     refuse_device_on_ray,
     refuse_nonpositive,
     refuse_unusable_distribution,
@@ -62,7 +64,7 @@ class PCEMRL(CrossEntropyFields, ClockFields, RefinementFields):
     actor_steps_scale: float = 1.0
     """Gradient steps of a refined member per env step of the generation before."""
     critic_steps_scale: float = 1.0
-    """Gradient steps of the critics, shared out among refined members, per env step of the
+    """serial: gradient steps of the critics, shared out among refined members, per env step of the
     generation before."""
     warmup: Literal["population", "random"] = "random"
     """population: generations that are told and not refined; random: episodes with random actions,
@@ -104,6 +106,18 @@ class PCEMRL(CrossEntropyFields, ClockFields, RefinementFields):
                 "--throttle-critic goes with --critic parallel: a serial critic takes "
                 "--critic-steps-scale steps per env step"
             )
+        if self.unread(vars(self)):
+            raise ValueError(
+                f"--critic-steps-scale {self.critic_steps_scale} goes with --critic serial: a "
+                "parallel critic takes jobs of --critic-batches steps"
+            )
+
+    @classmethod
+    def unread(cls, fields: Mapping[str, Any]) -> list[str]:
+        """Return the names of values that no default or preset has and nothing reads."""
+        if fields.get("critic", cls.critic) == "serial":
+            return []
+        return [n for n in ("critic_steps_scale",) if is_chosen(cls, fields, n)]
 
     @property
     def no_promise(self) -> str:

@@ -74,6 +74,7 @@ def refining_parts(
         "target_noise_clip": config.target_noise_clip,
         "scale_target_noise": False,  # as in the release: in units of actions
         "precision": config.precision,
+        "observation_scale": actor.policy.observation_scale,
         "actor": actor.module,
         "device": config.device,
     }

@@ -3,7 +3,7 @@
 import math
 import numbers
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from drumline.recipes.families import (
@@ -26,6 +26,14 @@ HOST = "cpu"
 REHEARSED = "cpu:0"
 """Device path without a device, for tests: the host's memory, with everything that is copied."""
 _DEVICES = rf"{HOST}|{REHEARSED}|cuda(:\d+)?"
+
+
+def is_chosen(kind: type[Any], fields: Mapping[str, Any], name: str) -> bool:
+    """Return whether a field's value is neither the default of a config's class nor of a preset."""
+    presets = [kind.PRESETS, *getattr(kind, "VARIANTS", {}).values()]
+    of_env = [preset.get(fields["env"], {}) for preset in presets]
+    usual = [getattr(kind, name), *(preset.get(name) for preset in of_env)]
+    return fields.get(name, usual[0]) not in usual
 
 
 def refuse_nonpositive(config: object, *names: str) -> None:

@@ -179,6 +179,8 @@ class RefinementFields(EnvironmentFields):
     """Sizes of the hidden layers of actor and critics."""
     network: str = "mlp"
     """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
+    scale_bytes: bool = True
+    """Divide observations of bytes by 255."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation of the actor's hidden layers."""
     critic_activation: Literal["tanh", "relu", "leaky-relu"] = "leaky-relu"

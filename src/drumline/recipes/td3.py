@@ -47,6 +47,8 @@ class TD3(EnvironmentFields):
     """Sizes of the hidden layers of actor and critics."""
     network: str = "mlp"
     """mlp, or package.module:Class of a torch.nn.Module of your own, for the actor."""
+    scale_bytes: bool = True
+    """Divide observations of bytes by 255."""
     activation: Literal["tanh", "relu"] = "relu"
     """Activation of the actor's hidden layers."""
     critic_activation: Literal["tanh", "relu", "leaky-relu"] = "relu"

@@ -1,5 +1,6 @@
 """TD3's learner from a config: the place where its run imports torch."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drumline.algorithms.device_draws import DeviceDraws
@@ -30,6 +31,7 @@ def draws_of(settings: TD3Settings, replay: Replay) -> Draws:
 
 def settings_of(config: "TD3Config", policy: PolicySpec) -> TD3Settings:
     """Return the settings of losses and steps that a config describes."""
+    own = None if policy.module is None else replace(policy, scale_bytes=False)
     return TD3Settings(
         policy.observation_size,
         policy.head,
@@ -48,6 +50,7 @@ def settings_of(config: "TD3Config", policy: PolicySpec) -> TD3Settings:
         scale_target_noise=config.scale_target_noise,
         policy_delay=config.policy_delay,
         precision=config.precision,
-        actor=policy if policy.module is not None else None,
+        observation_scale=policy.observation_scale,
+        actor=own,  # minibatches are scaled before it gets them
         device=config.device,
     )
