@@ -207,6 +207,15 @@ class Sleeps(Good):
         return super().step(action)
 
 
+class SlowReset(Good):
+    """Takes longer to reset than the timing of its steps is to take."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        """Wait."""
+        time.sleep(0.06)
+        return super().reset(seed=seed)
+
+
 class Talks(Good):
     """Prints a line when it is made, and at every step."""
 

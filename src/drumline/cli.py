@@ -68,7 +68,12 @@ def main(arguments: list[str] | None = None) -> None:
         from drumline.commands.own_output import print_apart
 
         print_apart()
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        from drumline.commands.outcome import keep_code
+
+        keep_code(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

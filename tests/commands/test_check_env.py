@@ -68,6 +68,12 @@ def test_a_good_environment_passes_every_check(terminal: Terminal):
     assert document["measured"]["env_steps_per_second"] > 0
 
 
+def test_a_reset_may_take_all_of_the_time(terminal: Terminal):
+    code, document = checked(terminal, "SlowReset")
+    assert code == 0
+    assert document["measured"]["reset_seconds"] > 0.05
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_with_what_to_change(terminal: Terminal, name: str):
     code, document = checked(terminal, name)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import impure_environment
@@ -107,6 +108,37 @@ def test_a_signal_that_the_process_inherited_as_ignored_stays_ignored():
         assert ended(command, line("evaluate")) == 0
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_while_torch_is_imported_is_taken_once_it_is_there(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    spec = SimpleNamespace(_initializing=True)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__spec__=spec))
+    reached: list[str] = []
+
+    def command(line: CommandLine) -> int:
+        os.kill(os.getpid(), signal.SIGTERM)
+        reached.append("imported")
+        spec._initializing = False
+        wait_until(lambda: False, 10.0)
+        return 0
+
+    assert ended(command, line("evaluate")) == 143
+    assert reached == ["imported"]
+    assert capfd.readouterr().err == "stopped by SIGTERM\n"
+
+
+def test_a_signal_after_the_last_word_keeps_the_exit_code():
+    script = (
+        "import os, signal\n"
+        "from drumline.commands.outcome import keep_code\n"
+        "keep_code(130)\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "raise AssertionError\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (130, b"")
 
 
 def test_a_fault_of_drumlines_own_keeps_its_traceback_and_is_no_difference(

@@ -92,12 +92,14 @@ def test_images_of_another_type_than_their_space_are_refused():
         checked.reset(seed=1)
 
 
-def test_later_episodes_are_not_checked_and_cost_no_call():
+@pytest.mark.parametrize("foreign", [False, True])
+def test_later_episodes_are_not_checked_and_their_steps_cost_no_call(foreign: bool):
     inner = Returning()
-    checked = CheckedEnvironment(inner, "mine:Env")
+    checked = CheckedEnvironment(inner, "mine:Env", foreign=foreign)
     checked.reset(seed=1)
     checked.reset(seed=2)
-    assert (checked.step, checked.reset) == (inner.step, inner.reset)
+    assert checked.step == inner.step
+    assert (checked.reset == inner.reset) is not foreign
 
 
 def test_an_observation_outside_its_space_is_said_once(caplog: pytest.LogCaptureFixture):

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 from pathlib import Path
@@ -5,6 +6,7 @@ from pathlib import Path
 import pytest
 from runs.runs_examples import new_folder
 
+from drumline.runs import folder as folders
 from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.next_commands import as_typed, by_path
 
@@ -54,6 +56,26 @@ def test_out_that_is_not_empty_is_refused():
     new_folder(Path("mine"))
     with pytest.raises(RunError, match=r"mine exists and is not empty.*--out"):
         new_folder(Path("mine"))
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_two_runs_that_begin_at_the_same_moment_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch, links: bool
+):
+    monkeypatch.setattr(folders, "_make_at", lambda out: out)  # both have found it empty
+    if not links:
+
+        def refused(*_: object) -> None:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        monkeypatch.setattr(os, "link", refused)
+    Path("mine").mkdir()
+    first = new_folder(Path("mine"))
+    before = first.config_json.read_bytes()
+    with pytest.raises(RunError, match=r"mine exists and is not empty.*drumline resume mine"):
+        RunFolder.create(Path("mine"), method="ars", env_id="b", seed=2, document={"config": {}})
+    assert first.config_json.read_bytes() == before
+    assert [path.name for path in first.path.iterdir()] == ["config.json"]
 
 
 def test_out_that_is_a_file_or_below_one_is_refused():

@@ -64,6 +64,11 @@ class Meddler:
         np.random.seed(1)
         torch.rand(1)
         torch.set_num_threads(2)
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        torch.set_flush_denormal(True)
+        torch.set_default_device("meta")
+        np.seterr(all="raise")
 
     def on_update(self, metrics: dict[str, float]) -> None:
         self._meddle("on_update", metrics)

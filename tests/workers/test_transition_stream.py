@@ -14,6 +14,7 @@ from drumline.errors import WorkerError
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
+from drumline.protocols import Unwatched
 from drumline.types import State
 from drumline.workers.transition_stream import Step, TransitionStream, UnfiniteTransition
 
@@ -49,6 +50,46 @@ def same(one: list[Step], other: list[Step]) -> bool:
         for left, right in zip(one, other, strict=True)
         for a, b in zip(left, right, strict=True)
     )
+
+
+class Noted(Unwatched):
+    """Keeps whether the driver is noted within an environment, before, in and after its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside = False
+
+    def enter(self, where: str) -> None:
+        self.again()
+
+    def again(self) -> None:
+        self.inside = True
+
+    def leave(self) -> None:
+        self.inside = False
+
+
+def test_only_calls_of_the_environment_are_noted():
+    noted, seen = Noted(), list[bool]()
+    policy = PolicySpec(3, TWO, (8,), normalize=False, activation="relu")
+    spec = EnvironmentSpec("lane_environments:counting", options={"continuous": True})
+    stream = TransitionStream(spec, policy, 5, 0.3, noted)
+    made: Any = stream._made.environment.checked  # type: ignore[union-attr]
+    for name in ("reset", "step"):
+        call = getattr(made, name)
+
+        def watched(*given: Any, call: Any = call, **named: Any) -> Any:
+            seen.append(noted.inside)
+            return call(*given, **named)
+
+        setattr(made, name, watched)
+    stream.begin(0, 30)
+    stream.follow(uniform_vector((3, 8, 2), np.random.default_rng(0)))
+    for _ in range(30):
+        stream.step(random=False)
+        assert not noted.inside
+    assert len(seen) >= 30
+    assert all(seen)
 
 
 def test_each_step_begins_where_the_one_before_led_to():

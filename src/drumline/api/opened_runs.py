@@ -254,7 +254,7 @@ def _carry_out(recipe: Recipe, request: RunRequest, *, made_here: bool = False) 
         with (
             _given_back(request.mirror),
             joined(layout) as nodes,
-            Guard(layout.hang_seconds, layout.creation_seconds) as guard,
+            Guard(layout.hang_seconds, layout.creation_seconds, run=True) as guard,
         ):
             recipe.opened(replace(request, whereabouts=guard, nodes=nodes)).run()
     except Stopped as stop:

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
-
 from drumline import seeding
 from drumline.functional.numpy_threads import one_numpy_thread_from_now
 
@@ -85,7 +83,7 @@ def _restored() -> Iterator[None]:
 
 @contextmanager
 def _plain_modes(torch: Any) -> Iterator[None]:
-    """Leave the modes of torch that the caller is in: autocast, no gradients, another device."""
+    """Leave the modes of torch that the caller is in: autocast, inference, another device."""
     with ExitStack() as left:
         if torch is not None:
             for device in ("cpu", "cuda"):
@@ -93,19 +91,9 @@ def _plain_modes(torch: Any) -> Iterator[None]:
                     left.enter_context(torch.autocast(device, enabled=False))
             if torch.is_inference_mode_enabled():
                 left.enter_context(torch.inference_mode(False))
-            if not torch.is_grad_enabled():
-                left.enter_context(torch.enable_grad())
             if torch.get_default_device().type != "cpu":
                 left.enter_context(torch.device("cpu"))
-            if _flushes_denormals():
-                torch.set_flush_denormal(False)
-                left.callback(torch.set_flush_denormal, True)
         yield
-
-
-def _flushes_denormals() -> bool:
-    """Return whether numbers below 10⁻³⁸ are 0 in this thread, in NumPy too."""
-    return bool(np.float32(1e-40) * np.float32(1.0) == 0.0)
 
 
 def _arithmetic() -> Any:

@@ -343,7 +343,10 @@ class EnvironmentChecks:
             episode.begin()
             resets += time.perf_counter() - before
             number += 1
-            while not episode.ended and time.perf_counter() - began < self._seconds:
+            # A step at least: a reset may take all of the time.
+            while not episode.length or (
+                not episode.ended and time.perf_counter() - began < self._seconds
+            ):
                 episode.step()
                 self._progress(1)
             steps += episode.length

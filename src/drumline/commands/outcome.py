@@ -26,6 +26,8 @@ _PLACE = (
     *(errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST),
     *(errno.ENAMETOOLONG, errno.ELOOP),
 )
+_AGAIN_SECONDS = 0.05
+"""Seconds after which a signal is sent again that came where nothing could be raised."""
 _FOREIGN = ("drumline.envs.", "drumline.workers.")
 """Modules that call code of the user's."""
 _STEPPING = (*_FOREIGN, "drumline.display.video")
@@ -150,7 +152,25 @@ def _give_back(handlers: dict[int, Any]) -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     leave_closed_terminals()
+    if _torch_begins():
+        again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+        return
     raise Stopped(number)
+
+
+def _torch_begins() -> bool:
+    """Return whether torch is being imported: an exception there may end the process in C++."""
+    torch = sys.modules.get("torch")
+    return bool(getattr(getattr(torch, "__spec__", None), "_initializing", False))
+
+
+def keep_code(code: int) -> None:
+    """Let further signals end this process at once, with the code that its command has."""
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: os._exit(code))
 
 
 def _stopped(stop: Stopped) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from drumline.envs.environment import EnvironmentProblem, LateFault
 from drumline.errors import words_of
+from drumline.functional.torch_threads import torch_settings_kept
 
 _LOGGER = logging.getLogger("drumline")
 _STEP = "(observation, reward, terminated, truncated, info)"
@@ -24,11 +25,16 @@ class CheckedEnvironment:
 
     A fault in the form of what `reset` and `step` return raises `EnvironmentProblem`, which says
     what to return instead. Observations outside their space are only logged, once.
+
+    What a reset, or a step of the first episode, sets of torch is put back: it would hold in this
+    process alone, and the layout decides what else computes there.
     """
 
-    def __init__(self, environment: Any, env_id: str):
+    def __init__(self, environment: Any, env_id: str, *, foreign: bool = True):
+        """`foreign`: the environment is not Drumline's own, so it may use torch."""
         self._environment = environment
         self._id = env_id
+        self._foreign = foreign
         self.observation_space = space_of(environment, env_id, "observation_space")
         self.action_space = space_of(environment, env_id, "action_space")
         self._resets = 0
@@ -38,7 +44,8 @@ class CheckedEnvironment:
     def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
         """Start an episode; what the first call returns is checked."""
         try:
-            returned: Any = self._environment.reset(seed=seed)
+            with torch_settings_kept():
+                returned: Any = self._environment.reset(seed=seed)
         except TypeError as error:
             called = error.__traceback__
             if "seed" in words_of(error) and called is not None and called.tb_next is None:
@@ -49,7 +56,9 @@ class CheckedEnvironment:
             raise
         self._resets += 1
         if self._resets == 2:  # from now on without a call in between
-            self.reset, self.step = self._environment.reset, self._environment.step
+            self.step = self._environment.step
+            if not self._foreign:
+                self.reset = self._environment.reset
         if self._resets == 1:
             if not isinstance(returned, tuple):
                 self._refuse(
@@ -66,7 +75,8 @@ class CheckedEnvironment:
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Take a step; those of the first episode are checked."""
-        returned: Any = self._environment.step(action)
+        with torch_settings_kept():
+            returned: Any = self._environment.step(action)
         if self._resets <= 1:
             self._steps += 1
             self._check_step(returned)

@@ -48,7 +48,8 @@ def make_environment(spec: EnvironmentSpec, render_mode: str | None = None) -> M
             environment = flattened(environment, spec.id)
     wrapped, stack = _wrapped_limit(environment), _stack(environment)
     if spec.engine == "gymnasium":
-        environment = CheckedEnvironment(environment, spec.id)
+        foreign = not isinstance(environment, LeanEnvironment)
+        environment = CheckedEnvironment(environment, spec.id, foreign=foreign)
     if spec.frame_skip > 1:
         from drumline.envs.frame_skip import FrameSkip
 

@@ -99,7 +99,7 @@ def host_array(tensor: Tensor) -> np.ndarray:
 
 
 class Arithmetic(NamedTuple):
-    """Settings of this process that choose torch's kernels, on a device or on the host."""
+    """Settings of this process, or thread, that choose torch's kernels and what they compute."""
 
     deterministic: bool = False
     warns_only: bool = False
@@ -115,6 +115,11 @@ class Arithmetic(NamedTuple):
     host: tuple[str, ...] = ("none", "none", "none")
     """Precisions of fp32 on the host, of products, convolutions and recurrent layers: bf16 and tf32
     change bits where the processor has such instructions."""
+    gradients: bool = True
+    flushes: bool = False
+    """Whether numbers below 10⁻³⁸ are 0, in NumPy too."""
+    device: str = HOST
+    """Where new tensors are."""
 
     @staticmethod
     def now() -> "Arithmetic":
@@ -128,6 +133,9 @@ class Arithmetic(NamedTuple):
             *(place.fp32_precision for place in _places()),
             dtype=torch.get_default_dtype(),
             host=tuple(place.fp32_precision for place in _host_places()),
+            gradients=torch.is_grad_enabled(),
+            flushes=_flushes_denormals(),
+            device=str(torch.get_default_device()),
         )
 
     def set(self) -> None:
@@ -145,6 +153,18 @@ class Arithmetic(NamedTuple):
         for place, precision in zip(_places(), wanted, strict=True):
             if place.fp32_precision != precision:
                 place.fp32_precision = precision
+        torch.set_grad_enabled(self.gradients)
+        if _flushes_denormals() != self.flushes:
+            torch.set_flush_denormal(self.flushes)
+        if str(torch.get_default_device()) != self.device:  # a set one costs every call of torch's
+            torch.set_default_device(None if self.device == HOST else self.device)
+
+
+_TINY, _ONE = np.float32(1e-40), np.float32(1.0)
+
+
+def _flushes_denormals() -> bool:
+    return bool(_TINY * _ONE == 0.0)
 
 
 def _places() -> tuple[Any, Any, Any]:

@@ -36,6 +36,23 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_directory(path.parent)
 
 
+def create_file(path: Path, data: bytes) -> None:
+    """Make a file in one step; FileExistsError if it is there, perhaps since a moment."""
+    aside = path.with_name(aside_name(path.name))
+    try:
+        write_synced(aside, data)
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+            aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
 def make_synced_directory(path: Path) -> bool:
     """Make a directory whose name survives a power cut; return whether it was not there."""
     if path.is_dir():

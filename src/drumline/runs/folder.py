@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from drumline.runs.atomic_files import make_synced_directories, replace_file
+from drumline.runs.atomic_files import create_file, make_synced_directories, replace_file
 from drumline.runs.named_code import code_of_config
 from drumline.runs.own_files import TENSORBOARD_FILE, is_there, read_file, refuse_links
 from drumline.runs.run_error import RunError
@@ -90,9 +90,11 @@ class RunFolder:
             "env": env_id,
             "seed": seed,
         }
-        folder = RunFolder(path, {})
+        folder = RunFolder(path, {**heading, **document})
         try:
-            folder.update_document(**{**heading, **document})
+            create_file(folder.config_json, _written(folder.document))
+        except FileExistsError as error:  # of a run that began at the same moment
+            raise _occupied(path) from error
         except OSError as error:
             raise _cannot_make(path, error) from error
         return folder
@@ -142,7 +144,7 @@ class RunFolder:
     def update_document(self, **keys: Any) -> None:
         """Set keys of config.json atomically: a kill leaves the old document or the new one."""
         document = {**self.document, **keys}
-        replace_file(self.config_json, (json.dumps(document, indent=2) + "\n").encode())
+        replace_file(self.config_json, _written(document))
         self.document = document
 
     def amend_when_claimed(self, **keys: Any) -> None:
@@ -270,13 +272,21 @@ def _make_at(out: Path) -> Path:
     except OSError as error:
         raise _cannot_make(out, error) from error
     if occupied:
-        resume = shlex.join(["drumline", "resume", as_run(out)])
-        is_run = is_there(typed(out) / "config.json")
-        raise RunError(
-            f"{out} exists and is not empty; give another --out"
-            + (f", or go on with that run: {resume}" if is_run else "")
-        )
+        raise _occupied(out)
     return out
+
+
+def _occupied(out: Path) -> RunError:
+    resume = shlex.join(["drumline", "resume", as_run(out)])
+    is_run = is_there(typed(out) / "config.json")
+    return RunError(
+        f"{out} exists and is not empty; give another --out"
+        + (f", or go on with that run: {resume}" if is_run else "")
+    )
+
+
+def _written(document: dict[str, Any]) -> bytes:
+    return (json.dumps(document, indent=2) + "\n").encode()
 
 
 def _cannot_make(path: Path, error: OSError) -> RunError:

@@ -36,8 +36,11 @@ _FAILED_RUN = 3
 class Guard:
     """A `Whereabouts` over memory that a guardian reads; close it when the run ends."""
 
-    def __init__(self, hang_seconds: float, creation_seconds: float = 0.0):
-        """`creation_seconds`: the limit of calls in `building`, if it is the longer one."""
+    def __init__(self, hang_seconds: float, creation_seconds: float = 0.0, *, run: bool = False):
+        """`creation_seconds`: the limit of calls in `building`, if it is the longer one.
+
+        `run`: the driver trains, and its end leaves a run that can go on.
+        """
         self._owner = os.getpid()
         self.entered = 0
         fd = anonymous_file("drumline-guard")
@@ -51,6 +54,7 @@ class Guard:
                 [
                     *(sys.executable, "-I", "-S", guardian.__file__),
                     *map(str, (os.getpid(), fd, read_end, hang_seconds, creation_seconds)),
+                    "; the run can go on from its last checkpoint" if run else "",
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -71,7 +75,7 @@ class Guard:
         self._exit: Callable[[int], NoReturn] = os._exit
         os._exit = self._exited
         self._native_exit = NativeExit(self._exited_natively)
-        self._stepping = STEPPING
+        self._stepping, self._building = STEPPING, False
         self._breakpoint = sys.breakpointhook
         sys.breakpointhook = self._at_breakpoint
 
@@ -94,7 +98,8 @@ class Guard:
 
     def again(self) -> None:
         """Note that the environment of the latest `enter` is stepped again."""
-        self._words[STATE] = self._stepping if sys.gettrace() is None else DEBUGGED
+        state = DEBUGGED if sys.gettrace() is not None else self._stepping
+        self._words[STATE] = BUILDING if self._building and state == STEPPING else state
 
     def alive(self) -> None:
         """Count a sign of life that is no step."""
@@ -103,12 +108,13 @@ class Guard:
     @contextmanager
     def building(self) -> Generator[None]:
         """Give the calls within the time of a creation: a first reset or step may compile."""
-        words = self._words
+        words, self._building = self._words, True
         if words[STATE] == STEPPING:
             words[STATE] = BUILDING
         try:
             yield
         finally:
+            self._building = False
             if words[STATE] == BUILDING:
                 words[STATE] = STEPPING
 

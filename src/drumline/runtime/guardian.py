@@ -1,10 +1,10 @@
 """A process that watches a driver while the driver steps environments, and says how it ended.
 
-    python guardian.py PID MEMORY_FD PIPE_FD HANG_SECONDS CREATION_SECONDS
+    python guardian.py PID MEMORY_FD PIPE_FD HANG_SECONDS CREATION_SECONDS REST
 
 The driver closes its end of the pipe when it ends, however that comes about. It notes in the memory
 where it is; a step costs it one store. This file is run by its path and imports no package, so that
-the process is small and ready soon.
+the process is small and ready soon. REST ends its sentence.
 """
 
 import mmap
@@ -56,7 +56,8 @@ def main() -> None:
             _end(pid, poll)
             return
     if words[STATE] != OUTSIDE:
-        _say(f"{place(memory, words)} has ended the process, by a crash or by an exit of its own")
+        how = "by a crash or an exit of its own, unless it was killed (kill -9, out of memory)"
+        _say(f"{place(memory, words)} has ended the process, {how}")
 
 
 def place(memory: "mmap.mmap", words: "memoryview[int]") -> str:
@@ -66,7 +67,7 @@ def place(memory: "mmap.mmap", words: "memoryview[int]") -> str:
 
 
 def _say(text: str) -> None:
-    os.write(2, f"drumline: {text}; the run can go on from its last checkpoint\n".encode())
+    os.write(2, f"drumline: {text}{sys.argv[6]}\n".encode())
 
 
 def _end(pid: int, poll: "select.poll") -> None:

@@ -1,7 +1,8 @@
 """Callbacks of a run: code of the user's own that is told what was recorded, and may end the run.
 
-A callback gets copies, and what it does to the process's global generators and torch's threads is
-undone, so it cannot change a bit. It is called only where the state of the run is whole.
+A callback gets copies, and what it does to the process's global generators, to NumPy's treatment
+of errors and to torch's threads and settings is undone, so it cannot change a bit. It is called
+only where the state of the run is whole.
 """
 
 import inspect
@@ -18,6 +19,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.errors import CallbackFailed
+from drumline.functional.torch_threads import torch_settings_kept
 from drumline.types import EpisodeRow, EvaluationRow
 
 HOOKS = ("on_update", "on_episode", "on_evaluation", "on_checkpoint")
@@ -170,11 +172,11 @@ def _called(hook: _Hook, record: object) -> bool:
 
 @contextmanager
 def _process_kept() -> Generator[None]:
-    """Restore the global generators and torch's threads, which callbacks may change."""
+    """Restore what callbacks may change: global generators, and settings of NumPy and torch."""
     torch: Any = sys.modules.get("torch")
     threads = None if torch is None else torch.get_num_threads()
     try:
-        with seeding.kept_globals():
+        with seeding.kept_globals(), torch_settings_kept(), np.errstate():
             yield
     finally:
         if torch is not None:

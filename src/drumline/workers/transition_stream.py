@@ -208,12 +208,18 @@ class TransitionStream:
 
     @one_torch_thread()
     def _called(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the environment; its exception becomes a WorkerError with episode and step."""
+        """Call the environment; its exception becomes a WorkerError with episode and step.
+
+        Only this is noted: a long gradient step or a terminal that stands still is no hang of it.
+        """
+        self._whereabouts.again()
         try:
             return call(*arguments)
         except (Exception, SystemExit) as error:
             text = traceback.format_exc()
             raise WorkerError(self._place(), words_of(error), text, error) from error
+        finally:
+            self._whereabouts.leave()
 
     def _end(self, length: int) -> None:
         self._finished.append(EpisodeRow(0, self._episode, 0, self._return, length))
