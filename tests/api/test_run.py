@@ -20,6 +20,8 @@ from nbclient import NotebookClient
 from threadpoolctl import threadpool_limits
 
 import drumline
+from drumline import cli
+from drumline.api.loaded_policy import LoadedPolicy
 from drumline.recipes.hts import HTS
 from drumline.training.layout import Layout, LockstepLayout, SearchLayout
 
@@ -166,6 +168,60 @@ def test_a_policy_refuses_the_parts_of_an_observation(tmp_path: Path):
         with pytest.raises(ValueError, match=r"the vector that training had.*spaces\.flatten"):
             run.policy.act(parts)  # pyright: ignore
     assert run.policy.act([0.5, 1.0]) == run.policy.act(np.array([0.5, 1.0]))
+
+
+def test_the_best_policy_is_loaded_by_name_and_actions_are_drawn_if_asked(tmp_path: Path):
+    small = {"num_envs": 2, "alpha": 8, "minibatches": 1, "evaluate_every": 1, "hidden": (4,)}
+    run = drumline.train("ppo", "CartPole-v1", total_steps=64, out=tmp_path / "run", **small)
+    best = run.load_policy("best")
+    assert np.array_equal(best.vector, run.parameters("best"))
+    assert np.array_equal(run.load_policy().vector, run.policy.vector)
+    rows = np.zeros((64, 4))
+    assert isinstance(best, LoadedPolicy)
+    drawn = [best.act(rows, rng=np.random.default_rng(seed)).tolist() for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(set(drawn[0])) == 2
+    assert len(set(best.act(rows).tolist())) == 1
+
+
+def test_a_policy_without_a_distribution_draws_nothing(tmp_path: Path):
+    config = replace(SHORT, env="Pendulum-v1", action_noise_std=0.0)
+    run = drumline.train(config, workers="inline", out=tmp_path / "run")
+    with pytest.raises(ValueError, match="this policy is deterministic"):
+        run.load_policy().act(np.zeros(3), rng=np.random.default_rng(0))  # pyright: ignore
+
+
+def test_a_finished_run_says_how_it_would_go_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    config = replace(SHORT, env="CartPole-v1")
+    drumline.train(config, workers="inline", out=tmp_path / "run")
+    assert cli.run(["resume", str(tmp_path / "run")]) == 0
+    said = "".join(capfd.readouterr())
+    assert "has made all of its 160 env steps: a greater --total-steps" in " ".join(said.split())
+
+
+def test_a_resume_refuses_settings_of_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    config = replace(SHORT, env="CartPole-v1")
+    run = drumline.train(config, workers="inline", out=tmp_path / "run")
+    assert cli.run(["resume", str(run.path), "--learning-rate", "0.1"]) == 2
+    said = " ".join(capfd.readouterr().err.split())
+    assert "--learning-rate is a setting of the run, which keeps its config to the end" in said
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "said"),
+    [
+        ("ppo", "num_workers", "it is called workers"),
+        ("ppo", "vf_coef", "it is called value_coefficient \\(twice Stable-Baselines3's"),
+        ("ppo", "batch_size", "it is called minibatches \\(num_envs x alpha / batch_size"),
+        ("ppo", "eval_freq", "it is called evaluate_every \\(counted in updates"),
+        ("ppo", "anneal_lr", "it is called anneal"),
+    ],
+)
+def test_a_name_of_another_library_is_translated_with_what_differs(
+    method: str, name: str, said: str
+):
+    with pytest.raises(ValueError, match=f"ppo has no setting '{name}': {said}"):
+        drumline.configure(method, "CartPole-v1", **{name: 2})
 
 
 def test_whole_numbers_of_numpy_are_arguments_as_pythons_own(tmp_path: Path):
@@ -404,7 +460,7 @@ def test_a_checkpoint_that_is_no_whole_number_is_refused_as_such(tmp_path: Path,
 def test_code_of_a_script_is_refused_for_workers_before_anything_is_written(
     tmp_path: Path, field: str
 ):
-    config = replace(CONFIG, **{field: "__main__:Mine"})
+    config = replace(CONFIG, **{"hidden": drumline.ES.hidden, field: "__main__:Mine"})
     with pytest.raises(ValueError, match=r"'__main__:Mine' .* workers cannot import"):
         drumline.train(config, workers=2, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -193,3 +193,22 @@ def test_without_evaluations_a_final_score_is_of_training_and_says_so(terminal: 
     recorded("a", 0, 1.0)
     ended = terminal("compare", "a")
     assert "final: mean return of a run's latest training episodes" in ended.out
+
+
+def test_a_repeat_of_a_seed_is_no_other_run(terminal: Terminal):
+    for name, seed in (("a0", 0), ("again", 0), ("a1", 1)):
+        recorded(name, seed, 10.0)
+    ended = terminal("compare", "a0", "again", "a1")
+    assert "left out, for they repeat another run's seed and values: again" in ended.out
+    document = json.loads(terminal("compare", "a0", "again", "a1", "--json").out)
+    assert document["repeats"] == ["again"]
+    assert [group["runs"] for group in document["groups"]] == [2]
+    assert json.loads(terminal("compare", "a0", "a1", "--json").out)["repeats"] == []
+
+
+def test_a_file_beside_runs_is_named_as_one(terminal: Terminal):
+    recorded("a0", 0, 10.0)
+    Path("bench.json").write_text("{}")
+    ended = terminal("compare", "a0", "bench.json")
+    assert ended.code == 2
+    assert "bench.json is a file, not a run folder" in ended.err

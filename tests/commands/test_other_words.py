@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typed_commands import Terminal, environ
 
-from drumline.commands.other_words import OTHER_NAMES
+from drumline.api.other_names import OTHER_NAMES
 from drumline.recipes.methods import METHODS
 
 

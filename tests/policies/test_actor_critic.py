@@ -1,5 +1,6 @@
 """Networks in torch: their shapes, what they start with, and what is refused of a user's."""
 
+import logging
 import math
 import random
 
@@ -11,6 +12,7 @@ from torch import nn
 
 from drumline.algorithms.learned_network import LearnedNetwork
 from drumline.algorithms.microbatches import Microbatches
+from drumline.policies import own_modules
 from drumline.policies.actions import ActionHead
 from drumline.policies.actor_critic import (
     build_network,
@@ -182,10 +184,13 @@ def test_a_module_that_cannot_serve_is_a_clear_error(network: str, message: str)
         build_network(NetworkSpec((2, 3), "<f4", USERS.head, name))
 
 
-def test_dropout_does_not_draw():
+def test_dropout_does_not_draw_and_says_so(caplog: pytest.LogCaptureFixture):
     spec = NetworkSpec((2, 3), "<f4", USERS.head, "actor_critic_networks:WithDropout")
-    network, observations = build_network(spec), torch.ones(4, 2, 3)
+    own_modules._say_dropout.cache_clear()
+    with caplog.at_level(logging.WARNING, "drumline"):
+        network, observations = build_network(spec), torch.ones(4, 2, 3)
     assert torch.equal(network(observations)[0], network(observations)[0])
+    assert "has dropout (dropout), which does nothing here" in caplog.text
 
 
 def test_an_unknown_name_lists_the_known_ones():

@@ -34,12 +34,12 @@ def test_evaluations_are_there_and_every_tag_has_a_group(method: str, tmp_path: 
     run = drumline.train(CONFIGS[method], workers="inline", out=tmp_path / "run")
     found = read(run.path)
     assert {tag.partition("/")[0] for tag in found} == {"rollout", "train", "eval", "time"}
-    rows = {row.update: row for row in read_evaluations(run.folder.evaluations_csv)}
+    rows = {row.env_steps: row for row in read_evaluations(run.folder.evaluations_csv)}
     assert found["eval/return_mean"] == pytest.approx({n: r.mean for n, r in rows.items()})
     assert found["eval/return_max"] == pytest.approx({n: max(r.returns) for n, r in rows.items()})
     assert found["eval/env_steps"] == pytest.approx({n: r.env_steps for n, r in rows.items()})
     assert len(rows) > 1
-    metrics = {int(row["update"]): row["update_seconds"] for row in run.metrics}
+    metrics = {int(row["env_steps"]): row["update_seconds"] for row in run.metrics}
     assert found["time/update_seconds"] == pytest.approx(metrics)
     assert {"rollout/episode_return_mean", "train/gradient_norm"} <= set(found)
 
@@ -48,4 +48,13 @@ def test_a_resumed_run_has_each_evaluation_once(tmp_path: Path):
     run = drumline.train(CONFIGS["es"], workers="inline", out=tmp_path / "run")
     again = run.resume(workers="inline", total_steps=400)
     rows = read_evaluations(again.folder.evaluations_csv)
-    assert set(read(again.path)["eval/return_mean"]) == {row.update for row in rows}
+    assert set(read(again.path)["eval/return_mean"]) == {row.env_steps for row in rows}
+
+
+def test_a_run_of_0_1_keeps_its_axis_of_updates(tmp_path: Path):
+    run = drumline.train(CONFIGS["es"], workers="inline", out=tmp_path / "run")
+    run.folder.update_document(drumline="0.1.0")
+    again = run.resume(workers="inline", total_steps=400)
+    newest = again.metrics[-1]
+    assert int(newest["update"]) in read(again.path)["rollout/episode_return_mean"]
+    assert int(newest["env_steps"]) not in read(again.path)["rollout/episode_return_mean"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Literal
 
-from drumline.api.other_names import OTHER_NAMES
+from drumline.api.other_names import our_name
 from drumline.api.whole_numbers import whole_number
 from drumline.recipes.method import Method
 from drumline.training.layout import Layout
@@ -43,10 +43,12 @@ def in_our_words(method: Method, settings: Mapping[str, Any]) -> dict[str, Any]:
     ValueError for a name of another library.
     """
     whole = {field.name for field in fields(method.config) if field.type in (int, "int")}
+    of_layout = (field.name for field in fields(method.layout))
+    known = {name.replace("_", "-") for name in (*method.fields, *of_layout, "workers")}
     for name in settings:
-        ours = OTHER_NAMES.get(name.replace("_", "-"), "").replace("-", "_")
-        if name not in method.fields and ours in method.fields:
-            raise ValueError(f"{method.name} has no setting {name!r}: it is called {ours}")
+        if found := our_name(name.replace("_", "-"), known):
+            ours, remark = found[0].replace("-", "_"), found[1]
+            raise ValueError(f"{method.name} has no setting {name!r}: it is called {ours}{remark}")
     return {
         name: int(value)
         if name in whole and isinstance(value, float) and value.is_integer()

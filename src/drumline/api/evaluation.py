@@ -77,10 +77,15 @@ class EvaluationResult:
 
 def sampled(policy: Policy, stored: StoredPolicy, config: Mapping[str, Any]) -> SampledPolicy:
     """Return the policy with drawn actions; `config` is that of its run."""
+    return SampledPolicy(policy, policy_spec(stored), action_noise_std(config))
+
+
+def action_noise_std(config: Mapping[str, Any]) -> float:
+    """Return the std of a run's noise on actions, 0 where it has none."""
     std = config.get("action_noise_std", 0.0)
     if not isinstance(std, (int, float)) or not 0.0 <= std < np.inf:
         raise RunError(f"config.json is damaged: action_noise_std is {std!r}, no std")
-    return SampledPolicy(policy, policy_spec(stored), float(std))
+    return float(std)
 
 
 def episode_seeds(seed: int, episodes: int) -> list[int]:

@@ -9,6 +9,7 @@ from drumline.api.foreign_code import CodeTrust
 from drumline.api.process_as_found import process_as_found
 from drumline.api.stored_policy import MOMENTS, load_policy, policy_spec, stored_module
 from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.policies.sampled import SampledPolicy
 from drumline.policies.spec import REFERENCE, PolicySpec
 from drumline.protocols import Policy
 from drumline.runs.policy_files import StoredPolicy
@@ -30,7 +31,9 @@ class LoadedModule:
 class LoadedPolicy:
     """The most likely actions of a saved policy; a `Policy` of the interfaces, and more."""
 
-    def __init__(self, stored: StoredPolicy, trust: CodeTrust):
+    def __init__(self, stored: StoredPolicy, trust: CodeTrust, action_noise_std: float = 0.0):
+        """`action_noise_std`: that of the run's training, where actions are drawn with it."""
+        self._action_noise_std = action_noise_std
         self._policy: Policy = load_policy(stored, trust)
         self._stored = stored
         self.spec = policy_spec(stored)
@@ -42,6 +45,7 @@ class LoadedPolicy:
         self.load_moments = self._policy.load_moments
         self.loaded = self._policy.loaded
         self.output = self._policy.output
+        self._sampled: SampledPolicy | None = None
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
@@ -50,12 +54,15 @@ class LoadedPolicy:
             return self.spec.network.observation_shape
         return self.spec.image or (self.spec.observation_size,)
 
-    def act(self, observation: Any) -> Any:
+    def act(self, observation: Any, *, rng: np.random.Generator | None = None) -> Any:
         """Return the action for an observation, or the actions `[N, …]` for a batch `[N, …]`.
 
         Each action of a batch has the bits of the action for its observation alone. An array
         `[1, …]` is a batch of one, unless the file says that an observation has that shape.
+        With a generator `rng` actions are drawn, as in training; without one they are the most
+        likely ones. ValueError for a policy without a distribution.
         """
+        act = self._policy.act if rng is None else self._drawing(rng).act
         try:
             given = np.asarray(observation)
         except ValueError:  # parts of several shapes
@@ -69,10 +76,16 @@ class LoadedPolicy:
         if self._image:
             given = self._as_images(given)
         if not self._is_batch(given):
-            return self._policy.act(given)
+            return act(given)
         if not len(given):
             raise ValueError("act takes a batch of one observation or more, got none")
-        return np.stack([np.asarray(self._policy.act(row)) for row in given])
+        return np.stack([np.asarray(act(row)) for row in given])
+
+    def _drawing(self, rng: np.random.Generator) -> Policy:
+        if self._sampled is None:
+            self._sampled = SampledPolicy(self._policy, self.spec, self._action_noise_std)
+        self._sampled.begin(rng)
+        return self._sampled
 
     @process_as_found()
     def to_torch(self) -> Any:

@@ -44,6 +44,7 @@ from drumline.runs.next_commands import as_typed
 from drumline.runs.own_files import is_there
 from drumline.runs.printed_file import PrintedFile
 from drumline.runs.problem import problem_of
+from drumline.runs.run_row import row_of
 from drumline.runtime.guard import Guard
 from drumline.stores.claim import claimed
 from drumline.stores.mirror import Mirror
@@ -151,6 +152,11 @@ def go_on(folder: RunFolder, layout: Layout, trust: CodeTrust, further: Continua
         refuse_edited(config, layout)
         refuse_hash_order(config, recipe, layout)
         refuse_changed_module(folder, recipe)
+    if further.total_steps is None and row_of(folder)["state"] == "finished":
+        further.shown.message(
+            f"this run has made all of its {config.total_steps:,} env steps: a greater "
+            "--total-steps (total_steps=) goes on"
+        )
     before = horizons_of(folder)
     horizons = after_resume(before, 0 if saved is None else saved.update, config.total_steps)
     if horizons != before:

@@ -1,7 +1,10 @@
 """Names that other libraries have for settings of Drumline."""
 
+from collections.abc import Collection
+
 OTHER_NAMES = {
     "lr": "learning-rate",
+    "anneal-lr": "anneal",
     "gamma": "discount",
     "lam": "gae-lambda",
     "lambda": "gae-lambda",
@@ -61,3 +64,27 @@ OTHER_NAMES = {
     "action-repeat": "frame-skip",
 }
 """Flag of another library → Drumline's, where a method has it."""
+
+_OF_SOME = {"batch-size": "minibatches"}
+"""The same for a name that other methods here have."""
+_REMARKS = {
+    "vf-coef": "twice Stable-Baselines3's: ours is of half the squared error",
+    "value-coef": "twice Stable-Baselines3's: ours is of half the squared error",
+    "eval-freq": "counted in updates",
+    "eval-every": "counted in updates",
+    "batch-size": "num_envs x alpha / batch_size",
+}
+"""What is other about a setting besides its name."""
+
+
+def our_name(flag: str, known: Collection[str]) -> tuple[str, str] | None:
+    """Return Drumline's name of another library's flag, if `known` has it, and a remark.
+
+    >>> our_name("vf-coef", ["value-coefficient"])[0], our_name("vf-coef", ["std"])
+    ('value-coefficient', None)
+    """
+    ours = OTHER_NAMES.get(flag) or _OF_SOME.get(flag)
+    if ours is None or flag in known or ours not in known:
+        return None
+    remark = _REMARKS.get(flag, "")
+    return ours, f" ({remark})" if remark else ""

@@ -8,7 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from drumline.api.call_settings import in_our_words, layout_from
-from drumline.api.evaluation import EvaluationResult, draws_actions, evaluate_policy
+from drumline.api.evaluation import (
+    EvaluationResult,
+    action_noise_std,
+    draws_actions,
+    evaluate_policy,
+)
 from drumline.api.foreign_code import (
     TRUSTED,
     UNTRUSTED,
@@ -93,14 +98,21 @@ class Run:
     @property
     @process_as_found()
     def policy(self) -> "LoadedPolicy | LoadedModule":
-        """Return the policy at the end of training, or at the stop.
+        """Return the policy at the end of training, or at the stop (`load_policy`)."""
+        return self.load_policy()
 
-        `policy.act(observation)` gives its action, and those of a batch; `policy.to_torch()` is a
-        torch module. Of an objective with a torch module, `policy.to_torch()` alone.
+    @process_as_found()
+    def load_policy(self, policy: str = "last") -> "LoadedPolicy | LoadedModule":
+        """Return a saved policy, `last` or `best`.
+
+        Its `act(observation)` gives the action, and those of a batch; `to_torch()` is a torch
+        module. Of an objective with a torch module, `to_torch()` alone.
         """
-        stored = read_policy(self.folder, "last")
-        kind = LoadedModule if stored.objective.get("module") else LoadedPolicy
-        return kind(stored, self._trust)
+        stored = read_policy(self.folder, policy)
+        if stored.objective.get("module"):
+            return LoadedModule(stored, self._trust)
+        std = action_noise_std(self.folder.document["config"])
+        return LoadedPolicy(stored, self._trust, std)
 
     @process_as_found()
     def evaluate(

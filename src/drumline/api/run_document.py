@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from drumline.envs.make import resolve_engine
 from drumline.envs.step_choice import DIFFERS, step_path
+from drumline.recipes.chosen_environment import engine_of
 from drumline.recipes.methods import method_of
 from drumline.recipes.named_objects import arguments_of
 from drumline.runs.folder import RunFolder
@@ -114,7 +114,7 @@ def step_path_of(config: Any) -> str:
     if not config.env:
         return "none: calls of an objective"
     prefers = method_of(config).prefers
-    engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefers)
+    engine = engine_of(config, prefers)
     path = step_path(config.env, engine, arguments_of(config))
     if path.startswith(DIFFERS):
         _LOGGER.warning("%s is stepped by %s", config.env, path)

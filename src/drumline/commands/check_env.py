@@ -100,7 +100,8 @@ def _next(checked: "Checked", flags: CheckEnvFlags) -> list[str]:
     """Return the words of a training in the environment that was checked, as it was checked."""
     from drumline.envs.environment import FLATTEN
 
-    words = ["drumline", "train", checked.kept[0], checked.env_id]
+    method = "hts" if checked.pictures and "hts" in checked.kept else checked.kept[0]
+    words = ["drumline", "train", method, checked.env_id]
     if flags.engine != "auto":
         words += ["--engine", flags.engine]
     if flags.env_kwargs:

@@ -44,10 +44,13 @@ def command(line: CommandLine) -> int:
         final_quantity,
         grouped,
         quantity,
+        without_repeats,
         words_of_groups,
     )
+    from drumline.runs.safe_text import visible
 
-    groups = grouped(_read(line.names))
+    runs, repeats = without_repeats(_read(line.names))
+    groups = grouped(runs)
     what, final_what = quantity(groups), final_quantity(groups)
     words = words_of_groups(groups)
     steps = equal_budget(groups, what, "env_steps")
@@ -61,6 +64,7 @@ def command(line: CommandLine) -> int:
             "env_steps": steps,
             "wall_seconds": seconds,
             "groups": rows,
+            "repeats": repeats,
         }
         print(json.dumps({**answer, "picture": str(flags.out)}))
         return 0
@@ -70,6 +74,9 @@ def command(line: CommandLine) -> int:
             f"{definitions(groups)}; at equal {words.steps} ({steps:.0f}) and time "
             f"({seconds:.1f} s): {what} {words.values} known then"
         )
+        if repeats:
+            names = visible(", ".join(repeats))
+            print(f"left out, for they repeat another run's seed and values: {names}")
     print(flags.out)
     return 0
 

@@ -27,6 +27,7 @@ from drumline.policies.actions import head_for
 from drumline.policies.heads import Head
 from drumline.policies.network_spec import image_of
 from drumline.protocols import PublishedLayout, Whereabouts
+from drumline.recipes.action_bounds import far_bounds
 from drumline.recipes.erl import continuous_head
 from drumline.recipes.learned_actor import learned_head
 from drumline.recipes.pictures import with_convolutions
@@ -71,6 +72,8 @@ class Checked:
     no_promise: dict[str, str] = field(default_factory=dict)
     """Method → why its runs could not be repeated."""
     measured: dict[str, float | int | None] = field(default_factory=dict)
+    pictures: bool = False
+    """Whether observations look like images."""
 
     @property
     def passed(self) -> bool:
@@ -173,11 +176,14 @@ class EnvironmentChecks:
         if set(reasons) >= {*EVERY}:
             raise EnvironmentProblem(next(iter(reasons.values())))
         self._add("spaces", "ok", f"observations {observations}, actions {actions}")
+        if sentence := far_bounds(actions):
+            self._add("spaces", "note", sentence)
         for reason in dict.fromkeys(reasons.values()):
             names = ", ".join(name for name, why in reasons.items() if why == reason)
             why = reason.removeprefix(f"{self._spec.id} has ")
             self._add("spaces", "note", f"not for {names}: {why}")
         if len(observations.shape) == 3:
+            self._checked.pictures = True
             seen = tuple(observations.shape), observations.dtype.str
             self._add(
                 "spaces",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from decimal import Decimal
 
-from drumline.api.other_names import OTHER_NAMES
+from drumline.api.other_names import our_name
 from drumline.commands.command_line import WrongUse
 
 _ROUND = re.compile(r"[+-]?\d+(\.\d*)?[eE]\+?\d{1,2}")
@@ -28,8 +28,8 @@ def in_our_words(
                     "there is no --device here: only trainings with a learner compute on a GPU "
                     "(drumline train hts CartPole-v1 --help-all): leave it out"
                 )
-            if flag not in flags and (ours := OTHER_NAMES.get(flag)) in flags:
-                raise WrongUse(f"there is no --{flag} here: it is called --{ours}")
+            if ours := our_name(flag, flags):
+                raise WrongUse(f"there is no --{flag} here: it is called --{ours[0]}{ours[1]}")
             if equals and flag in whole_numbers:
                 word = f"--{name}={_whole(value)}"
         elif flag in whole_numbers:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from drumline.commands.command_line import CommandLine, WrongUse
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from drumline.runs.folder import RunFolder
 
 
@@ -50,7 +52,9 @@ def command(line: CommandLine) -> int:
         folder = _described(line.name())
         # The method's class says which flags there are.
         trust_of(line, trust_code="--trust-code" in line.words).method(folder)
-        layout = find_method(folder.document["method"]).layout
+        method = find_method(folder.document["method"])
+        layout = method.layout
+        _refuse_settings(line, method.fields - {"total_steps"})
     chosen = line.flags("RUN", {"resume": ResumeFlags(), "layout": layout()})
     flags = chosen["resume"]
     from drumline.api.opened_runs import resumed_config
@@ -92,6 +96,18 @@ def command(line: CommandLine) -> int:
     elif not flags.quiet:
         say_finished(run.folder)
     return 0
+
+
+def _refuse_settings(line: CommandLine, settings: "Collection[str]") -> None:
+    """Raise WrongUse for a setting of the run's config, which no resume changes."""
+    for word in line.words:
+        name = word.partition("=")[0].removeprefix("--no-").removeprefix("--").replace("-", "_")
+        if word.startswith("--") and name in settings:
+            raise WrongUse(
+                f"{word.partition('=')[0]} is a setting of the run, which keeps its config to the "
+                "end: resume takes --total-steps and flags of the layout; for other settings "
+                "train a new run (--config RUN/config.json begins with those of this one)"
+            )
 
 
 def _described(name: str) -> "RunFolder":

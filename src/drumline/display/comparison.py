@@ -56,6 +56,24 @@ class Steadiness(NamedTuple):
     """Share of scores below the one before, mean over runs."""
 
 
+def without_repeats(
+    runs: Sequence[tuple[Mapping[str, Any], RunCurve]],
+) -> tuple[list[tuple[Mapping[str, Any], RunCurve]], list[str]]:
+    """Return the runs without those that repeat another's seed and values, and these by name.
+
+    A repeat is no other sample: an interval over it and its first would be too narrow.
+    """
+    once: dict[str, tuple[Mapping[str, Any], RunCurve]] = {}
+    repeats: list[str] = []
+    for document, curve in runs:
+        values = (curve.env_steps, curve.episode_return_mean, curve.evaluation_mean)
+        bits = [each.tobytes() for each in values]
+        key = repr((document["method"], sorted(document["config"].items(), key=str), bits))
+        if once.setdefault(key, (document, curve))[1] is not curve:
+            repeats.append(curve.label)
+    return list(once.values()), repeats
+
+
 def grouped(runs: Sequence[tuple[Mapping[str, Any], RunCurve]]) -> list[Group]:
     """Group (document, curve) by method, environment and config without its seed.
 

@@ -113,6 +113,13 @@ def resolve_engine(env_id: str, engine: str, prefer: Engine = "gymnasium") -> En
     return "gymnasium"
 
 
+def is_gymnasiums(env_id: str) -> bool:
+    """Return whether Gymnasium has an environment of that id."""
+    import gymnasium
+
+    return env_id in gymnasium.registry
+
+
 def refuse_registered_here(env_id: str) -> None:
     """Raise EnvironmentProblem for an id that only this process has registered.
 

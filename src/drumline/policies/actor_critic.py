@@ -23,6 +23,7 @@ from drumline.policies.own_modules import (
     refuse_memory,
     refuse_unusable,
     seeded_constants,
+    warn_of_dropout,
 )
 
 Gain = float
@@ -242,7 +243,8 @@ def _from_user(spec: NetworkSpec, make: Callable[..., Any]) -> nn.Module:
         raise ValueError(f"{flag} made a {type(made).__name__}, not a Module with parameters")
     refuse_unusable(made, flag)
     refuse_frozen(made, flag, differentiates=True)
-    made.eval()  # dropout's draws would depend on the layout
+    warn_of_dropout(made, flag)
+    made.eval()
     _try(made, 2, "two observations", spec, flag)
     tried = torch.zeros(2, *spec.observation_shape)
     refuse_memory(made, tried, flag)

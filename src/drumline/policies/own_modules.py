@@ -1,7 +1,9 @@
 """Checks of a user's `torch.nn.Module`, the same for every flag that names one."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from drumline import seeding
+
+_LOGGER = logging.getLogger("drumline")
 
 WITHOUT_MEMORY = (
     "a policy here sees one observation and keeps nothing between steps: take layers without "
@@ -56,6 +60,23 @@ def refuse_unusable(module: nn.Module, flag: str) -> None:
         )
     if fault := shared_storage(named):
         raise ValueError(f"{flag} {fault}")
+
+
+def warn_of_dropout(module: nn.Module, flag: str) -> None:
+    """Log that dropout does nothing: modules are in eval mode, for its draws follow the layout."""
+    kinds = (nn.modules.dropout._DropoutNd,)
+    names = [n for n, part in module.named_modules() if isinstance(part, kinds) and part.p > 0]
+    if names:
+        _say_dropout(flag, ", ".join(names))
+
+
+@cache
+def _say_dropout(flag: str, names: str) -> None:
+    _LOGGER.warning(
+        "%s has dropout (%s), which does nothing here: modules learn and act in eval mode",
+        flag,
+        names,
+    )
 
 
 def shared_storage(named: Mapping[str, nn.Parameter]) -> str:

@@ -20,6 +20,7 @@ from drumline.policies.own_modules import (
     refuse_memory,
     refuse_unusable,
     seeded_constants,
+    warn_of_dropout,
 )
 from drumline.policies.spec import PolicySpec
 
@@ -85,6 +86,7 @@ def _built(spec: PolicySpec, make: Callable[..., object]) -> torch.nn.Module:
     if next(iter(made.parameters()), None) is None:
         raise ValueError(f"{flag} has no parameters, so there is nothing to train")
     refuse_unusable(made, flag)
+    warn_of_dropout(made, flag)
     made.eval()
     return _shaped(made, spec, flag) if spec.module_shape else _flat(made, spec, flag)
 

@@ -17,6 +17,7 @@ from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.heads import Head
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
+from drumline.recipes.action_bounds import warn_of_far_bounds
 from drumline.recipes.chosen_environment import chosen_environment
 from drumline.recipes.families import ActorCritic, Config, Rollouts, Space
 from drumline.recipes.method import torch_packages
@@ -103,6 +104,7 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
         every = intervals_between_renewals(*sizes) if renewed else 0
         config = dataclasses.replace(config, renew_intervals=every)
     head = head_for(actions)
+    warn_of_far_bounds(config.env, actions)
     dtype = np.dtype(observations.dtype)
     seen = tuple(observations.shape), dtype.str
     if config.normalize_observations and dtype == np.uint8:

@@ -1,10 +1,54 @@
 """The environment that a config names, with the limit of its episodes."""
 
-from drumline.envs.environment import Engine, EnvironmentSpec
+import json
+import logging
+from functools import cache
+from typing import Any
+
+from drumline.envs.environment import Engine, EnvironmentProblem, EnvironmentSpec
 from drumline.envs.football_frames import GAME_BYTES, never_freed
-from drumline.envs.make import resolve_engine
+from drumline.envs.make import is_gymnasiums, resolve_engine
 from drumline.recipes.families import Config
 from drumline.recipes.named_objects import arguments_of
+
+_LOGGER = logging.getLogger("drumline")
+
+
+def engine_of(config: Config, prefer: Engine = "gymnasium") -> Engine:
+    """Return the engine of a config's environment; `prefer` is the one that `auto` takes first.
+
+    `auto` takes Gymnasium's where EnvPool's cannot have the observations flattened, or takes no
+    such arguments.
+    """
+    engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefer)
+    if engine == "gymnasium" or getattr(config, "engine", "auto") != "auto":
+        return engine
+    options = arguments_of(config)
+    flat: bool = getattr(config, "flatten_observations", False)
+    if (flat or options) and is_gymnasiums(config.env) and not _takes(config.env, options, flat):
+        return "gymnasium"
+    return engine
+
+
+@cache
+def _refused(env_id: str, options: str) -> bool:
+    from drumline.envs.envpool_package import envpool_with, known_spec
+
+    try:
+        known_spec(envpool_with(env_id), env_id, json.loads(options))
+    except EnvironmentProblem:
+        _LOGGER.warning(
+            "%s: EnvPool's takes no such --env-kwargs %s, so Gymnasium's is taken "
+            "(--engine gymnasium)",
+            env_id,
+            options,
+        )
+        return True
+    return False
+
+
+def _takes(env_id: str, options: dict[str, Any], flat: bool) -> bool:
+    return not flat and not _refused(env_id, json.dumps(options))
 
 
 def chosen_environment(config: Config, prefer: Engine = "gymnasium") -> EnvironmentSpec:
@@ -18,7 +62,7 @@ def chosen_environment(config: Config, prefer: Engine = "gymnasium") -> Environm
     options = arguments_of(config)
     if limit:
         options["max_episode_steps"] = limit * skip
-    engine = resolve_engine(config.env, config.engine, prefer)
+    engine = engine_of(config, prefer)
     flat: bool = getattr(config, "flatten_observations", False)
     return EnvironmentSpec(config.env, engine, skip, options, flat)
 

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from drumline.envs.environment import Engine
-from drumline.envs.make import resolve_engine
 from drumline.envs.packages import environment_packages, top_package
+from drumline.recipes.chosen_environment import engine_of
 from drumline.recipes.families import Config, Fields
 from drumline.recipes.foreign_calls import CONFIG, called
 from drumline.recipes.named_objects import place_of
@@ -175,7 +175,7 @@ class Method:
 
             device_of(device)
         if hasattr(config, "engine") and config.env:
-            engine = resolve_engine(config.env, config.engine, self.prefers)
+            engine = engine_of(config, self.prefers)
             config = dataclasses.replace(config, engine=engine)
         return self._called("resolved", config.resolved) if hasattr(config, "resolved") else config
 
@@ -253,7 +253,7 @@ class Method:
 
 def torch_packages(config: Config, prefers: Engine = "gymnasium") -> tuple[str, ...]:
     """Return the packages that compute in a run whose learner is torch's."""
-    engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefers)
+    engine = engine_of(config, prefers)
     network = str(getattr(config, "network", "mlp"))
     module = (top_package(network),) if ":" in network else ()
     return (*environment_packages(config.env, engine), "torch", *module)

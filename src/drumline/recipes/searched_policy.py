@@ -68,7 +68,9 @@ def environment_and_policy(
         )
     module = policy if ":" in policy else None
     if module is None:
-        others = f"--policy a3c-cnn sees places, and {WITH_CONVOLUTIONS}"
+        others = WITH_CONVOLUTIONS
+        if len(shape) == 3 and min(shape) == shape[0]:  # channels first
+            others = f"--policy a3c-cnn sees places, and {others}"
         warn_of_pictures(config.env, shape, observations.dtype.str, others)
     size = math.prod(shape)
     layers = tuple(hidden) if policy == "mlp" else ()

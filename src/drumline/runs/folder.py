@@ -314,6 +314,8 @@ def _find(name: str) -> Path:
                 return path
         except OSError as error:  # a name that is too long, or a folder above it without access
             raise RunError(f"cannot read {path} ({error.strerror}); give another RUN") from error
+    if is_there(typed(Path(name))):
+        raise RunError(f"{name} is a file, not a run folder; give the folder of a run, or of runs")
     known = [str(run.relative_to(RUNS)) for run in _known_runs()]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else "give RUN as a path, a name under runs/, or last"

@@ -63,7 +63,8 @@ class RunFiles:
             self._csv("episodes.csv", episodes_header(record.episodes)).append(lines.encode())
         self._fingerprint(record)
         if self._tensorboard:
-            self._scalars(record.update, record.metrics)
+            steps = int(record.metrics["env_steps"])
+            self._scalars(self._place(record.update, steps), record.metrics)
 
     def evaluation(self, row: EvaluationRow) -> None:
         """Write the row of one scheduled evaluation."""
@@ -74,7 +75,7 @@ class RunFiles:
             self._csv("info.csv", INFO_HEADER).append(lines.encode())
         if self._tensorboard:
             file, events = self._tensorboard_file()
-            file.append(events.evaluation(row))
+            file.append(events.evaluation(self._place(row.update, row.env_steps), row))
 
     def nodes(self, rows: Sequence[NodeTraffic]) -> None:
         """Write the bytes that an update cost each node."""
@@ -144,9 +145,14 @@ class RunFiles:
         self._csv("fingerprints.csv", chain_header(columns)).append(f"{row_line(row)}\n".encode())
         self.chained = row.chained
 
-    def _scalars(self, update: int, metrics: Metrics) -> None:
+    def _scalars(self, step: int, metrics: Metrics) -> None:
         file, events = self._tensorboard_file()
-        file.append(events.scalars(update, metrics))
+        file.append(events.scalars(step, metrics))
+
+    def _place(self, update: int, env_steps: int) -> int:
+        """Return the place on TensorBoard's axis: env steps; in folders of 0.1, updates."""
+        made_by = str(self._folder.document.get("drumline", ""))
+        return update if made_by.startswith("0.1.") else env_steps
 
     def _tensorboard_file(self) -> tuple[AppendFile, ModuleType]:
         if self._events is None:

@@ -24,16 +24,16 @@ def file_start() -> bytes:
     return _record(Event(wall_time=_now(), file_version="brain.Event:2").SerializeToString())
 
 
-def scalars(update: int, metrics: Metrics) -> bytes:
+def scalars(step: int, metrics: Metrics) -> bytes:
     """Return one record with all metrics of an update, each under the tag of its group."""
-    return _values(update, {tag_of(name): value for name, value in metrics.items()})
+    return _values(step, {tag_of(name): value for name, value in metrics.items()})
 
 
-def evaluation(row: EvaluationRow) -> bytes:
-    """Return one record with the returns and lengths of an evaluation, at its update."""
+def evaluation(step: int, row: EvaluationRow) -> bytes:
+    """Return one record with the returns and lengths of an evaluation."""
     returns, lengths = row.returns, row.lengths
     return _values(
-        row.update,
+        step,
         {
             "eval/return_mean": row.mean,
             "eval/return_min": min(returns),
@@ -58,9 +58,9 @@ def tag_of(name: str) -> str:
     return f"rollout/{name}" if name.startswith(_ROLLOUT) else f"train/{name}"
 
 
-def _values(update: int, metrics: Metrics) -> bytes:
+def _values(step: int, metrics: Metrics) -> bytes:
     values = [Summary.Value(tag=name, simple_value=float(value)) for name, value in metrics.items()]
-    event = Event(wall_time=_now(), step=update, summary=Summary(value=values))
+    event = Event(wall_time=_now(), step=step, summary=Summary(value=values))
     return _record(event.SerializeToString())
 
 
