@@ -64,6 +64,12 @@ def test_a_method_of_another_name_is_found(terminal: Terminal, name: str, said: 
     assert said in ended.err
 
 
+def test_a_method_behind_its_environment_is_found(terminal: Terminal):
+    ended = terminal("train", "CartPole-v1", "ppo")
+    assert ended.code == 2
+    assert "METHOD comes before ENV: drumline train ppo CartPole-v1" in ended.err
+
+
 def test_every_name_elsewhere_leads_to_a_flag_that_some_method_has():
     fields = {name for method in METHODS.values() for name in vars(method.config("CartPole-v1"))}
     fields |= {"workers", "out"}

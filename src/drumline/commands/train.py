@@ -96,7 +96,7 @@ class _Beginning:
 def _beginning(line: CommandLine) -> _Beginning:
     """Return what a run begins with: a preset, a file's settings, or those for an objective."""
     from drumline.api.foreign_code import importable_cwd
-    from drumline.recipes.methods import find_method
+    from drumline.recipes.methods import METHODS, find_method
 
     names, objective, file = line.names, line.value("--objective"), line.value("--config")
     fields: dict[str, Any] = {}
@@ -109,6 +109,8 @@ def _beginning(line: CommandLine) -> _Beginning:
         trust.config_file(file, fields, [*names, objective])
     importable_cwd()
     name, env = [*names, *([] if file else ["ENV"]), ""][:2]
+    if env in METHODS and name not in METHODS:
+        raise WrongUse(f"METHOD comes before ENV: drumline train {env} {name}")
     method = find_method(name)
     variant = line.value("--preset")
     if variant and (objective or file):
