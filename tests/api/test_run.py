@@ -460,7 +460,7 @@ def test_a_checkpoint_that_is_no_whole_number_is_refused_as_such(tmp_path: Path,
 def test_code_of_a_script_is_refused_for_workers_before_anything_is_written(
     tmp_path: Path, field: str
 ):
-    config = replace(CONFIG, **{"hidden": drumline.ES.hidden, field: "__main__:Mine"})
+    config = replace(CONFIG, **{field: "__main__:Mine"})
     with pytest.raises(ValueError, match=r"'__main__:Mine' .* workers cannot import"):
         drumline.train(config, workers=2, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

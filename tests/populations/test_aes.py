@@ -281,7 +281,9 @@ def test_actor_steps_follow_the_lengths_of_the_recent_episodes(scale: float, ste
 
 
 def test_fixed_actor_steps_follow_no_episode():
-    population = warm(built(actor_steps="fixed", fixed_actor_steps=17), 1, 2, 4, 10)
+    population = warm(
+        built(actor_steps="fixed", fixed_actor_steps=17, recent_episodes=10), 1, 2, 4, 10
+    )
     job = next_job(population)
     assert job.gradient_steps == job.task.refine.steps == 17
 

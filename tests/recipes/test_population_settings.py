@@ -10,7 +10,6 @@ from campaigns import cases
 
 from drumline.api.run import train
 from drumline.recipes.aes import AES, OnePlusOne
-from drumline.recipes.es import ES
 from drumline.recipes.methods import config_from, find_method, with_late_settings
 from drumline.recipes.p_cem_rl import PCEMRL
 from drumline.runs.checkpoint import read_checkpoint
@@ -178,38 +177,12 @@ def test_a_range_beside_a_spread_is_refused_unless_it_is_the_presets():
     replace(preset, fitness_range=960.0, range_spread=0.0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        (
-            {"policy": "linear", "hidden": (8,)},
-            "--hidden has no effect with --policy other than mlp",
-        ),
-        (
-            {"normalize": False, "obs_stat_probability": 0.5},
-            "--obs-stat-probability has no effect with --no-normalize",
-        ),
-    ],
-)
-def test_es_refuses_what_nothing_reads(fields: dict[str, Any], message: str):
-    with pytest.raises(ValueError, match=message):
-        ES(env="Humanoid-v5", **fields)
-
-
-def test_layers_of_a_preset_go_with_a_linear_policy():
-    preset = find_method("es").made("Humanoid-v5", "")
-    assert preset.hidden != ES.hidden
-    replace(preset, policy="linear")
-
-
 def test_older_runs_may_have_numbers_that_nothing_reads():
     older = {"env": "Hopper-v5", "seed": 0, "rl_probability": "fixed", "control_slope": 3.0}
     fields = asdict(AES(env="Hopper-v5")) | older
     assert config_from({"method": "aes", "config": fields}).control_slope == AES.control_slope
     fields = asdict(PCEMRL(env="Hopper-v5", critic="parallel")) | {"critic_steps_scale": 2.0}
     assert config_from({"method": "p-cem-rl", "config": fields}).critic_steps_scale == 1.0
-    fields = asdict(ES(env="Hopper-v5", normalize=False)) | {"obs_stat_probability": 0.5}
-    assert config_from({"method": "es", "config": fields}).obs_stat_probability == 0.01
 
 
 @pytest.mark.parametrize("method", ["aes", "one-plus-one", "acem-rl"])

@@ -230,8 +230,6 @@ def without_options(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return run.folder.fingerprints_csv.read_bytes()
 
 
-NO_LAYERS: dict[str, Any] = {"hidden": ES.hidden}
-RAW: dict[str, Any] = {"normalize": False, "obs_stat_probability": ES.obs_stat_probability}
 OPTIONS: list[dict[str, Any]] = [
     {"std": 0.2},
     {"shaping": "z-score"},
@@ -239,12 +237,12 @@ OPTIONS: list[dict[str, Any]] = [
     {"reward_shift": 2.0},
     {"shaping": "none", "optimizer": "sgd"},
     {"noise": "counter"},
-    {"policy": "linear", **NO_LAYERS},
-    {"policy": "torch_policies:Linear", **NO_LAYERS},
+    {"policy": "linear"},
+    {"policy": "torch_policies:Linear"},
     {"subset": "perturb"},
     {"subset": "use"},
     {"initialization": "orthogonal"},
-    {"initialization": "uniform", "policy": "linear", **NO_LAYERS},
+    {"initialization": "uniform", "policy": "linear"},
     {"output_scale": 1.0},
     {"mirrored": False},
     {"mirrored": False, "subset": "use"},
@@ -255,7 +253,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"frame_skip": 3},
     {"generation_env_steps": 120},
     {"learning_rate_decay": 0.5, "learning_rate_floor": 0.004},
-    {"common_seeds": True, **RAW, "std_decay": 0.5, "std_floor": 0.03},
+    {"common_seeds": True, "normalize": False, "std_decay": 0.5, "std_floor": 0.03},
 ]
 
 
@@ -272,11 +270,11 @@ OPTIONS: list[dict[str, Any]] = [
         ({"population_size": 7}, "even for mirrored pairs, got 7: --no-mirrored takes any number"),
         ({"mirrored": False, "population_size": 1}, "must be at least 2, got 1"),
         (
-            {"policy": "a3c-cnn", **NO_LAYERS, "output_scale": 1.0},
+            {"policy": "a3c-cnn", "output_scale": 1.0},
             "a3c-cnn has its own initial parameters",
         ),
         (
-            {"policy": "m:C", **NO_LAYERS, "initialization": "uniform"},
+            {"policy": "m:C", "initialization": "uniform"},
             "m:C has its own initial parameters",
         ),
         ({"initialization": "uniform", "output_scale": 1.0}, "--output-scale has no meaning"),

@@ -136,7 +136,7 @@ def test_tensorboard_file_outlasts_a_session_without_tensorboard(folder: RunFold
         recorder = Recorder(folder, tensorboard=tensorboard, resumed_from=start)
         record(recorder, updates)
         recorder.close()
-    assert dict.fromkeys(event.step for event in events(folder)).keys() == {0, 1, 2, 5, 6}
+    assert dict.fromkeys(event.step for event in events(folder)).keys() == {0, 100, 200, 500, 600}
 
 
 def events(folder: RunFolder) -> list:
@@ -153,7 +153,7 @@ def test_tensorboard_reads_what_was_written(folder: RunFolder):
     recorder.close()
     first, *rest = events(folder)
     assert first.file_version == "brain.Event:2"
-    assert [event.step for event in rest] == [1, 2, 3, 3]
+    assert [event.step for event in rest] == [100, 200, 300, 300]
     found = {value.tag: value.simple_value for value in rest[2].summary.value}
     assert found == pytest.approx(
         {tag_of(name): value for name, value in example_record(3).metrics.items()}

@@ -1,4 +1,4 @@
-"""What an environment sets of torch holds for nothing that computes beside it."""
+"""Settings of torch that an environment makes hold for nothing that computes beside it."""
 
 from pathlib import Path
 from typing import Any

@@ -151,7 +151,7 @@ def _claim(world: World, claim: Any) -> Any:
 class _NoGuard(Unwatched):
     """No guardian process beside a simulated driver: it would be a real one."""
 
-    def __init__(self, hang_seconds: float, creation_seconds: float = 0.0):
+    def __init__(self, hang_seconds: float, creation_seconds: float = 0.0, *, run: bool = False):
         super().__init__()
 
     def __enter__(self) -> "_NoGuard":

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from drumline.recipes.low_rank_noise import check_noise, low_rank_of
 from drumline.recipes.method import GoesWith, Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import (
-    is_chosen,
     refuse_layers_below_one,
     refuse_negative,
     refuse_no_decay,
@@ -64,9 +63,6 @@ _ENVIRONMENT_FIELDS = (
     *("action_noise_std", "action_bins", "episode_cap", "frame_skip", "evaluate_max_steps"),
     *("max_episode_steps", "env_kwargs", "flatten_observations", "reward_shift"),
 )
-
-_UNREAD = {"hidden": "--policy other than mlp", "obs_stat_probability": "--no-normalize"}
-"""Fields without effect beside other settings, in words."""
 
 
 @dataclass(frozen=True)
@@ -192,8 +188,6 @@ class ES(SearchFields):
         refuse_no_decay(self, "std_decay", "learning_rate_decay")
         self._refuse_high_floors()
         refuse_layers_below_one(self, "hidden")
-        for name in self.unread(vars(self)):
-            raise ValueError(f"--{name.replace('_', '-')} has no effect with {_UNREAD[name]}")
         refuse_outside_unit(self, "obs_stat_probability", "subset_fraction", "tie_tolerance")
         refuse_outside_unit(self, "momentum")
         if self.momentum == 1.0:
@@ -223,14 +217,6 @@ class ES(SearchFields):
                 f"--tie-tolerance {self.tie_tolerance} is of ranks, and --shaping {self.shaping} "
                 f"has none: give --shaping {' or '.join(_RANKED)}, or add --tie-tolerance 0"
             )
-
-    @classmethod
-    def unread(cls, fields: Mapping[str, Any]) -> list[str]:
-        """Return the names of values that no default or preset has and nothing reads."""
-        mlp = not fields["env"] or fields.get("policy", "mlp") == "mlp"
-        moments = fields.get("normalize", True)
-        unread = {"hidden": not mlp, "obs_stat_probability": not moments}
-        return [name for name in _UNREAD if unread[name] and is_chosen(cls, fields, name)]
 
     @property
     def _shaping(self) -> Shaping:
