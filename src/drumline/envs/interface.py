@@ -3,6 +3,7 @@
 import logging
 import math
 import numbers
+from contextlib import nullcontext
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -35,6 +36,7 @@ class CheckedEnvironment:
         self._environment = environment
         self._id = env_id
         self._foreign = foreign
+        self._kept = torch_settings_kept if foreign else nullcontext
         self.observation_space = space_of(environment, env_id, "observation_space")
         self.action_space = space_of(environment, env_id, "action_space")
         self._resets = 0
@@ -44,7 +46,7 @@ class CheckedEnvironment:
     def reset(self, *, seed: int | None = None) -> tuple[Any, Any]:
         """Start an episode; what the first call returns is checked."""
         try:
-            with torch_settings_kept():
+            with self._kept():
                 returned: Any = self._environment.reset(seed=seed)
         except TypeError as error:
             called = error.__traceback__
@@ -75,7 +77,7 @@ class CheckedEnvironment:
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Take a step; those of the first episode are checked."""
-        with torch_settings_kept():
+        with self._kept():
             returned: Any = self._environment.step(action)
         if self._resets <= 1:
             self._steps += 1
