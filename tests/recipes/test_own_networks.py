@@ -11,19 +11,16 @@ import numpy as np
 import pytest
 import torch
 from campaigns import FAULTS, cases
+from recipes.small_configs import small_configs
 from typed_commands import environ
 
 from drumline.api.foreign_code import TRUSTED
 from drumline.api.run import Run, load, resume, train
 from drumline.commands.verify import verify_again
 from drumline.recipes.aes import AES
-from drumline.recipes.cem import CEM
-from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.es import ES
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.methods import config_from
-from drumline.recipes.p_cem_rl import PCEMRL
-from drumline.recipes.td3 import TD3
 from drumline.training.layout import Layout, SteadyLayout
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -31,24 +28,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 ENV = "InvertedPendulum-v5"
 OWN = "actor_critic_networks:Plain"
 ALL: dict[str, Any] = {"env": ENV, "network": OWN, "hidden": (8,), "evaluate_episodes": 2}
-REPLAY: dict[str, Any] = {**ALL, "replay_size": 120, "batch_size": 8, "evaluate_every": 0}
-MEMBERS: dict[str, Any] = {"population_size": 4, "elites": 2, "initial_variance": 1e-2}
-REFINED: dict[str, Any] = {**REPLAY, **MEMBERS, "refined_members": 2, "warmup_steps": 20}
-CONFIGS: dict[str, Any] = {
-    "td3": TD3(total_steps=120, steps_per_update=40, random_steps=30, **REPLAY),
-    "aes": AES(
-        total_steps=120,
-        concurrency=2,
-        warmup_steps=20,
-        critic_batches=10,
-        mean_evaluations=1,
-        critic_lag=0,
-        **REPLAY,
-    ),
-    "cem-rl": CEMRL(total_steps=120, **REFINED),
-    "p-cem-rl": PCEMRL(total_steps=120, concurrency=2, **REFINED),
-    "cem": CEM(total_steps=80, evaluate_every=0, **ALL, **MEMBERS),
-}
+CONFIGS = small_configs(ALL, replay_size=120)
 INLINE = {
     name: (SteadyLayout if name in ("aes", "p-cem-rl") else Layout)(
         pool="inline", tensorboard=False

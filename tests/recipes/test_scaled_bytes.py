@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from recipes.small_configs import small_configs
 
 from drumline.api.run import Run, train
 from drumline.policies.build import build_policy
@@ -16,38 +17,17 @@ from drumline.policies.exported_module import torch_policy
 from drumline.policies.heads import Head
 from drumline.policies.spec import PolicySpec, spec_from
 from drumline.policies.stacked_mlp import equals_single
-from drumline.recipes.aes import AES
-from drumline.recipes.cem import CEM
-from drumline.recipes.cem_rl import CEMRL
 from drumline.recipes.erl import ERL
 from drumline.recipes.learned_actor import learned_actor
-from drumline.recipes.p_cem_rl import PCEMRL
-from drumline.recipes.td3 import TD3
 from drumline.training.layout import Layout, SteadyLayout
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 ENV = "byte_environment:Bytes"
 ALL: dict[str, Any] = {"env": ENV, "hidden": (8,), "evaluate_episodes": 1, "evaluate_every": 0}
-REPLAY: dict[str, Any] = {**ALL, "replay_size": 200, "batch_size": 8, "learning_rate": 1e-2}
-MEMBERS: dict[str, Any] = {"population_size": 4, "elites": 2, "initial_variance": 1e-2}
-REFINED: dict[str, Any] = {**REPLAY, **MEMBERS, "refined_members": 2, "warmup_steps": 20}
-CONFIGS: dict[str, Any] = {
-    "td3": TD3(total_steps=120, steps_per_update=40, random_steps=30, **REPLAY),
-    "aes": AES(
-        total_steps=120,
-        concurrency=2,
-        warmup_steps=20,
-        critic_batches=10,
-        mean_evaluations=1,
-        critic_lag=0,
-        **REPLAY,
-    ),
-    "cem-rl": CEMRL(total_steps=120, **REFINED),
-    "p-cem-rl": PCEMRL(total_steps=120, concurrency=2, critic_batches=10, **REFINED),
-    "cem": CEM(total_steps=80, **ALL, **MEMBERS),
-    "erl": ERL(total_steps=120, population_size=3, critic_hidden=(8,), **REPLAY),
-}
+REPLAY: dict[str, Any] = {"replay_size": 200, "learning_rate": 1e-2}
+BRED = ERL(total_steps=120, population_size=3, critic_hidden=(8,), batch_size=8, **ALL, **REPLAY)
+CONFIGS = {**small_configs(ALL, **REPLAY), "erl": BRED}
 SEEN = ("Bytes", "Fractions")
 OWN = [name for name in CONFIGS if name != "erl"]
 

@@ -96,7 +96,6 @@ class Run:
         return stored_module(read_policy(self.folder, policy), self._trust)
 
     @property
-    @process_as_found()
     def policy(self) -> "LoadedPolicy | LoadedModule":
         """Return the policy at the end of training, or at the stop (`load_policy`)."""
         return self.load_policy()

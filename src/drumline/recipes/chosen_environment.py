@@ -3,7 +3,6 @@
 import json
 import logging
 from functools import cache
-from typing import Any
 
 from drumline.envs.environment import Engine, EnvironmentProblem, EnvironmentSpec
 from drumline.envs.football_frames import GAME_BYTES, never_freed
@@ -20,12 +19,13 @@ def engine_of(config: Config, prefer: Engine = "gymnasium") -> Engine:
     `auto` takes Gymnasium's where EnvPool's cannot have the observations flattened, or takes no
     such arguments.
     """
-    engine = resolve_engine(config.env, getattr(config, "engine", "auto"), prefer)
-    if engine == "gymnasium" or getattr(config, "engine", "auto") != "auto":
+    named: str = getattr(config, "engine", "auto")
+    engine = resolve_engine(config.env, named, prefer)
+    if named != "auto" or engine == "gymnasium" or not is_gymnasiums(config.env):
         return engine
     options = arguments_of(config)
     flat: bool = getattr(config, "flatten_observations", False)
-    if (flat or options) and is_gymnasiums(config.env) and not _takes(config.env, options, flat):
+    if flat or (options and _refused(config.env, json.dumps(options))):
         return "gymnasium"
     return engine
 
@@ -45,10 +45,6 @@ def _refused(env_id: str, options: str) -> bool:
         )
         return True
     return False
-
-
-def _takes(env_id: str, options: dict[str, Any], flat: bool) -> bool:
-    return not flat and not _refused(env_id, json.dumps(options))
 
 
 def chosen_environment(config: Config, prefer: Engine = "gymnasium") -> EnvironmentSpec:

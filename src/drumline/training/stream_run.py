@@ -117,12 +117,6 @@ class StreamRun:
         self._ledger.close(spans, [*activity, self._activity()])
 
     def _train(self, evaluators: WorkerPool, signals: StopSignals) -> None:
-        try:
-            self._train_noted(evaluators, signals)
-        finally:
-            self._request.whereabouts.leave()
-
-    def _train_noted(self, evaluators: WorkerPool, signals: StopSignals) -> None:
         ledger, plan, config = self._ledger, self._recipe.plan, self._config
         pool = AttendedPool(evaluators, signals, self._show, self._ledger.unended)
         self._evaluate_if_due(pool)  # a stop may have come between a block and its evaluation
@@ -139,7 +133,6 @@ class StreamRun:
         signals.state_whole = True
         self._stream.note()
         for block in blocks:
-            self._request.whereabouts.leave()
             signals.state_whole = False
             self._record(block)
             if block.update == 1 and config.promise:
@@ -277,7 +270,6 @@ class StreamRun:
             self._archive.load(state, read)
         self._learner.load(state)
         self._stream.load(state, RestoreNote(request.display).counted)
-        request.whereabouts.leave()
 
 
 def _compare(again: TransitionStream, first: Transitions, env_id: str) -> None:

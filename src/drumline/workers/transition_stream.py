@@ -183,10 +183,11 @@ class TransitionStream:
             )
 
     def note(self) -> None:
-        """Note the running episode, which is stepped from here on."""
+        """Note the running episode, whose steps are the next calls of an environment."""
         if self._begun:
             self._whereabouts.enter(self._place_and_seed)
             self._counted[0] = len(self._actions)
+            self._whereabouts.leave()
 
     def close(self) -> None:
         """Close the environment."""
