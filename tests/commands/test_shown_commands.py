@@ -64,7 +64,11 @@ def test_the_pages_show_commands():
 
 @pytest.mark.parametrize("words", TRAININGS)
 def test_a_shown_training_has_a_config(
-    words: str, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    words: str,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
 ):
     if NOT_HERE.get(words):
         pytest.skip(NOT_HERE[words])
@@ -74,6 +78,8 @@ def test_a_shown_training_has_a_config(
     if "--config settings.json" in words:  # the file that the line before it has written
         made = terminal("train", "es", "Hopper-v5", "--print-config")
         Path("settings.json").write_text(made.out)
+    if "--start-from" in words:  # of the run that the line before it has trained
+        shutil.copytree(request.getfixturevalue("trained") / "a", tmp_path / "runs" / "first")
     _, *rest = shlex.split(words)
     rest = [STANDS_FOR.get(word, word) for word in rest]
     if len([word for word in rest if not word.startswith("-")]) == 2:

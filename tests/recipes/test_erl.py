@@ -35,8 +35,8 @@ def serial_erl(config: ERL, generations: int) -> dict[str, np.ndarray]:
     writer, actor = ReplayWriter(Replay(recipe.shape, arrays)), learned_actor(config)
     settings = TD3Settings(**recipe.jobs.settings)  # type: ignore[arg-type]
     draws = Minibatches(writer.replay, config.batch_size)
-    learner, strategy = TD3(settings, draws, 0), genetic_algorithm(config, actor.sizes)
-    learner.load(first_learner(actor.sizes, (5, *config.critic_hidden, 1), config.seed))
+    learner, strategy = TD3(settings, draws, 0), genetic_algorithm(config, actor)
+    learner.load(first_learner(actor, (5, *config.critic_hidden, 1), config.seed))
     environment, policy = (
         make_environment(recipe.environment).environment,
         build_policy(actor.policy),

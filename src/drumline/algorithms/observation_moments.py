@@ -17,9 +17,13 @@ class ObservationMoments:
         size: int,
         inverse_std: Callable[[Moments], np.ndarray] = inverse_std,
         pseudo_count: float = 1e-2,
+        first: Moments | None = None,
     ):
-        """`pseudo_count`: weight of the initial moments (mean 0, variance 1), in observations."""
-        self._moments = initial_moments(size, pseudo_count)
+        """`pseudo_count`: weight of the initial moments (mean 0, variance 1), in observations.
+
+        `first`: moments to go on from in their place.
+        """
+        self._moments = initial_moments(size, pseudo_count) if first is None else first
         self._inverse_std = inverse_std
 
     @property

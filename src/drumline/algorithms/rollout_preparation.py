@@ -74,15 +74,24 @@ class RolloutPreparation:
         clip_rewards: bool = False,
         renew_intervals: int = 0,
         copies: DeviceCopies | None = None,
+        moments: Moments | None = None,
     ):
-        """`copies`: copies of the observations on the device that learns; None: in place."""
+        """`copies`: copies of the observations on the device that learns; None: in place.
+
+        `moments`: those of observations at the start, if a policy was trained before.
+        """
         self._copies = copies
         self._discount = discount
         scale = partial(inverse_std, variance_floor=1e-8)
         self._moments = (
-            ObservationMoments(observation_size, scale) if normalize_observations else None
+            ObservationMoments(observation_size, scale, first=moments)
+            if normalize_observations
+            else None
         )
-        self._empty = {} if self._moments is None else self._moments.published()
+        self._empty: dict[str, np.ndarray] = {}
+        """Moments of nothing, as published; none where there is something from the start."""
+        if self._moments is not None and moments is None:
+            self._empty = self._moments.published()
         self._scale: RewardScaling | None = initial_scaling(environments) if scale_rewards else None
         self._pending = self._scale
         self._clip_rewards = clip_rewards
@@ -138,7 +147,7 @@ class RolloutPreparation:
         Versions 0 and, with a lag, 1 carry such moments; their intervals fill the moments, and a
         policy learns nothing from observations that are not to scale.
         """
-        if self._moments is None or rollout.interval > 1:
+        if not self._empty or rollout.interval > 1:
             return False
         return all(np.array_equal(behavior[name], array) for name, array in self._empty.items())
 

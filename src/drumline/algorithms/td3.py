@@ -215,14 +215,23 @@ def critics_state(critics: LearnedVectors[StackVector], targets: StackVector) ->
 class TD3:
     """Learner of a single stream: a critic step per call, an actor step per `policy_delay`."""
 
-    def __init__(self, settings: TD3Settings, draws: Draws, seed: int):
+    def __init__(
+        self,
+        settings: TD3Settings,
+        draws: Draws,
+        seed: int,
+        *,
+        actor: np.ndarray | None = None,
+        critics: np.ndarray | None = None,
+    ):
+        """`actor` `[P]`, `critics` `[K, P]`: parameters at the start; None: drawn from the seed."""
         self._settings = settings
         self._draws = draws
         self._seed = seed
         self._actor = vectors_of_actor(settings)
         self._critics = vectors_of_critics(settings)
-        self._actor.load(initial_actor(settings, seed))
-        self._critics.load(initial_critics(settings, seed))
+        self._actor.load(initial_actor(settings, seed) if actor is None else actor)
+        self._critics.load(initial_critics(settings, seed) if critics is None else critics)
         self._target_actor = settings.actor_vector(self._actor.live.values.clone())
         self._targets = _targets_of(self._critics.live, settings)
         self._critic = _first(self._critics.live, settings)

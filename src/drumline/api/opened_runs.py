@@ -17,6 +17,7 @@ from drumline.api.foreign_code import (
 )
 from drumline.api.hash_order import refuse_hash_order
 from drumline.api.kept_prints import kept_prints, unsaid
+from drumline.api.own_config import own_config
 from drumline.api.run_document import (
     NO_PROMISE,
     differences_here,
@@ -32,8 +33,9 @@ from drumline.display.plain import ReaderGone
 from drumline.envs.environment import EnvironmentProblem
 from drumline.envs.episode import NonFinite
 from drumline.errors import ObjectiveProblem, WorkerError
+from drumline.recipes.first_policies import start_of
 from drumline.recipes.method import Method, without_findings
-from drumline.recipes.methods import config_from, find_method, method_of
+from drumline.recipes.methods import find_method, method_of
 from drumline.recipes.named_objects import with_plain_numbers
 from drumline.runs.checkpoint import Checkpoint, checkpoint_numbers, read_checkpoint
 from drumline.runs.claims import refuse_busy
@@ -45,6 +47,7 @@ from drumline.runs.own_files import is_there
 from drumline.runs.printed_file import PrintedFile
 from drumline.runs.problem import problem_of
 from drumline.runs.run_row import row_of
+from drumline.runs.start_policy import keep_start
 from drumline.runtime.guard import Guard
 from drumline.stores.claim import claimed
 from drumline.stores.mirror import Mirror
@@ -114,8 +117,10 @@ def begin(config: Any, layout: Layout, prints: PrintedFile, opening: Opening) ->
     )
     prints.into(folder)
     try:
+        if start := start_of(config):
+            keep_start(folder, start)
         mirror = _mirror(objects, folder)
-    except RunError:
+    except (RunError, OSError):
         folder.discard_unbegun()
         raise
     request = RunRequest(
@@ -197,7 +202,7 @@ def facts_of(recipe: Any) -> dict[str, str]:
 def resumed_config(folder: RunFolder, total_steps: int | None, trust: CodeTrust) -> Any:
     """Return a run's config, with the new `total_steps` if given."""
     trust.method(folder)
-    config = config_from(folder.document)
+    config = own_config(folder)
     if total_steps is None:
         return config
     config = with_plain_numbers(replace(config, total_steps=total_steps))

@@ -23,6 +23,7 @@ from drumline.api.foreign_code import (
 from drumline.api.kept_prints import kept_prints
 from drumline.api.loaded_policy import LoadedModule, LoadedPolicy
 from drumline.api.opened_runs import Continuation, Opening, begin, default_display, go_on
+from drumline.api.own_config import own_config
 from drumline.api.process_as_found import process_as_found
 from drumline.api.run_document import (
     checked_tags,
@@ -32,7 +33,7 @@ from drumline.api.slow_bf16 import slow_in_bf16
 from drumline.api.stored_policy import stored_module
 from drumline.api.whole_numbers import whole_number
 from drumline.display.dashboard import Display
-from drumline.recipes.methods import config_from, find_method, method_of
+from drumline.recipes.methods import find_method, method_of
 from drumline.runs.folder import RunFolder
 from drumline.runs.own_files import is_there
 from drumline.runs.policy_files import read_policy
@@ -66,9 +67,9 @@ class Run:
 
     @property
     def config(self) -> Any:
-        """Return the run's config."""
+        """Return the run's config; a policy that it starts from is the folder's copy."""
         self._trust.method(self.folder)
-        return config_from(self.folder.document)
+        return own_config(self.folder)
 
     @property
     def metrics(self) -> list[dict[str, float]]:

@@ -20,6 +20,7 @@ from drumline.protocols import Learner
 from drumline.recipes.action_bounds import warn_of_far_bounds
 from drumline.recipes.chosen_environment import chosen_environment
 from drumline.recipes.families import ActorCritic, Config, Rollouts, Space
+from drumline.recipes.first_policies import trained_policy
 from drumline.recipes.method import torch_packages
 from drumline.recipes.pictures import chosen_network, warn_of_pictures
 from drumline.training.actor_critic_parts import ActorCriticParts
@@ -151,6 +152,7 @@ def parts_of(config: ActorCritic) -> ActorCriticParts:
         *(config, lanes, renewed, shape, network, policy_head, starts, choices_dtype),
         restore=restore,
         endless=endless,
+        first=trained_policy(config, network),
     )
 
 

@@ -12,7 +12,6 @@ from drumline.algorithms.actor_choice import ActorChoice
 from drumline.algorithms.async_es import AsyncES
 from drumline.algorithms.candidate_generations import CandidateStrategy
 from drumline.algorithms.external import External
-from drumline.algorithms.first_critics import first_critics
 from drumline.functional.population_control import controlled_probability, fixed_probability
 from drumline.populations.aes import AESPopulation, PopulationPlan
 from drumline.populations.objective import ObjectivePlan, ObjectivePopulation
@@ -251,6 +250,7 @@ class AES(ClockFields, ObjectiveFields, RefinementFields):
             config=self,
             environment=parts.actor.environment,
             policy=parts.actor.policy,
+            critics=parts.critics,
             shape=parts.shape,
             jobs=parts.jobs,
             population=partial(
@@ -258,7 +258,7 @@ class AES(ClockFields, ObjectiveFields, RefinementFields):
                 plan,
                 strategy,
                 ActorChoice(probability, seed=self.seed),
-                first_critics(parts.critic_sizes, self.seed),
+                parts.first_critics(self.seed),
             ),
             concurrency=self.concurrency,
             longest_episode=parts.actor.longest,

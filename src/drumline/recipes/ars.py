@@ -16,8 +16,10 @@ from drumline.functional.moments import inverse_std_unless_constant
 from drumline.functional.perturbation import Noise
 from drumline.policies.build import initial_parameters
 from drumline.policies.convolutional import NETWORKS
+from drumline.policies.first_policy import FirstPolicy
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.families import Fields
+from drumline.recipes.first_policies import first_policy
 from drumline.recipes.method import Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
 from drumline.recipes.refused_values import refuse_negative, refuse_nonpositive, refuse_unfinite
@@ -32,6 +34,7 @@ from drumline.recipes.shared_fields import SearchFields
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
+from drumline.types import Moments
 from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.objective import Objective, ObjectiveSpec
 
@@ -170,25 +173,28 @@ class ARS(SearchFields):
     def build(self, layout: SearchLayout) -> GenerationalRecipe:
         """Put the parts together."""
         if self.objective:
-            return self._recipe(layout, None, *searched_objective(self))
+            objective, start = searched_objective(self)
+            return self._recipe(layout, None, objective, FirstPolicy(start))
         environment, policy = environment_and_policy(self, self.policy, (), bias=False, zero=True)
         rng = np.random.default_rng(0)
         if policy.convolutions:
             rng = seeding.generator(self.seed, "initial-parameters")
-        parameters = initial_parameters(policy, rng)
-        return self._recipe(layout, policy, environment, parameters)
+        first = first_policy(self, policy, initial_parameters(policy, rng))
+        return self._recipe(layout, policy, environment, first)
 
     def _recipe(
         self,
         layout: SearchLayout,
         policy: PolicySpec | None,
         searched: EnvironmentSpec | Objective,
-        parameters: np.ndarray,
+        first: FirstPolicy,
     ) -> GenerationalRecipe:
-        threads = layout.update_thread_count
-        noise, shared = make_shared(self, parameters.size, threads, policy)
+        threads, parameters = layout.update_thread_count, first.parameters
+        noise, shared = make_shared(
+            self, parameters.size, threads, policy, reference=first.reference
+        )
         observed = 0 if policy is None or policy.convolutions else policy.observation_size
-        strategy = self.strategy(parameters, noise, observed, threads)
+        strategy = self.strategy(parameters, noise, observed, threads, first.moments)
         noise_seed = None if uses_table(self, parameters.size) else self.seed
         if isinstance(searched, Objective):
             worker = ObjectiveSpec(searched, noise_seed)
@@ -208,12 +214,22 @@ class ARS(SearchFields):
         )
 
     def strategy(
-        self, parameters: np.ndarray, noise: Noise, observation_size: int, threads: int
+        self,
+        parameters: np.ndarray,
+        noise: Noise,
+        observation_size: int,
+        threads: int,
+        first: Moments | None = None,
     ) -> Strategy:
-        """Return the strategy with its first parameters; `observation_size` 0: without moments."""
+        """Return the strategy with its first parameters; `observation_size` 0: without moments.
+
+        `first`: moments of observations at the start, if a policy was trained before.
+        """
         moments = None
         if observation_size and self.normalize:
-            moments = ObservationMoments(observation_size, inverse_std_unless_constant, 0.0)
+            moments = ObservationMoments(
+                observation_size, inverse_std_unless_constant, 0.0, first=first
+            )
         return Strategy(
             parameters,
             MirroredSampler(self.seed, noise, obs_stat_probability=0.0 if moments is None else 1.0),

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-from drumline.algorithms.first_critics import first_critics
 from drumline.populations.cem_rl import GenerationPopulation
 from drumline.populations.critic_turns import TurnsOfMembers
 from drumline.recipes.cem import search
@@ -90,12 +89,13 @@ class CEMRL(CrossEntropyFields, RefinementFields):
             plan,
             search(self, parts.actor.first_parameters(self.seed)),
             TurnsOfMembers(all_first=False),
-            first_critics(parts.critic_sizes, self.seed),
+            parts.first_critics(self.seed),
         )
         return SteadyRecipe(
             config=self,
             environment=parts.actor.environment,
             policy=parts.actor.policy,
+            critics=parts.critics,
             shape=parts.shape,
             jobs=parts.jobs,
             population=population,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.populations.erl import ERLPlan, ERLPopulation
 from drumline.recipes.families import Space
-from drumline.recipes.learned_actor import learned_actor, learned_head
+from drumline.recipes.first_policies import described_critics
+from drumline.recipes.learned_actor import LearnedActor, learned_actor, learned_head
 from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
 from drumline.recipes.refining import replay_shape, scaled_steps
@@ -191,13 +192,14 @@ class ERL(EnvironmentFields):
         population = partial(
             ERLPopulation,
             plan,
-            genetic_algorithm(self, actor.sizes),
-            first_learner(actor.sizes, critic_sizes, self.seed),
+            genetic_algorithm(self, actor),
+            first_learner(actor, critic_sizes, self.seed),
         )
         return SteadyRecipe(
             config=self,
             environment=actor.environment,
             policy=actor.policy,
+            critics=_described(self.critic_hidden),
             shape=shape,
             jobs=TD3JobsSpec(settings, shape),
             population=population,
@@ -217,12 +219,18 @@ def continuous_head(space: Space, env_id: str) -> Head:
     return learned_head(space, env_id)
 
 
-def genetic_algorithm(config: ERL, sizes: tuple[int, ...]) -> GA:
-    """Return the population at its first parameters, each member from a stream of its own."""
+def genetic_algorithm(config: ERL, actor: LearnedActor) -> GA:
+    """Return the population at its first parameters, each member from a stream of its own.
+
+    A trained policy is the first member.
+    """
+    sizes = actor.sizes
     members = [
         uniform_vector(sizes, seeding.generator(config.seed, "initial-member", member))
         for member in range(config.population_size)
     ]
+    if actor.trained is not None:
+        members[0] = actor.trained.parameters
     breeding = Breeding(
         elite_fraction=config.elite_fraction,
         tournament_size=config.tournament_size,
@@ -232,15 +240,33 @@ def genetic_algorithm(config: ERL, sizes: tuple[int, ...]) -> GA:
     return GA(np.stack(members), layer_tensors(sizes), seed=config.seed, breeding=breeding)
 
 
-def first_learner(actor_sizes: tuple[int, ...], critic_sizes: tuple[int, ...], seed: int) -> State:
+def first_learner(actor: LearnedActor, critic_sizes: tuple[int, ...], seed: int) -> State:
     """Return the RL actor and its critic at their first parameters, as `TD3.state` names them."""
+    vectors = [
+        _drawn(f"initial-rl-{name}", sizes, seed)
+        for name, sizes in (("actor", actor.sizes), ("critic", critic_sizes))
+    ]
+    if (trained := actor.trained) is not None:
+        vectors[0] = trained.parameters.copy()
+        described = _described(critic_sizes[1:-1])
+        critics = trained.critics_for((1, vectors[1].size), described)
+        if critics is not None:
+            vectors[1] = critics[0].copy()
     tensors: dict[str, np.ndarray] = {}
-    for name, sizes in (("actor", actor_sizes), ("critic", critic_sizes)):
-        vector = uniform_vector(sizes, seeding.generator(seed, f"initial-rl-{name}"))
-        vector[-(sizes[-2] + 1) * sizes[-1] :] *= _LAST_LAYER
+    for name, vector in zip(("actor", "critic"), vectors, strict=True):
         live = vector if name == "actor" else vector[None]
         plural = name if name == "actor" else "critics"
         tensors |= {plural: live, f"target_{plural}": live.copy()}
         tensors[f"{name}_adam_first"] = np.zeros(vector.size, np.float32)
         tensors[f"{name}_adam_second"] = np.zeros(vector.size, np.float32)
     return State(tensors, {"actor_steps": 0, "critic_steps": 0})
+
+
+def _drawn(stream: str, sizes: tuple[int, ...], seed: int) -> np.ndarray:
+    vector = uniform_vector(sizes, seeding.generator(seed, stream))
+    vector[-(sizes[-2] + 1) * sizes[-1] :] *= _LAST_LAYER
+    return vector
+
+
+def _described(hidden: tuple[int, ...]) -> dict[str, Any]:
+    return described_critics(hidden, "relu")

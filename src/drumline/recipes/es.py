@@ -22,10 +22,12 @@ from drumline.functional.perturbation import Noise, block_count
 from drumline.functional.ranking import centered_ranks, unshaped, z_scores
 from drumline.functional.subspace import SubspaceSpec
 from drumline.policies.build import initial_parameters
+from drumline.policies.first_policy import FirstPolicy
 from drumline.policies.initial_layers import Initialization, InitialLayers
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.es_presets import PAPER, PRESETS
 from drumline.recipes.families import Fields
+from drumline.recipes.first_policies import first_policy
 from drumline.recipes.low_rank_noise import check_noise, low_rank_of
 from drumline.recipes.method import GoesWith, Presets
 from drumline.recipes.objectives import check_objective, objective_packages, searched_objective
@@ -48,6 +50,7 @@ from drumline.recipes.shared_fields import SearchFields
 from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
+from drumline.types import Moments
 from drumline.workers.evaluator import EvaluatorSpec
 from drumline.workers.objective import Objective, ObjectiveSpec
 
@@ -258,30 +261,33 @@ class ES(SearchFields):
     def build(self, layout: SearchLayout) -> GenerationalRecipe:
         """Put the parts together; only here do names become functions."""
         if self.objective:
-            return self._recipe(layout, None, *searched_objective(self))
+            objective, start = searched_objective(self)
+            return self._recipe(layout, None, objective, FirstPolicy(start))
         environment, policy = environment_and_policy(self, self.policy, self.hidden)
         rng = seeding.generator(self.seed, "initial-parameters")
         rule = Initialization(self.initialization, self.output_scale)
-        parameters = initial_parameters(policy, rng, rule)
-        return self._recipe(layout, policy, environment, parameters)
+        first = first_policy(self, policy, initial_parameters(policy, rng, rule))
+        return self._recipe(layout, policy, environment, first)
 
     def _recipe(
         self,
         layout: SearchLayout,
         policy: PolicySpec | None,
         searched: EnvironmentSpec | Objective,
-        parameters: np.ndarray,
+        first: FirstPolicy,
     ) -> GenerationalRecipe:
-        threads = layout.update_thread_count
+        threads, parameters = layout.update_thread_count, first.parameters
         if self.subspace > parameters.size:
             raise ValueError(
                 f"--subspace {self.subspace} has more dimensions than there are parameters "
                 f"({parameters.size})"
             )
         low_rank = low_rank_of(self, searched, policy)
-        noise, shared = make_shared(self, parameters.size, threads, policy, low_rank)
+        noise, shared = make_shared(
+            self, parameters.size, threads, policy, low_rank, reference=first.reference
+        )
         observed = 0 if policy is None or policy.convolutions else policy.observation_size
-        strategy = self.strategy(parameters, noise, observed, threads)
+        strategy = self.strategy(parameters, noise, observed, threads, first.moments)
         perturb = self.subset_fraction if self.subset == "perturb" else None
         noise_seed = None if uses_table(self, parameters.size) else self.seed
         if isinstance(searched, Objective):
@@ -318,14 +324,22 @@ class ES(SearchFields):
         )
 
     def strategy(
-        self, parameters: np.ndarray, noise: Noise, observation_size: int, threads: int
+        self,
+        parameters: np.ndarray,
+        noise: Noise,
+        observation_size: int,
+        threads: int,
+        moments: Moments | None = None,
     ) -> OpenAIES | SubspaceES:
-        """Return the strategy with its first parameters; `observation_size` 0: without moments."""
+        """Return the strategy with its first parameters; `observation_size` 0: without moments.
+
+        `moments`: those of observations at the start, if a policy was trained before.
+        """
         spec = self._subspace(parameters.size)
         if spec is None:
-            return self._search(parameters, noise, observation_size, threads)
+            return self._search(parameters, noise, observation_size, threads, moments)
         coordinates = np.zeros(spec.dimensions, np.float32)
-        search = self._search(coordinates, noise, observation_size, threads)
+        search = self._search(coordinates, noise, observation_size, threads, moments)
         return SubspaceES(parameters, spec.of(noise), search, threads)
 
     def _subspace(self, parameter_count: int) -> SubspaceSpec | None:
@@ -334,11 +348,16 @@ class ES(SearchFields):
         return SubspaceSpec(self.subspace, parameter_count, self.seed)
 
     def _search(
-        self, parameters: np.ndarray, noise: Noise, observation_size: int, threads: int
+        self,
+        parameters: np.ndarray,
+        noise: Noise,
+        observation_size: int,
+        threads: int,
+        first: Moments | None,
     ) -> OpenAIES:
         moments = None
         if observation_size and self.normalize:
-            moments = ObservationMoments(observation_size)
+            moments = ObservationMoments(observation_size, first=first)
         contributing = self.obs_stat_probability if observation_size else 0.0
         return OpenAIES(
             parameters,

@@ -13,11 +13,13 @@ from drumline.buffers.replay import ReplayShape
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec
 from drumline.envs.make import check_spaces, make_environment
 from drumline.policies.build import build_policy, initial_parameters, refuse_frozen_parts
+from drumline.policies.first_policy import FirstPolicy
 from drumline.policies.heads import Head
 from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.chosen_environment import environment_of_episodes
 from drumline.recipes.families import Space
+from drumline.recipes.first_policies import first_policy
 from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.schedules.single_stream import SingleStreamPlan
 
@@ -57,6 +59,8 @@ class LearnedActor(NamedTuple):
     """Env steps after which an episode is cut; 0: never."""
     longest: int
     """Most env steps assumed of an episode; 10,000 where no limit is known."""
+    trained: FirstPolicy | None = None
+    """Policy that the config starts from; None: parameters are drawn."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -94,6 +98,9 @@ class LearnedActor(NamedTuple):
 
     def first_parameters(self, seed: int) -> np.ndarray:
         """Return the parameters `[P]` that a search begins with."""
+        return self._drawn(seed) if self.trained is None else self.trained.parameters.copy()
+
+    def _drawn(self, seed: int) -> np.ndarray:
         rng = seeding.generator(seed, "initial-actor")
         if self.policy.module is not None:
             return initial_parameters(self.policy, rng)
@@ -152,7 +159,10 @@ def learned_actor(
     else:
         warn_of_pictures(config.env, shape, observations.dtype.str, WITH_CONVOLUTIONS)
     limit = made.limit or made.wrapped_limit
-    return LearnedActor(environment, policy, limit, limit or _LONGEST)
+    actor = LearnedActor(environment, policy, limit, limit or _LONGEST)
+    if not getattr(config, "start_from", ""):
+        return actor
+    return actor._replace(trained=first_policy(config, policy, actor.first_parameters(0)))
 
 
 def learned_head(space: Space, env_id: str) -> Head:

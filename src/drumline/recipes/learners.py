@@ -24,6 +24,7 @@ from drumline.policies.actor_critic import initial_parameters
 from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
 from drumline.recipes.families import Config
+from drumline.recipes.first_policies import checked_size
 from drumline.recipes.losses import a2c_loss_of, baseline_of, ppo_loss_of
 from drumline.training.actor_critic_parts import ActorCriticParts
 from drumline.types import Metrics, Rollout
@@ -48,6 +49,8 @@ def make_learner(
     """
     config = parts.config
     initial = initial_parameters(parts.network, config.seed)
+    if parts.first is not None:
+        initial = checked_size(config, parts.first, initial).parameters
     device = device_of(getattr(config, "device", "cpu"))  # a method from outside may lack it
     written_out = parts.network.is_mlp and config.precision == "fp32" and device is None
     written_out &= parts.network.observation_dtype != "|u1"  # bytes are scaled by torch's forward
@@ -119,6 +122,7 @@ def _preparation(parts: ActorCriticParts, copies: DeviceCopies | None) -> Rollou
         clip_rewards=config.clip_rewards,
         renew_intervals=config.renew_intervals if parts.renewed else 0,
         copies=copies,
+        moments=None if parts.first is None else parts.first.moments,
     )
 
 

@@ -10,8 +10,10 @@ from drumline.envs.environment import Engine
 from drumline.envs.packages import environment_packages, top_package
 from drumline.recipes.chosen_environment import engine_of
 from drumline.recipes.families import Config, Fields
+from drumline.recipes.first_policies import start_of
 from drumline.recipes.foreign_calls import CONFIG, called
 from drumline.recipes.named_objects import place_of
+from drumline.runs.start_policy import recorded
 from drumline.training.layout import Layout
 from drumline.training.run_request import Recipe
 
@@ -177,6 +179,8 @@ class Method:
         if hasattr(config, "engine") and config.env:
             engine = engine_of(config, self.prefers)
             config = dataclasses.replace(config, engine=engine)
+        if start := start_of(config):
+            config = dataclasses.replace(config, start_from=recorded(start))
         return self._called("resolved", config.resolved) if hasattr(config, "resolved") else config
 
     def built(self, config: Config, layout: Layout) -> Recipe:

@@ -74,6 +74,7 @@ _LATE: dict[str, object] = {
     "members_per_call": 1,
     "baseline": "critic",
     "device": "cpu",
+    "start_from": "",
 }
 """Fields that older run folders lack, with the values that those runs had."""
 _REFINED: dict[str, object] = {

@@ -6,6 +6,7 @@ A config holds text, numbers and tuples alone, because config.json and other pro
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -36,9 +37,22 @@ def name_objects(config: Any) -> None:
         # One text for one set of arguments, however it was typed.
         text = json.dumps(arguments, sort_keys=True) if arguments else ""
         object.__setattr__(config, "env_kwargs", text)
+    start = getattr(config, "start_from", "")
+    if not isinstance(start, str):
+        object.__setattr__(config, "start_from", _path_of(start))
     for name, value in _plain_numbers(config).items():
         object.__setattr__(config, name, value)
     refuse_other_kinds(config)  # before a comparison of a text with a number raises TypeError
+
+
+def _path_of(start: Any) -> str:
+    """Return the path of a Run or of a file."""
+    path = getattr(start, "path", start)
+    if not isinstance(path, os.PathLike):
+        raise ValueError(
+            f"start_from takes a run or the path of a policy file, got a {type(start).__qualname__}"
+        )
+    return os.fspath(path)
 
 
 def with_plain_numbers(config: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from drumline import seeding
 from drumline.envs.packages import top_package
 from drumline.recipes.families import Config
+from drumline.recipes.first_policies import trained_vector
 from drumline.recipes.foreign_calls import called
 from drumline.recipes.named_objects import name_objects
 from drumline.workers.objective import Objective, load_callable, load_function
@@ -157,6 +158,7 @@ def searched_objective(config: Searched) -> tuple[Objective, np.ndarray]:
                 "parameters) or --policy module:Class (a torch.nn.Module)"
             )
         called(config.objective, "importing it", load_function, config.objective)
+    vector = trained_vector(config, vector, tensors)
     objective = Objective(
         config.objective,
         module,

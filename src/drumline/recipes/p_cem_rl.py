@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
-from drumline.algorithms.first_critics import first_critics
 from drumline.populations.cem_rl import GenerationPopulation
 from drumline.populations.critic_turns import CriticTurns, TurnsBeside, TurnsOfMembers
 from drumline.recipes.cem import search
@@ -145,12 +144,13 @@ class PCEMRL(CrossEntropyFields, ClockFields, RefinementFields):
             plan,
             search(self, parts.actor.first_parameters(self.seed)),
             turns,
-            first_critics(parts.critic_sizes, self.seed),
+            parts.first_critics(self.seed),
         )
         return SteadyRecipe(
             config=self,
             environment=parts.actor.environment,
             policy=parts.actor.policy,
+            critics=parts.critics,
             shape=parts.shape,
             jobs=parts.jobs,
             population=population,

@@ -1,13 +1,16 @@
 """Parts of populations whose members TD3's gradient steps refine, for any schedule."""
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from drumline.algorithms.first_critics import first_critics, first_critics_state
 from drumline.buffers.replay import ReplayShape
 from drumline.populations.cem_rl import GenerationalPlan
 from drumline.recipes.families import Refining, Replayed
+from drumline.recipes.first_policies import described_critics
 from drumline.recipes.learned_actor import LearnedActor, learned_actor, truncation_slots
 from drumline.recipes.td3_jobs import TD3JobsSpec
+from drumline.types import State
 
 if TYPE_CHECKING:
     from drumline.recipes.aes import AES
@@ -20,6 +23,16 @@ class RefiningParts(NamedTuple):
     shape: ReplayShape
     jobs: TD3JobsSpec
     critic_sizes: tuple[int, ...]
+    critics: dict[str, Any]
+    """Description of the critics in policy files."""
+
+    def first_critics(self, seed: int) -> State:
+        """Return the state of two critics: a trained policy's if they fit, else drawn ones."""
+        drawn, trained = first_critics(self.critic_sizes, seed), self.actor.trained
+        if trained is None:
+            return drawn
+        critics = trained.critics_for(drawn.tensors["critics"].shape, self.critics)
+        return drawn if critics is None else first_critics_state(critics)
 
 
 def replay_shape(
@@ -81,7 +94,8 @@ def refining_parts(
     inputs = size if discrete else size + head.action_size
     outputs = head.output_size if discrete else 1
     critic_sizes = (inputs, *config.hidden, outputs)
-    return RefiningParts(actor, shape, TD3JobsSpec(settings, shape), critic_sizes)
+    described = described_critics(config.hidden, config.critic_activation)
+    return RefiningParts(actor, shape, TD3JobsSpec(settings, shape), critic_sizes, described)
 
 
 def generational_parts(config: Refining) -> RefiningParts:

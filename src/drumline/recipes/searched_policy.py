@@ -130,8 +130,13 @@ def make_shared(
     threads: int,
     policy: PolicySpec | None,
     low_rank: LowRank | None = None,
+    *,
+    reference: np.ndarray | None = None,
 ) -> tuple[Noise, SharedArrays | None]:
-    """Return the noise source, and the memory of its table and of the reference batch, if any."""
+    """Return the noise source, and the memory of its table and of the reference batch, if any.
+
+    `reference`: a trained policy's batch; None: one of random play.
+    """
     arrays: dict[str, tuple[tuple[int, ...], str]] = {}
     if uses_table(config, parameter_count):
         _refuse_small_table(config, parameter_count)
@@ -141,7 +146,10 @@ def make_shared(
     if not arrays:
         return seeded_noise(config.seed, low_rank), None
     shared = SharedArrays.create(PublishedLayout(arrays))
-    fill_reference(config, shared.arrays)
+    if reference is None:
+        fill_reference(config, shared.arrays)
+    else:
+        shared.arrays[REFERENCE][:] = reference
     return noise_in(config, parameter_count, shared.arrays, threads, low_rank), shared
 
 

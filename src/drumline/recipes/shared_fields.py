@@ -22,6 +22,8 @@ class EnvironmentFields:
     """Arguments of the environment's constructor as JSON, as in '{"forward_reward_weight": 2}'."""
     flatten_observations: bool = False
     """Make one vector of observations in parts (Dict, Tuple, Discrete), as Gymnasium does."""
+    start_from: str = ""
+    """Begin with a trained policy: a run (its best policy) or a policy-*.safetensors file."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from drumline.buffers.replay import Replay
+from drumline.policies.first_policy import FirstPolicy
 from drumline.policies.spec import PolicySpec
+from drumline.recipes.first_policies import described_critics
 from drumline.recipes.learned_actor import learned_actor
 from drumline.recipes.method import Presets
 from drumline.recipes.named_objects import name_objects
@@ -137,12 +139,15 @@ class TD3(EnvironmentFields):
             shape=actor.stream_replay(plan, self.replay_size, self.batch_size),
             replay_size=self.replay_size,
             plan=plan,
-            learner=partial(_learner, self, actor.policy),
+            learner=partial(_learner, self, actor.policy, actor.trained),
             exploration=self.exploration_noise,
+            critics=described_critics(self.hidden, self.critic_activation),
         )
 
 
-def _learner(config: TD3, policy: PolicySpec, replay: Replay) -> StreamLearner:
+def _learner(
+    config: TD3, policy: PolicySpec, trained: FirstPolicy | None, replay: Replay
+) -> StreamLearner:
     from drumline.recipes.td3_learner import make_learner  # imports torch: not at start-up
 
-    return make_learner(config, policy, replay)
+    return make_learner(config, policy, replay, trained)

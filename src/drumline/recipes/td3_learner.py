@@ -3,24 +3,37 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from drumline.algorithms.dense_stack import parameter_count
 from drumline.algorithms.device_draws import DeviceDraws
 from drumline.algorithms.td3 import TD3, Draws
 from drumline.algorithms.td3_steps import TD3Settings
 from drumline.buffers.minibatches import Minibatches
 from drumline.buffers.replay import Replay
 from drumline.functional.torch_threads import limit_torch
+from drumline.policies.first_policy import FirstPolicy
 from drumline.policies.spec import PolicySpec
+from drumline.recipes.first_policies import described_critics
 
 if TYPE_CHECKING:
     from drumline.recipes.td3 import TD3 as TD3Config
 
 
-def make_learner(config: "TD3Config", policy: PolicySpec, replay: Replay) -> TD3:
-    """Return the learner over a replay, on the threads that its config gives it."""
+def make_learner(
+    config: "TD3Config", policy: PolicySpec, replay: Replay, trained: FirstPolicy | None = None
+) -> TD3:
+    """Return the learner over a replay, on the threads that its config gives it.
+
+    `trained`: actor, and critics if they fit, at the start; None: drawn from the seed.
+    """
     limit_torch(config.learner_threads)
     settings = settings_of(config, policy)
     draws = draws_of(settings, replay)
-    return TD3(settings, draws, config.seed)
+    if trained is None:
+        return TD3(settings, draws, config.seed)
+    shape = (settings.critics, parameter_count(settings.critic_sizes))
+    described = described_critics(config.hidden, config.critic_activation)
+    critics = trained.critics_for(shape, described)
+    return TD3(settings, draws, config.seed, actor=trained.parameters, critics=critics)
 
 
 def draws_of(settings: TD3Settings, replay: Replay) -> Draws:

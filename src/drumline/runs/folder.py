@@ -136,9 +136,11 @@ class RunFolder:
     def discard_unbegun(self) -> None:
         """Remove the folder of a run that was refused before it wrote any other file."""
         names = {path.name for path in self.path.iterdir()}
-        if names - {self.printed_txt.name} == {self.config_json.name}:
+        beside = (self.printed_txt, self.policy_tensors("start"))
+        if names - {path.name for path in beside} == {self.config_json.name}:
             self.config_json.unlink()
-            self.printed_txt.unlink(missing_ok=True)
+            for path in beside:
+                path.unlink(missing_ok=True)
             self.path.rmdir()
 
     def update_document(self, **keys: Any) -> None:
@@ -228,7 +230,7 @@ class RunFolder:
         return self.path / "card.md"
 
     def policy_tensors(self, name: str) -> Path:
-        """Return the tensors file of policy `name` (`best` or `last`)."""
+        """Return the tensors file of policy `name` (`best`, `last`, or that of the `start`)."""
         return self.path / f"policy-{name}.safetensors"
 
     def policy_json(self, name: str) -> Path:

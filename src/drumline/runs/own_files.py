@@ -29,6 +29,7 @@ FILES = frozenset(
         ),
         *("policy-best.json", "policy-last.json", "policy-before-best.json"),
         *("policy-best.safetensors", "policy-last.safetensors", "policy-before-best.safetensors"),
+        "policy-start.safetensors",
         *("episode.mp4", "printed.txt"),
     )
 )

@@ -25,6 +25,7 @@ NAMES = ("best", "last")
 _KINDS: dict[str, dict[str, Any]] = {
     "environment": {"id": str, "options": dict[str, Any]},
     "policy": {"module": str | None, "network": dict[str, Any]},
+    "critics": {"hidden": list[int], "activation": str},
     "objective": {
         "function": str,
         "module": str | None,
@@ -130,6 +131,14 @@ def read_policy_file(path: Path) -> StoredPolicy:
         raise RunError(f"cannot read the policy {path} ({error}); give another --policy") from error
 
 
+def policy_from(data: bytes, path: Path) -> StoredPolicy:
+    """Return the policy in a file's bytes; `path` is its name in messages."""
+    try:
+        return _parsed(data, path)[0]
+    except _UNREADABLE as error:
+        raise RunError(f"cannot read the policy {path} ({error}); give another file") from error
+
+
 def put_back_best(folder: RunFolder, checkpoint: int, mean: float) -> None:
     """Make the best policy that of a checkpoint, given its mean; -inf: it had none.
 
@@ -165,7 +174,10 @@ def _put_in_place(path: Path, data: bytes) -> None:
 
 def _read(path: Path) -> tuple[StoredPolicy, str]:
     """Return a policy and its description as text; one of `_UNREADABLE` if that fails."""
-    raw = read_file(path)
+    return _parsed(read_file(path), path)
+
+
+def _parsed(raw: bytes, path: Path) -> tuple[StoredPolicy, str]:
     tensors = safetensors.numpy.load(raw)
     text = _metadata(raw)["drumline"]
     document = parsed(text)

@@ -8,6 +8,7 @@ from drumline.envs.lanes_spec import LanesSpec
 from drumline.envs.renewals import Restore
 from drumline.functional.shards import Shards
 from drumline.policies.actor_critic_policy import ActorCriticSpec
+from drumline.policies.first_policy import FirstPolicy
 from drumline.policies.heads import Head
 from drumline.policies.inference import InferenceSpec
 from drumline.policies.network_spec import NetworkSpec
@@ -32,6 +33,8 @@ class ActorCriticParts:
     """Whether no time limit bounds the episodes of Gymnasium's environments."""
     shards: Shards | None = None
     """Shards that this process learns from; None: all."""
+    first: FirstPolicy | None = None
+    """Trained policy to start from; None: parameters are drawn."""
 
     def inference(self) -> InferenceSpec:
         """Return the settings of the forward pass of an executor, an actor or the driver."""

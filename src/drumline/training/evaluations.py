@@ -20,7 +20,7 @@ from drumline.training.ledger import Ledger
 from drumline.training.run_request import RunConfig
 from drumline.types import State
 
-_PENDING = "pending/"
+_PENDING, _BESIDE = "pending/", "pending_beside/"
 _COUNTERS = ("pending_update", "pending_steps")
 _LOOK_SECONDS = 0.005
 
@@ -76,15 +76,22 @@ class EvaluationBeside:
         published: Callable[[], Mapping[str, np.ndarray]],
         *,
         inline: bool,
+        beside: Callable[[], Mapping[str, np.ndarray]] = dict,
     ):
-        """`inline`: the pool runs episodes in this process, so training waits for them."""
+        """`inline`: the pool runs episodes in this process, so training waits for them.
+
+        `beside`: arrays for the policy files that no evaluator needs.
+        """
         self._config = config
         self._ledger = ledger
         self._published = published
+        self._beside = beside
         self._inline = inline
         self._pool: AttendedPool | None = None
         self._next_look = 0.0
         self._policy: dict[str, np.ndarray] = {}
+        self._kept: dict[str, np.ndarray] = {}
+        """Arrays that `beside` gave with the policy in evaluation."""
         self._update: int | None = None
         """Update of the policy in evaluation; None: no evaluation is in flight."""
         self._steps = 0
@@ -125,7 +132,10 @@ class EvaluationBeside:
 
         That of update 0 itself begins after a run's last checkpoint.
         """
-        tensors = {_PENDING + name: array for name, array in self._policy.items()}
+        tensors = {
+            **{_PENDING + name: array for name, array in self._policy.items()},
+            **{_BESIDE + name: array for name, array in self._kept.items()},
+        }
         counters = (self._update or 0, self._steps)
         return State(tensors, dict(zip(_COUNTERS, counters, strict=True)))
 
@@ -135,6 +145,8 @@ class EvaluationBeside:
         self._update = update or None
         names = self._published() if self._update else ()
         self._policy = {name: state.tensor(_PENDING + name) for name in names}
+        kept = [name for name in state.tensors if name.startswith(_BESIDE)]
+        self._kept = {name.removeprefix(_BESIDE): state.tensor(name) for name in kept}
 
     def _tasks(self) -> list[Evaluate]:
         assert self._update is not None, "an evaluation is in flight"
@@ -144,6 +156,7 @@ class EvaluationBeside:
         assert self._pool is not None, "evaluations begin after `start`"
         self._collect()
         self._policy = published_copy(self._published())
+        self._kept = published_copy(self._beside())
         self._update = self._ledger.update
         self._steps = int(self._ledger.counters["env_steps"])
         with self._aside():
@@ -161,5 +174,6 @@ class EvaluationBeside:
         tasks = self._tasks()
         with self._aside():
             evaluated = evaluations.collect(self._pool, tasks, self._ledger.evaluating(len(tasks)))
-        self._ledger.record_evaluation(evaluated, self._policy, self._steps)
-        self._policy, self._update = {}, None
+        policy = {**self._policy, **self._kept}
+        self._ledger.record_evaluation(evaluated, policy, self._steps)
+        self._policy, self._kept, self._update = {}, {}, None

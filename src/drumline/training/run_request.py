@@ -1,7 +1,7 @@
 """Request to run a recipe, and the ledger and pools that every run makes from it."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -133,13 +133,18 @@ class RunRequest:
         return self.layout.pool == "inline"
 
     def ledger(
-        self, config: RunConfig, searched: EnvironmentSpec | Objective, policy: Any, words: str
+        self,
+        config: RunConfig,
+        searched: EnvironmentSpec | Objective,
+        policy: Any,
+        words: str,
+        critics: Mapping[str, Any] | None = None,
     ) -> Ledger:
         """Return the run's ledger; `words` name the processes of a layout that is not inline.
 
         Where fewer cores than the machine's may be used, the title says by which bound.
         `searched` and `policy`, which an objective has none of, are dataclasses that the policy
-        files hold field by field.
+        files hold field by field. `critics` describes those in the files, if there are some.
         """
         cores = usable_cores()
         processes = "inline" if self.inline else words
@@ -149,7 +154,10 @@ class RunRequest:
             seed=config.seed,
             total_steps=config.total_steps,
             words=words_of(self.folder.document["config"]),
-            described=described(searched, policy),
+            described={
+                **described(searched, policy),
+                **({} if critics is None else {"critics": dict(critics)}),
+            },
             layout_words=f"{processes}; cores: {cores}" if cores.bound else processes,
             limited=isinstance(searched, Objective) or bool(known_limit(searched)),
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -76,6 +76,8 @@ class SteadyRecipe:
     """Order of events; None: order of arrival."""
     replayed: ReplayedStrategy | None = None
     """The strategy, if a resume may ask and tell it again."""
+    critics: Mapping[str, Any] | None = None
+    """Description of the critics in policy files."""
 
     rehearsing_workers: ClassVar[int] = 1
 
@@ -125,6 +127,7 @@ class ObjectiveRecipe:
     """The strategy, if a resume may ask and tell it again."""
 
     policy: ClassVar[None] = None
+    critics: ClassVar[None] = None
     rehearsing_workers: ClassVar[int] = 2
 
     def begun(self) -> tuple[None, NoReplay, Population]:

@@ -73,9 +73,9 @@ class SteadyRun:
         """Seconds that each logical worker's finished jobs waited, since its last update."""
         self._processes = request.layout.processes_for(recipe.concurrency)
         words = f"{self._processes} processes"
-        self._ledger = request.ledger(config, recipe.searched, recipe.policy, words)
+        self._ledger = request.ledger(config, recipe.searched, recipe.policy, words, recipe.critics)
         self._evaluation = EvaluationBeside(
-            config, self._ledger, self._policy, inline=request.inline
+            config, self._ledger, self._policy, inline=request.inline, beside=self._critics
         )
         if recipe.replayed is not None:
             note = RestoreNote(request.display, "the strategy", "asks and tells")
@@ -94,7 +94,7 @@ class SteadyRun:
             makes=[self._make_pool, self._make_evaluators],
             one_thread=one_numpy_thread,
             checkpoint=self._checkpoint,
-            policy=self._policy,
+            policy=lambda: {**self._policy(), **self._critics()},
             close_ledger=self._close_ledger,
             explain=self._explain,
         )
@@ -205,6 +205,12 @@ class SteadyRun:
 
     def _policy(self) -> dict[str, np.ndarray]:
         return {"parameters": np.array(self._population.parameters, np.float32)}
+
+    def _critics(self) -> dict[str, np.ndarray]:
+        """Return the critics for policy files, from which another run may start."""
+        if self._recipe.critics is None:
+            return {}
+        return {"critics": self._population.learned()["critics"]}
 
     def _record(self, event: Event, schedule: SteadyState) -> None:
         """Record an event, the update that it ends, and the state that it leaves."""

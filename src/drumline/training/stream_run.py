@@ -3,8 +3,9 @@
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,8 @@ class StreamRecipe:
     exploration: float
     """Std of the noise on actions, in units of half the action range, or of the std that the
     network puts out; discrete: ε."""
+    critics: Mapping[str, Any] | None = None
+    """Description of the critics in policy files; None: they are in none."""
 
     def opened(self, request: RunRequest) -> "StreamRun":
         """Return the run that trains with these parts."""
@@ -88,7 +91,9 @@ class StreamRun:
             with one_numpy_thread():  # the running episode is stepped again, to the same bits
                 self._take_over(request)
         words = f"{self._evaluators} evaluators"
-        self._ledger = request.ledger(config, recipe.environment, recipe.policy, words)
+        self._ledger = request.ledger(
+            config, recipe.environment, recipe.policy, words, recipe.critics
+        )
         self._segments: list[str] = []
         self._state = self._now()
 
@@ -205,6 +210,12 @@ class StreamRun:
     def _published(self) -> dict[str, np.ndarray]:
         return {"parameters": self._learner.actor.copy()}
 
+    def _saved(self) -> dict[str, np.ndarray]:
+        """Return the arrays of policy files: with the critics, from which another run may start."""
+        if self._recipe.critics is None:
+            return self._published()
+        return {**self._published(), "critics": self._learner.learned()["critics"]}
+
     def _show(self, pool: WorkerPool) -> None:
         self._ledger.show_if_due(lambda: [*pool.activity(), self._activity()])
 
@@ -243,7 +254,7 @@ class StreamRun:
             self._state = self._now()
 
     def _evaluate(self, pool: WorkerPool) -> None:
-        evaluate_now(self._ledger, self._config, pool, self._published())
+        evaluate_now(self._ledger, self._config, pool, self._published(), self._saved())
         self._evaluated = self._ledger.update
 
     # state
@@ -251,7 +262,7 @@ class StreamRun:
     def _now(self) -> State:
         """Return copies of all state, between two blocks; keep those of the policy beside it."""
         self._segments = self._archive.segments()
-        self._policy = self._published()
+        self._policy = self._saved()
         return State.merged(
             self._learner.state(),
             self._archive.state(),
