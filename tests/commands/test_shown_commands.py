@@ -67,7 +67,6 @@ def test_a_shown_training_has_a_config(
     words: str,
     terminal: Terminal,
     monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
     tmp_path: Path,
 ):
     if NOT_HERE.get(words):
@@ -78,10 +77,11 @@ def test_a_shown_training_has_a_config(
     if "--config settings.json" in words:  # the file that the line before it has written
         made = terminal("train", "es", "Hopper-v5", "--print-config")
         Path("settings.json").write_text(made.out)
-    if "--start-from" in words:  # of the run that the line before it has trained
-        shutil.copytree(request.getfixturevalue("trained") / "a", tmp_path / "runs" / "first")
     _, *rest = shlex.split(words)
     rest = [STANDS_FOR.get(word, word) for word in rest]
+    if "--start-from" in rest:  # a run that a line before it has trained
+        _, method, env, *_ = rest
+        train(method, env, out=tmp_path / "runs" / "first", workers="inline", last_update=0)
     if len([word for word in rest if not word.startswith("-")]) == 2:
         rest.insert(2, "Hopper-v5")  # `drumline train acem-rl`: the page is about a method
     asked = {"--help", "--print-config"} & set(rest)
