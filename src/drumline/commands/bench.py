@@ -135,6 +135,11 @@ def _words(run: dict[str, Any], env: str, budget: Budget) -> list[str]:
         if flag in _OURS or (budget.flags and flag == "--total-steps"):
             ours = _OURS.get(flag, "--budget")
             raise WrongUse(f"METHOD {run['words']!r} has {flag}, which bench gives by its {ours}")
+    if re.search(r"--start[-_]from[ =]last(?= |$)", " ".join(flags)):
+        raise WrongUse(
+            f"METHOD {run['words']!r} starts from the last run, which is another one for each "
+            "training: name the run"
+        )
     return ["train", method, env, *flags, f"--seed={run['seed']}", *budget.flags]
 
 

@@ -52,6 +52,9 @@ def command(line: CommandLine) -> int:
         print(_methods_page(), end="")
         return 0
     _refuse_wrong_words(line, asks=asks)
+    from drumline.recipes.first_policies import start_of
+    from drumline.runs.start_policy import recorded
+
     begin = _beginning(line)
     if line.asks_for_help and not begin.method.outside:
         from drumline.commands.flag_page import flag_page
@@ -66,6 +69,8 @@ def command(line: CommandLine) -> int:
     if output.print_config:
         _print_config(begin.method, dataclasses.replace(config, seed=seeds[0]))
         return 0
+    if start := start_of(config):  # once: `last` is another run after the first seed
+        config = dataclasses.replace(config, start_from=recorded(start))
     if not (output.quiet or output.json):
         _warn(begin, config, from_file=bool(output.config))
     folders = [

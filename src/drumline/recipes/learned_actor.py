@@ -19,7 +19,7 @@ from drumline.policies.mlp import uniform_vector
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.chosen_environment import environment_of_episodes
 from drumline.recipes.families import Space
-from drumline.recipes.first_policies import first_policy
+from drumline.recipes.first_policies import first_policy, start_of
 from drumline.recipes.pictures import WITH_CONVOLUTIONS, warn_of_pictures
 from drumline.schedules.single_stream import SingleStreamPlan
 
@@ -160,7 +160,7 @@ def learned_actor(
         warn_of_pictures(config.env, shape, observations.dtype.str, WITH_CONVOLUTIONS)
     limit = made.limit or made.wrapped_limit
     actor = LearnedActor(environment, policy, limit, limit or _LONGEST)
-    if not getattr(config, "start_from", ""):
+    if not start_of(config):
         return actor
     return actor._replace(trained=first_policy(config, policy, actor.first_parameters(0)))
 
