@@ -53,6 +53,9 @@ def test_a_line_says_that_there_is_no_preset(
     assert ended.err.splitlines()[0].startswith("es has no preset for arguments_environment:Scaled")
     quiet = (*FLAGS, "--pool=inline", "--quiet", f"--out={tmp_path / 'b'}")
     assert not terminal("train", "es", config.env, *quiet).err
+    typo = terminal("train", "es", "Hoper-v5", f"--out={tmp_path / 'c'}")
+    assert typo.code == 2
+    assert typo.err.startswith("drumline: unknown environment 'Hoper-v5'")
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,16 @@ def test_a_picture_of_1000_by_600_is_drawn_with_every_run_in_its_colour(folder, 
         assert np.sum(np.all(picture[..., :3] == color, axis=-1)) > 100
 
 
+@pytest.mark.parametrize(("name", "begins"), [("a.pdf", b"%PDF"), ("a.SVG", b"<?xml")])
+def test_papers_get_lines_in_place_of_pixels(folder, tmp_path, name, begins):
+    written = []
+    for again in range(2):
+        write_picture(curves_figure([read_run(folder)]), tmp_path / f"{again}{name}")
+        written.append((tmp_path / f"{again}{name}").read_bytes())
+    assert written[0].startswith(begins)
+    assert written[0] == written[1], "the same figure gives the same bytes"
+
+
 def test_plotting_leaves_pyplot_alone(folder, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)  # another test's may be
     write_picture(curves_figure([read_run(folder)]), tmp_path / "curve.png")

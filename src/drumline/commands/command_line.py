@@ -32,6 +32,14 @@ def refuse_unwritable(out: Path, flag: str = "--out") -> None:
         raise WrongUse(f"cannot write {out}: {folder} {problem}; give another {flag}")
 
 
+def refuse_other_pictures(out: Path) -> None:
+    """Raise WrongUse if the ending of `out` is that of no picture; called before the work."""
+    from drumline.display.plots import FORMATS
+
+    if out.suffix.lower() not in FORMATS:
+        raise WrongUse(f"cannot draw {out}: give a file that ends with {', '.join(FORMATS)}")
+
+
 @dataclass(frozen=True)
 class CommandLine:
     """The words of one command, and the parser of its flags."""

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
+from drumline.commands.command_line import (
+    CommandLine,
+    WrongUse,
+    refuse_other_pictures,
+    refuse_unwritable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +29,7 @@ class CompareFlags:
     """Flags of `drumline compare`."""
 
     out: Path = Path("compare.png")
-    """Write the picture to this file."""
+    """Write the picture to this file: a .png, or a .pdf or .svg for papers."""
     quiet: bool = False
     """Print only the picture's path."""
     json: bool = False
@@ -37,6 +42,7 @@ def command(line: CommandLine) -> int:
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline compare runs/*")
     refuse_unwritable(flags.out)
+    refuse_other_pictures(flags.out)
     from drumline.display.comparison import (
         definitions,
         draw_comparison,

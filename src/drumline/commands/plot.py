@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from drumline.commands.command_line import CommandLine, WrongUse, refuse_unwritable
+from drumline.commands.command_line import (
+    CommandLine,
+    WrongUse,
+    refuse_other_pictures,
+    refuse_unwritable,
+)
 
 if TYPE_CHECKING:
     from drumline.display.comparison import Group
@@ -21,7 +26,7 @@ class PlotFlags:
     """Flags of `drumline plot`."""
 
     out: Path = Path("curve.png")
-    """Write the picture to this file."""
+    """Write the picture to this file: a .png, or a .pdf or .svg for papers."""
     x: Literal["env_steps", "wall_seconds"] = "env_steps"
     """Horizontal axis of the curves."""
     y: str = "episode_return_mean"
@@ -40,6 +45,7 @@ def command(line: CommandLine) -> int:
     if not line.names:
         raise WrongUse("give at least one RUN before the flags, as in: drumline plot last")
     refuse_unwritable(flags.out)
+    refuse_other_pictures(flags.out)
     from drumline.runs.folder import RunFolder
 
     opened = RunFolder.open_each(line.names)

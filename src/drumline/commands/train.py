@@ -173,10 +173,14 @@ def _print_config(method: "Method", config: Any) -> None:
 
 def _warn(begin: _Beginning, config: Any, *, from_file: bool) -> None:
     """Say that there is no preset, and that bf16 is slow here."""
+    from drumline.envs.make import is_gymnasiums
+    from drumline.recipes.chosen_environment import engine_of
     from drumline.runs.safe_text import visible
 
     if config.env and not from_file and (sentence := begin.method.without_preset(begin.env)):
-        print(visible(sentence), file=sys.stderr)
+        others = engine_of(config, begin.method.prefers) != "gymnasium"
+        if others or ":" in config.env or is_gymnasiums(config.env):  # no word about a typing error
+            print(visible(sentence), file=sys.stderr)
     _warn_of_bf16(begin.method.name, config)
 
 
@@ -217,7 +221,9 @@ def _warn_of_bf16(method: str, config: Any) -> None:
 
 def _refuse_wrong_words(line: CommandLine, *, asks: bool) -> None:
     """Raise WrongUse for flags without a value, and for names that the flags leave no place for."""
-    line.refuse_empty("--seeds", "--config", "--objective", "--preset", "--store")
+    line.refuse_empty(
+        *("--seeds", "--config", "--objective", "--preset", "--store", "--start-from")
+    )
     if sum(word.partition("=")[0] == "--tags" for word in line.words) > 1:
         raise WrongUse("give all words behind one --tags")
     names, objective, file = line.names, line.value("--objective"), line.value("--config")

@@ -1,7 +1,7 @@
 """Learning curves as a picture."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,10 +24,21 @@ _GRAY = "#555555"
 Clock = Literal["env_steps", "wall_seconds"]
 
 
+FORMATS: Mapping[str, Mapping[str, None]] = {
+    ".png": {},
+    ".pdf": {"CreationDate": None},
+    ".svg": {"Date": None},
+}
+"""Ending of a picture's file → metadata that would give the same figure other bytes each time."""
+
+
 def write_picture(figure: "Figure", out: Path) -> None:
-    """Write a figure as a PNG; a link at `out` is replaced and not followed."""
-    data = io.BytesIO()
-    figure.savefig(data, format="png")
+    """Write a figure as its file's ending says; a link at `out` is replaced and not followed."""
+    import matplotlib as mpl
+
+    ending, data = out.suffix.lower(), io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "drumline"}):  # the same figure gives the same bytes
+        figure.savefig(data, format=ending[1:], metadata=dict(FORMATS[ending]))
     replace_file(out, data.getvalue())
 
 
