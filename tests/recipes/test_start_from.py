@@ -1,7 +1,9 @@
 """`--start-from`: a training begins with the policy of another, through stops and without it."""
 
 import json
+import os
 import shutil
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,22 +11,30 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from drumline.api.run import Run, configure, load, train
+from drumline.commands.config_file import read_config_file
 from drumline.commands.rebuild import rebuild
 from drumline.policies.actions import ActionHead
-from drumline.policies.first_policy import WEIGHT, difference
+from drumline.policies.first_policy import UNKNOWN_WEIGHT, difference
 from drumline.policies.first_policy import trained as trained_from
 from drumline.policies.heads import Head
 from drumline.policies.network_spec import NetworkSpec
 from drumline.policies.spec import REFERENCE, PolicySpec
+from drumline.populations.cem_rl import GenerationPopulation
 from drumline.recipes.actor_critic import parts_of
+from drumline.recipes.first_policies import trained_policy
+from drumline.recipes.hts import HTS
 from drumline.recipes.methods import find_method
+from drumline.recipes.searched_policy import environment_and_policy
 from drumline.runs.folder import RunError
 from drumline.runs.policy_files import encoded_policy, read_policy
 from drumline.runs.start_policy import recorded, start_policy
 from drumline.stores.fetch import fetched
 from drumline.stores.object_store import ObjectStore
+from drumline.training.stopped import Stopped
+from drumline.types import Moments
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -101,7 +111,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trained(config_of("hts"), tmp_path_factory.mktemp("first") / "run")
 
 
-@pytest.mark.parametrize("method", ["td3", "aes", "cem-rl", "erl"])
+@pytest.mark.parametrize("method", CRITICS)
 def test_critics_in_a_policy_file_are_those_of_its_update(method: str, tmp_path: Path):
     config = config_of(method, evaluate_every=2, total_steps=300)
     run = train(config, out=tmp_path / "run", workers=2)
@@ -118,6 +128,8 @@ def test_critics_in_a_policy_file_are_those_of_its_update(method: str, tmp_path:
     [
         ("td3", {"critic_activation": "tanh"}),
         ("td3", {"critics": 1}),
+        ("td3", {"discount": 0.9}),
+        ("cem-rl", {"frame_skip": 2}),
         ("aes", {"critic_activation": "relu"}),
         ("erl", {"critic_hidden": (9,)}),
     ],
@@ -130,6 +142,30 @@ def test_critics_that_do_not_fit_begin_anew(method: str, fields: dict[str, Any],
     fresh = tensors(trained(drawn, tmp_path / "drawn", last_update=0), "last")
     np.testing.assert_array_equal(begun["critics"], fresh["critics"])
     np.testing.assert_array_equal(begun["parameters"], tensors(origin, "best")["parameters"])
+
+
+def test_critics_of_a_stop_within_a_generation_are_those_of_its_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = config_of("cem-rl", total_steps=600)
+    take, jobs = GenerationPopulation.take_critic, [0]
+
+    def stopping(*arguments: Any) -> Any:
+        told = take(*arguments)
+        jobs[0] += 1
+        if jobs[0] == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return told
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GenerationPopulation, "take_critic", stopping)
+        with pytest.raises(Stopped):
+            trained(config, tmp_path / "stopped")
+    assert jobs[0] == 5
+    stopped = read_policy(load(tmp_path / "stopped").folder, "last")
+    again = trained(config, tmp_path / "again", last_update=stopped.document["update"])
+    for name, tensor in tensors(again, "last").items():
+        np.testing.assert_array_equal(stopped.tensors[name], tensor)
 
 
 def test_damaged_critics_are_refused(tmp_path: Path):
@@ -222,7 +258,6 @@ def test_another_file_in_its_place_is_refused(first: Run, tmp_path: Path):
     file = tmp_path / "policy.safetensors"
     shutil.copy(first.folder.policy_tensors("best"), file)
     name = recorded(str(file))
-    assert start_policy(name).tensors.keys() == start_policy(str(file)).tensors.keys()
     shutil.copy(first.folder.policy_tensors("last"), file)
     file.write_bytes(file.read_bytes() + b" ")
     with pytest.raises(RunError, match="is not the policy that the run started from"):
@@ -230,6 +265,15 @@ def test_another_file_in_its_place_is_refused(first: Run, tmp_path: Path):
     file.unlink()
     with pytest.raises(RunError, match=r"cannot read the policy .*--start-from takes a policy"):
         start_policy(name)
+
+
+def test_a_policy_that_is_replaced_meanwhile_is_the_same_for_all_seeds(first: Run, tmp_path: Path):
+    file = tmp_path / "policy.safetensors"
+    shutil.copy(first.folder.policy_tensors("best"), file)
+    name = recorded(str(file))
+    before = start_policy(name).tensors["parameters"]
+    rewritten(first, file, parameters=before + 1)
+    np.testing.assert_array_equal(start_policy(name).tensors["parameters"], before)
 
 
 @pytest.mark.parametrize(
@@ -283,12 +327,40 @@ def test_a_damaged_policy_is_refused(first: Run, tmp_path: Path):
         trained(config_of("hts", start_from=file), tmp_path / "run")
 
 
-def test_moments_weigh_as_many_observations_as_the_docs_say(first: Run):
+def test_moments_weigh_as_many_observations_as_they_were_made_of(tmp_path: Path):
+    for method, share in (("hts", 1.0), ("es", 0.25)):
+        fields = {"obs_stat_probability": share} if method == "es" else {}
+        config = config_of(method, **fields)
+        run = trained(config, tmp_path / method)
+        stored = read_policy(run.folder, "best")
+        found = first_moments(replace(config, start_from=str(run.path)))
+        assert found is not None
+        assert found.count == stored.document["env_steps"] * share > 1
+
+
+def test_moments_of_nothing_begin_anew(first: Run, tmp_path: Path):
+    plain = {"observation_mean": np.zeros(4), "observation_inverse_std": np.ones(4)}
+    file = rewritten(first, tmp_path / "policy.safetensors", **plain)
+    assert first_moments(config_of("hts", start_from=file)) is None
+
+
+def first_moments(config: Any) -> Moments | None:
+    method = find_method("hts" if isinstance(config, HTS) else "es")
+    if isinstance(config, HTS):
+        found = parts_of(method.resolved(config)).first
+    else:
+        policy = environment_and_policy(config, config.policy, config.hidden)[1]
+        found = trained_policy(config, policy)
+    assert found is not None
+    return found.moments
+
+
+def test_moments_of_files_without_env_steps_have_a_weight(first: Run):
     stored = read_policy(first.folder, "best").tensors
     spec = parts_of(config_of("hts")).network
     moments = trained_from(stored, spec).moments
     assert moments is not None
-    assert moments.count == WEIGHT
+    assert moments.count == UNKNOWN_WEIGHT
     variance = 1.0 / np.square(stored["observation_inverse_std"])
     np.testing.assert_allclose(moments.squares / moments.count, variance, rtol=1e-12)
     constant = {**stored, "observation_inverse_std": np.zeros(4)}  # as ars has them
@@ -332,6 +404,76 @@ def test_an_objective_goes_on_from_the_vector_of_another_run(tmp_path: Path):
     of_policy = trained(config_of("es"), tmp_path / "policy")
     with pytest.raises(ValueError, match="it holds a policy for an environment"):
         trained(replace(config, start_from=of_policy), tmp_path / "other")
+
+
+def test_what_is_frozen_in_a_module_comes_with_its_trained_rest(tmp_path: Path):
+    fields = {"total_steps": 40, "population_size": 4, "policy": "torch_objectives:Regressor"}
+    config = configure("es", objective="torch_objectives:fit", **fields, **ALL)
+    origin = trained(config, tmp_path / "origin")
+    inputs = torch.from_numpy(np.random.default_rng(0).standard_normal((5, 3), np.float32))
+    outputs = origin.module("best")(inputs).detach()
+    begun = replace(config, start_from=origin, seed=1)
+    run = trained(begun, tmp_path / "run", last_update=0)
+    assert torch.equal(run.module("last")(inputs).detach(), outputs)
+    with pytest.raises(ValueError, match=r"its --trainable is '', and here it is 'outer'"):
+        trained(replace(begun, trainable="outer"), tmp_path / "other")
+    other = "torch_objectives:Exchanged"
+    with pytest.raises(ValueError, match=f"torch_objectives:Regressor, and here it is {other}"):
+        trained(replace(begun, policy=other), tmp_path / "module")
+
+
+def test_a_damaged_objective_is_refused(tmp_path: Path):
+    fields = {"total_steps": 400, "dimensions": 6, "population_size": 4, **ALL}
+    config = configure("es", objective="objectives:noisy_sphere", **fields)
+    origin = trained(config, tmp_path / "origin")
+    for damage in (None, np.full(6, np.nan, np.float32), np.zeros((2, 3), np.float32)):
+        file = rewritten(origin, tmp_path / "policy.safetensors", parameters=damage)
+        with pytest.raises(ValueError, match="it has no vector of finite parameters"):
+            trained(replace(config, start_from=file), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_policy_without_a_head_is_damaged(first: Run, tmp_path: Path):
+    searched = trained(config_of("es"), tmp_path / "first")
+    stored = read_policy(searched.folder, "best")
+    document = {**stored.document, "policy": {**stored.document["policy"], "head": None}}
+    file = tmp_path / "policy.safetensors"
+    file.write_bytes(encoded_policy(stored.tensors, document)[0])
+    with pytest.raises(ValueError, match="does not fit this run: it is damaged"):
+        trained(config_of("es", start_from=file), tmp_path / "run")
+
+
+def test_values_in_another_order_are_other_observations():
+    head = Head("discrete", choices=2)
+    first, last = (PolicySpec(24, head, flattened=shape) for shape in ((2, 3, 4), (3, 4, 2)))
+    assert difference(first, last) == "flattened of its policy: 2 3 4; here: 3 4 2"
+    assert not difference(PolicySpec(24, head), last)
+    assert not difference(first, PolicySpec(24, head))
+
+
+def test_a_policy_file_says_the_shape_that_was_flattened(tmp_path: Path):
+    config = configure("cem", "byte_environment:Bytes", **ALL, **MEMBERS, total_steps=40)
+    run = trained(config, tmp_path / "run")
+    assert read_policy(run.folder, "best").document["policy"]["flattened"] == [2, 3]
+    vectors = trained(config_of("cem"), tmp_path / "vectors")
+    assert "flattened" not in read_policy(vectors.folder, "best").document["policy"]
+
+
+def test_the_config_of_a_run_brings_its_copy(first: Run, tmp_path: Path):
+    origin = shutil.copytree(first.path, tmp_path / "origin")
+    run = trained(config_of("hts", start_from=origin), tmp_path / "run")
+    shutil.rmtree(origin)
+    fields = read_config_file(run.path / "config.json", "hts")
+    again = trained(configure("hts", preset=None, **fields), tmp_path / "again")
+    assert fingerprints(again) == fingerprints(run)
+
+
+def test_a_run_that_was_killed_before_the_copy_makes_it(first: Run, tmp_path: Path):
+    run = trained(config_of("hts", start_from=first), tmp_path / "run", last_update=1)
+    (run.path / "policy-start.safetensors").unlink()
+    load(run.path).resume(workers="inline")
+    data = first.folder.policy_tensors("best").read_bytes()
+    assert (run.path / "policy-start.safetensors").read_bytes() == data
 
 
 def test_folders_of_before_start_from_nothing(first: Run, tmp_path: Path):

@@ -188,6 +188,8 @@ def go_on(folder: RunFolder, layout: Layout, trust: CodeTrust, further: Continua
         last_update=further.last_update,
         callbacks=further.callbacks,
     )
+    if start := start_of(config):
+        keep_start(folder, start)  # a kill may have come before it
     say = None if further.display is None else further.display.message
     with kept_prints(say) as prints:
         prints.into(folder)

@@ -8,6 +8,7 @@ from drumline.commands.command_line import WrongUse
 from drumline.recipes.families import Fields
 from drumline.recipes.method import FOUND_HERE, Method
 from drumline.recipes.methods import METHODS, with_late_settings
+from drumline.runs.start_policy import own_start_at
 from drumline.runs.strict_json import check_fields, parsed
 
 
@@ -39,7 +40,10 @@ def _fields_in(path: Path, method: str) -> Fields:
         raise WrongUse(f"--config {path} is of {made}, and this is {method}")
     if document.get("method") not in METHODS or not {"env", "seed"} <= set(inner):
         return inner
-    return cast(Fields, with_late_settings(document)["config"])
+    fields = cast(Fields, with_late_settings(document)["config"])
+    if isinstance(start := fields.get("start_from"), str) and path.name == "config.json":
+        fields["start_from"] = own_start_at(path.parent, start)
+    return fields
 
 
 def refuse_foreign_fields(

@@ -13,9 +13,9 @@ from drumline.policies.spec import REFERENCE, PolicySpec
 from drumline.types import Moments
 
 MEAN, INVERSE_STD = "observation_mean", "observation_inverse_std"
-WEIGHT = 100_000.0
-"""Observations that the moments of a trained policy count for: a policy file does not hold how many
-they were made of."""
+UNKNOWN_WEIGHT = 100_000.0
+"""Observations that moments count for where a file does not say after how many env steps it was
+written."""
 _INITIAL = ("zero_init",)
 """Fields of a spec that say how parameters are drawn, and nothing about their meaning."""
 
@@ -40,10 +40,12 @@ def trained(
     tensors: Mapping[str, np.ndarray],
     spec: PolicySpec | NetworkSpec,
     critics_described: Mapping[str, Any] = MappingProxyType({}),
+    weight: float = UNKNOWN_WEIGHT,
 ) -> FirstPolicy:
     """Return what a policy file holds for a policy of `spec`; ValueError if something is missing.
 
-    The variance of an observation is 1 / inverse_std², and 0 where that is 0.
+    The variance of an observation is 1 / inverse_std², and 0 where that is 0. `weight`: number of
+    observations that the moments count for. Moments of nothing (mean 0, variance 1) are left out.
     """
     parameters = tensors.get("parameters")
     if parameters is None or parameters.ndim != 1 or not np.isfinite(parameters).all():
@@ -52,7 +54,9 @@ def trained(
     if spec.normalize:
         mean, inverse_std = (_vector(tensors, name, spec) for name in (MEAN, INVERSE_STD))
         std = np.divide(1.0, inverse_std, out=np.zeros_like(inverse_std), where=inverse_std != 0.0)
-        moments = Moments(WEIGHT, mean, WEIGHT * np.square(std))
+        if mean.any() or (std != 1.0).any():
+            count = max(1.0, weight)
+            moments = Moments(count, mean, count * np.square(std))
     reference = None
     if isinstance(spec, PolicySpec) and spec.virtual_batch:
         shape, dtype = spec.reference_layout
@@ -83,6 +87,8 @@ def difference(
         return "its network has a value function, and this method's has none"
     found, wanted = _meaning(theirs), _meaning(ours)
     for name, value in wanted.items():
+        if name == "flattened" and not (found.get(name) and value):
+            continue  # an older file, or a wrapper that flattens
         if found.get(name) != value:
             words = name.replace("_", " ")
             return f"{words} of its policy: {_shown(found.get(name))}; here: {_shown(value)}"
@@ -101,7 +107,9 @@ def _meaning(spec: PolicySpec | NetworkSpec) -> dict[str, Any]:
             del meant["hidden"]
     head = asdict(spec.head)
     actions = {name: head[name] for name in head if name not in ("low", "high", "dtype", "start")}
-    return {**meant, "actions": actions}
+    named = {**meant, "actions": actions}
+    # Python may give a list of layers.
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in named.items()}
 
 
 def _vector(

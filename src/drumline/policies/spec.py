@@ -12,7 +12,7 @@ from drumline.policies.network_spec import NetworkSpec
 REFERENCE = "reference_frames"
 """Name of the reference batch in memory, checkpoints and policy files."""
 
-LATE_FIELDS = ("convolutions", "image", "virtual_batch", "scale_bytes")
+LATE_FIELDS = ("convolutions", "image", "virtual_batch", "scale_bytes", "flattened")
 """Fields of a spec that the policy files of plain MLPs and modules leave out."""
 
 
@@ -44,6 +44,9 @@ class PolicySpec:
     """Channels, height and width of those images."""
     virtual_batch: int = 0
     """Observations in the reference batch of virtual batch normalisation; 0: there is none."""
+    flattened: tuple[int, ...] = ()
+    """Shape of observations of several axes, whose values the policy takes in their order; empty:
+    vectors, and files that do not say it."""
 
     @property
     def observation_scale(self) -> float:

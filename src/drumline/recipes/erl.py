@@ -1,7 +1,9 @@
 """ERL as a recipe: its config, its presets and its parts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -189,17 +191,18 @@ class ERL(EnvironmentFields):
             noise=(self.noise_theta, self.noise_std, self.noise_scale),
         )
         critic_sizes = (size + head.action_size, *self.critic_hidden, 1)
+        critics = described_critics(self, self.critic_hidden)
         population = partial(
             ERLPopulation,
             plan,
             genetic_algorithm(self, actor),
-            first_learner(actor, critic_sizes, self.seed),
+            first_learner(actor, critic_sizes, self.seed, critics),
         )
         return SteadyRecipe(
             config=self,
             environment=actor.environment,
             policy=actor.policy,
-            critics=_described(self.critic_hidden),
+            critics=critics,
             shape=shape,
             jobs=TD3JobsSpec(settings, shape),
             population=population,
@@ -240,15 +243,22 @@ def genetic_algorithm(config: ERL, actor: LearnedActor) -> GA:
     return GA(np.stack(members), layer_tensors(sizes), seed=config.seed, breeding=breeding)
 
 
-def first_learner(actor: LearnedActor, critic_sizes: tuple[int, ...], seed: int) -> State:
-    """Return the RL actor and its critic at their first parameters, as `TD3.state` names them."""
+def first_learner(
+    actor: LearnedActor,
+    critic_sizes: tuple[int, ...],
+    seed: int,
+    described: Mapping[str, Any] = MappingProxyType({}),
+) -> State:
+    """Return the RL actor and its critic at their first parameters, as `TD3.state` names them.
+
+    `described`: the critic as policy files describe it; a trained one must be so.
+    """
     vectors = [
         _drawn(f"initial-rl-{name}", sizes, seed)
         for name, sizes in (("actor", actor.sizes), ("critic", critic_sizes))
     ]
     if (trained := actor.trained) is not None:
         vectors[0] = trained.parameters.copy()
-        described = _described(critic_sizes[1:-1])
         critics = trained.critics_for((1, vectors[1].size), described)
         if critics is not None:
             vectors[1] = critics[0].copy()
@@ -266,7 +276,3 @@ def _drawn(stream: str, sizes: tuple[int, ...], seed: int) -> np.ndarray:
     vector = uniform_vector(sizes, seeding.generator(seed, stream))
     vector[-(sizes[-2] + 1) * sizes[-1] :] *= _LAST_LAYER
     return vector
-
-
-def _described(hidden: tuple[int, ...]) -> dict[str, Any]:
-    return described_critics(hidden, "relu")

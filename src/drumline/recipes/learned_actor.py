@@ -151,6 +151,7 @@ def learned_actor(
         normalize=False,
         activation=activation,
         scale_bytes=scales,
+        flattened=shape if len(shape) > 1 else (),
     )
     if ":" in network:
         policy = replace(policy, hidden=(), module=network, module_shape=shape or (1,))

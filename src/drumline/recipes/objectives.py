@@ -9,7 +9,7 @@ import numpy as np
 from drumline import seeding
 from drumline.envs.packages import top_package
 from drumline.recipes.families import Config
-from drumline.recipes.first_policies import trained_vector
+from drumline.recipes.first_policies import checked_vector, trained_vector
 from drumline.recipes.foreign_calls import called
 from drumline.recipes.named_objects import name_objects
 from drumline.workers.objective import Objective, load_callable, load_function
@@ -139,6 +139,9 @@ def searched_objective(config: Searched) -> tuple[Objective, np.ndarray]:
     """Return the objective of a config and its first parameters `[P]`; imports the user's code."""
     module, initial = config.policy if ":" in config.policy else None, config.initial
     seed = seeding.seeds(config.seed, 1, "initial-parameters")[0]
+    trained = trained_vector(config)
+    if trained is not None and module is not None and trained.seed is not None:
+        seed = trained.seed  # what is frozen in the module is drawn from it
     tensors: tuple[tuple[str, tuple[int, ...]], ...] = ()
     with seeding.kept_globals():
         if module is not None:
@@ -158,7 +161,8 @@ def searched_objective(config: Searched) -> tuple[Objective, np.ndarray]:
                 "parameters) or --policy module:Class (a torch.nn.Module)"
             )
         called(config.objective, "importing it", load_function, config.objective)
-    vector = trained_vector(config, vector, tensors)
+    if trained is not None:
+        vector = checked_vector(config, trained, module, vector)
     objective = Objective(
         config.objective,
         module,

@@ -94,7 +94,7 @@ def refining_parts(
     inputs = size if discrete else size + head.action_size
     outputs = head.output_size if discrete else 1
     critic_sizes = (inputs, *config.hidden, outputs)
-    described = described_critics(config.hidden, config.critic_activation)
+    described = described_critics(config, config.hidden, config.critic_activation)
     return RefiningParts(actor, shape, TD3JobsSpec(settings, shape), critic_sizes, described)
 
 

@@ -83,6 +83,7 @@ def environment_and_policy(
         normalize=config.normalize,
         zero_init=zero,
         virtual_batch=REFERENCE_SIZE if config.normalization == "virtual-batch" else 0,
+        flattened=shape if len(shape) > 1 else (),
     )
     refuse_frozen_parts(described, searches=True, differentiates=False)
     return spec, described

@@ -141,7 +141,7 @@ class TD3(EnvironmentFields):
             plan=plan,
             learner=partial(_learner, self, actor.policy, actor.trained),
             exploration=self.exploration_noise,
-            critics=described_critics(self.hidden, self.critic_activation),
+            critics=described_critics(self, self.hidden, self.critic_activation),
         )
 
 

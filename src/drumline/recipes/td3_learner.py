@@ -31,7 +31,7 @@ def make_learner(
     if trained is None:
         return TD3(settings, draws, config.seed)
     shape = (settings.critics, parameter_count(settings.critic_sizes))
-    described = described_critics(config.hidden, config.critic_activation)
+    described = described_critics(config, config.hidden, config.critic_activation)
     critics = trained.critics_for(shape, described)
     return TD3(settings, draws, config.seed, actor=trained.parameters, critics=critics)
 

@@ -25,7 +25,7 @@ NAMES = ("best", "last")
 _KINDS: dict[str, dict[str, Any]] = {
     "environment": {"id": str, "options": dict[str, Any]},
     "policy": {"module": str | None, "network": dict[str, Any]},
-    "critics": {"hidden": list[int], "activation": str},
+    "critics": {"hidden": list[int], "activation": str, "discount": float, "frame_skip": int},
     "objective": {
         "function": str,
         "module": str | None,
@@ -73,6 +73,7 @@ def policy_description(
     *,
     update: int,
     evaluation_mean: float | None,
+    env_steps: int | None = None,
 ) -> dict[str, Any]:
     """Return the description from which environment and policy, or an objective, are made again."""
     return {
@@ -80,6 +81,7 @@ def policy_description(
         "method": method,
         **described,
         "update": update,
+        **({} if env_steps is None else {"env_steps": env_steps}),
         "evaluation_mean": evaluation_mean,
     }
 

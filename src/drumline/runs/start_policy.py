@@ -6,6 +6,7 @@ copied into the run folder, so that the run can be resumed and repeated without 
 
 import hashlib
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from drumline.runs.atomic_files import replace_file
@@ -46,15 +47,22 @@ def start_policy(name: str) -> StoredPolicy:
 
 
 def keep_start(folder: RunFolder, name: str) -> None:
-    """Copy the policy of a recorded name into a run folder."""
-    replace_file(folder.policy_tensors(_OWN), _found(name)[1])
+    """Copy the policy of a recorded name into a run folder, unless the copy is there."""
+    own = folder.policy_tensors(_OWN)
+    if not is_there(own):
+        replace_file(own, _found(name)[1])
 
 
 def own_start(folder: RunFolder, name: str) -> str:
     """Return a recorded name with the run's own copy in place of the file, if it has one."""
+    return own_start_at(folder.path, name)
+
+
+def own_start_at(folder: Path, name: str) -> str:
+    """Return the same for a run folder that is not opened."""
     found = _RECORDED.fullmatch(name)
-    own = folder.policy_tensors(_OWN)
-    return f"{own}#{found['digest']}" if found and is_there(own) else name
+    own = folder / f"policy-{_OWN}.safetensors"
+    return f"{own}#{found['digest']}" if found and is_there(typed(own)) else name
 
 
 def _policy_of(folder: RunFolder) -> Path:
@@ -68,7 +76,13 @@ def _policy_of(folder: RunFolder) -> Path:
 
 
 def _found(name: str) -> tuple[Path, bytes]:
-    found = _RECORDED.fullmatch(recorded(name))
+    return _read_once(recorded(name))
+
+
+@lru_cache(maxsize=2)
+def _read_once(name: str) -> tuple[Path, bytes]:
+    """Read a policy for all seeds of a command: its run may replace it meanwhile."""
+    found = _RECORDED.fullmatch(name)
     assert found is not None, "a recorded name has a digest"
     path = Path(found["file"])
     data = _bytes(path)

@@ -255,6 +255,7 @@ class Ledger:
             run.described,
             update=self.update if row is None else row.update,
             evaluation_mean=None if row is None else row.mean,
+            env_steps=int(self.counters["env_steps"]) if row is None else row.env_steps,
         )
         self.recorder.policy(name, dict(policy), document)
 

@@ -83,7 +83,7 @@ class SteadyRun:
         if request.resumed_from is not None:
             with one_numpy_thread():  # a strategy computes its journal again, to the same bits
                 self._take_over(request)
-        self._state = self._now(Snapshot() if self._snapshot is None else self._snapshot)
+        self._settle(Snapshot() if self._snapshot is None else self._snapshot)
 
     def run(self) -> EvaluationRow | None:
         """Train to `total_steps`; returns the final evaluation. `Stopped` leaves a checkpoint."""
@@ -94,7 +94,7 @@ class SteadyRun:
             makes=[self._make_pool, self._make_evaluators],
             one_thread=one_numpy_thread,
             checkpoint=self._checkpoint,
-            policy=lambda: {**self._policy(), **self._critics()},
+            policy=lambda: {**self._policy(), **self._settled_critics},
             close_ledger=self._close_ledger,
             explain=self._explain,
         )
@@ -206,6 +206,11 @@ class SteadyRun:
     def _policy(self) -> dict[str, np.ndarray]:
         return {"parameters": np.array(self._population.parameters, np.float32)}
 
+    def _settle(self, snapshot: Snapshot) -> None:
+        """Keep the state to go on from, and its critics, which a job may replace at any event."""
+        self._state = self._now(snapshot)
+        self._settled_critics = self._critics()
+
     def _critics(self) -> dict[str, np.ndarray]:
         """Return the critics for policy files, from which another run may start."""
         if self._recipe.critics is None:
@@ -232,7 +237,7 @@ class SteadyRun:
         for line in self._lines if self._recipe.costs is not None else ():
             ledger.recorder.event(line)
         self._appended, self._lines = [], []
-        self._state = self._now(snapshot)
+        self._settle(snapshot)
 
     def _record_update(self, event: Event, finished: Sequence[EpisodeRow]) -> None:
         ledger, population = self._ledger, self._population
