@@ -18,6 +18,7 @@ from drumline.errors import ObjectiveProblem
 from drumline.policies import convolutional, virtual_batch_mlp
 from drumline.policies.actor_critic_policy import ActorCriticSpec
 from drumline.policies.build import build_policy
+from drumline.policies.first_policy import INVERSE_STD, MEAN
 from drumline.policies.network_spec import NetworkSpec
 from drumline.policies.spec import REFERENCE, PolicySpec, spec_from
 from drumline.protocols import Policy
@@ -25,7 +26,7 @@ from drumline.runs.folder import RunError, RunFolder
 from drumline.runs.policy_files import StoredPolicy, saved_policies
 from drumline.workers.objective import Objective, refuse_other_parameters
 
-MOMENTS = ("observation_mean", "observation_inverse_std")
+MOMENTS = (MEAN, INVERSE_STD)
 
 
 def load_policy(stored: StoredPolicy, trust: CodeTrust) -> Policy:

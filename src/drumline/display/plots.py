@@ -34,12 +34,17 @@ FORMATS: Mapping[str, Mapping[str, None]] = {
 
 def write_picture(figure: "Figure", out: Path) -> None:
     """Write a figure as its file's ending says; a link at `out` is replaced and not followed."""
+    replace_file(out, picture_of(figure, out.suffix.lower()))
+
+
+def picture_of(figure: "Figure", ending: str) -> bytes:
+    """Return the bytes of a figure's picture: those of the same figure are the same."""
     import matplotlib as mpl
 
-    ending, data = out.suffix.lower(), io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "drumline"}):  # the same figure gives the same bytes
+    data = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "drumline"}):
         figure.savefig(data, format=ending[1:], metadata=dict(FORMATS[ending]))
-    replace_file(out, data.getvalue())
+    return data.getvalue()
 
 
 def curves_figure(

@@ -5,7 +5,6 @@ Its only script is report.js, which draws the timelines; the page's policy forbi
 
 import base64
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from drumline.display.comparison import (
 from drumline.display.contributions import Individuals, contributions_figure, read_individuals
 from drumline.display.glyphs import duration
 from drumline.display.glyphs import score as written
-from drumline.display.plots import curves_figure
+from drumline.display.plots import curves_figure, picture_of
 from drumline.display.run_data import RunCurve, last_returns, read_columns, read_run
 from drumline.display.speed import Speed, speed_of
 from drumline.display.timeline import bottleneck, drawn, judged, read_tracks, shares
@@ -389,10 +388,5 @@ def _value(value: Any) -> str:
 
 def _picture(figure: "Figure", words: str) -> str:
     """Return a figure as an image in the page, so that names inside it cannot clash."""
-    import matplotlib as mpl
-
-    data = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "drumline"}):  # the same figure gives the same bytes
-        figure.savefig(data, format="svg", metadata={"Date": None})
-    encoded = base64.b64encode(data.getvalue()).decode()
+    encoded = base64.b64encode(picture_of(figure, ".svg")).decode()
     return f'<img alt="{_inert(words)}" src="data:image/svg+xml;base64,{encoded}">'
