@@ -31,6 +31,12 @@ class Good(gymnasium.Env[Any, Any]):
         return self.place.copy(), float(self.place.sum()), self.steps == 12, False, {}
 
 
+def normalized(**options: Any) -> Any:
+    """Normalises observations and rewards as Gymnasium's wrappers do."""
+    observed = gymnasium.wrappers.NormalizeObservation(Good(**options))
+    return gymnasium.wrappers.NormalizeReward(observed)
+
+
 class Remembers(Good):
     """Rewards grow with every episode."""
 

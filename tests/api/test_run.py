@@ -73,6 +73,23 @@ print([child for child in psutil.Process().children() if "drumline" in " ".join(
 ]
 
 
+@pytest.mark.parametrize("config", [CONFIG, HTS(env="", num_envs=8)])
+def test_a_wrapper_that_keeps_statistics_is_named_where_bits_differ(tmp_path: Path, config: Any):
+    normalized = replace(config, env="faulty_environments:normalized")
+    with pytest.raises(drumline.ImpureEnvironment, match="hidden state") as caught:
+        drumline.train(normalized, workers="inline", out=tmp_path / "run")
+    (note,) = caught.value.__notes__
+    for name, flag in (
+        ("NormalizeObservation", "--normalize-observations"),
+        ("NormalizeReward", "--scale-rewards"),
+    ):
+        assert re.search(f"its wrapper {name} keeps statistics.* train with {flag}", note), note
+    other = replace(config, env="impure_environment:HiddenState")
+    with pytest.raises(drumline.ImpureEnvironment, match="hidden state") as caught:
+        drumline.train(other, workers="inline", out=tmp_path / "other")
+    assert not getattr(caught.value, "__notes__", [])
+
+
 @pytest.mark.parametrize("method", ["es", "hts"])
 def test_numbers_of_numpy_train_as_pythons_own(method: str, tmp_path: Path):
     def config_of(name: str, **given: Any) -> dict[str, Any]:

@@ -23,6 +23,10 @@ from drumline.workers.random_episode import Trace
 SHORT = ("--steps=30", "--seconds=0.05", "--json")
 FAULTS = {
     "Remembers": ("seeding", r"gave another reward at step 1: it keeps state that reset\(seed=…\)"),
+    "normalized": (
+        "seeding",
+        r"NormalizeReward keeps.*--scale-rewards.*NormalizeObservation keeps",
+    ),
     "DrawsNumPy": ("global state", "the global generator of NumPy: draw from self.np_random"),
     "DrawsPython": ("global state", "the global generator of Python's random"),
     "Shares": ("global state", "in turn with another instance .* the instances share state"),

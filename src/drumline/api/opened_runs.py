@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,10 @@ from drumline.display.notebook import notebook_display
 from drumline.display.plain import ReaderGone
 from drumline.envs.environment import EnvironmentProblem
 from drumline.envs.episode import NonFinite
-from drumline.errors import ObjectiveProblem, WorkerError
+from drumline.envs.kept_statistics import kept_statistics
+from drumline.envs.make import make_environment
+from drumline.errors import ImpureEnvironment, ObjectiveProblem, WorkerError
+from drumline.recipes.chosen_environment import chosen_environment
 from drumline.recipes.first_policies import start_of
 from drumline.recipes.method import Method, without_findings
 from drumline.recipes.methods import find_method, method_of
@@ -276,6 +279,9 @@ def _carry_out(recipe: Recipe, request: RunRequest, *, made_here: bool = False) 
         raise
     except WorkerError as error:
         raise _own_cause(error) from error
+    except ImpureEnvironment as error:
+        _name_wrapper(error, folder)
+        raise
     except ReaderGone as error:
         stop = Stopped(signal.SIGPIPE)
         stop.run = folder
@@ -284,6 +290,19 @@ def _carry_out(recipe: Recipe, request: RunRequest, *, made_here: bool = False) 
         if made_here:
             folder.discard_unbegun()
         raise
+
+
+def _name_wrapper(error: ImpureEnvironment, folder: RunFolder) -> None:
+    """Note the wrapper that keeps statistics, if the environment has one."""
+    config = own_config(folder)
+    if config.env:
+        spec = replace(chosen_environment(config), frame_skip=1)
+        with (
+            suppress(Exception),  # the user's own code; the error itself says enough
+            closing(make_environment(spec)) as made,
+        ):
+            if words := kept_statistics(made.environment):
+                error.add_note(words)
 
 
 def _own_cause(error: WorkerError) -> BaseException:

@@ -19,6 +19,7 @@ import numpy as np
 
 from drumline import seeding
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec, MadeEnvironment
+from drumline.envs.kept_statistics import kept_statistics
 from drumline.envs.lanes import ActionForm
 from drumline.envs.make import check_spaces, make_environment
 from drumline.envs.observation_spaces import check_observations
@@ -249,12 +250,14 @@ class EnvironmentChecks:
             )
 
     def _check_seeds(self, made: MadeEnvironment, traces: tuple[Trace, Trace]) -> None:
+        kept = kept_statistics(made.environment)
         for seed, before in zip((_FIRST, _SECOND), traces, strict=True):
             self._refuse_difference(
                 "seeding",
                 before.first_difference(self._trace(made, seed)),
                 "run again with the same seed and actions",
-                "it keeps state that reset(seed=…) does not reset, or draws from a generator of "
+                kept
+                or "it keeps state that reset(seed=…) does not reset, or draws from a generator of "
                 "its own: set in reset() all that step() reads, and draw from self.np_random "
                 "after super().reset(seed=seed)",
             )

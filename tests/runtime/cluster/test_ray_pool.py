@@ -145,7 +145,7 @@ def test_a_lost_node_costs_only_what_it_had_in_hand(
     (lost,) = [line for line in lines if "host lost by" in line]
     told = lost if "0 tasks" not in lost else lines[0]
     again = int(told.split(" tasks issued")[0].split()[-1])
-    # One that ran, and half of its share of the queue, which is longest when the first answer comes.
+    # One that ran, and half of its share of the queue, longest when the first answer comes.
     assert again <= 1 + len(SLOW) // 4
 
 

@@ -1,0 +1,34 @@
+"""Wrappers with running statistics, which no `reset(seed=…)` sets back."""
+
+from typing import Any
+
+from drumline.envs.interface import CheckedEnvironment
+
+_INSTEAD = {
+    "NormalizeObservation": "--normalize-observations (hts, ppo, a2c and impala have it; es and "
+    "ars normalise by default)",
+    "NormalizeReward": "--scale-rewards (hts, ppo, a2c and impala have it)",
+}
+
+
+def kept_statistics(environment: Any) -> str:
+    """Return which of Gymnasium's wrappers keep statistics, and what does the same; else nothing.
+
+    >>> import gymnasium
+    >>> kept_statistics(gymnasium.make("CartPole-v1"))
+    ''
+    """
+    import gymnasium
+
+    if isinstance(environment, CheckedEnvironment):
+        environment = environment.checked
+    found: list[str] = []
+    while isinstance(environment, gymnasium.Wrapper):
+        found += [
+            f"its wrapper {name} keeps statistics from one episode to the next: leave it out, and "
+            f"train with {flag}"
+            for name, flag in _INSTEAD.items()
+            if isinstance(environment, getattr(gymnasium.wrappers, name))
+        ]
+        environment = environment.env
+    return "; ".join(found)
