@@ -44,14 +44,15 @@ def critic_step_flops(actor: Sequence[Layer], critic: Sequence[Layer]) -> int:
     return forward_flops(actor) + 2 * forward_flops(critic) + 2 * learning_flops(critic)
 
 
-def peak_flops(threads: int, seconds: float = 0.2) -> float:
-    """Return the operations per second of the best of three sizes of fp32 matrix products."""
+def peak_flops(threads: int, seconds: float = 0.2, precision: str = "fp32") -> float:
+    """Return the operations per second of the best of three sizes of matrix products."""
     import torch
 
+    kind = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     before, best = torch.get_num_threads(), 0.0
     torch.set_num_threads(threads)
     for size in (512, 1024, 2048):
-        left, right, out = (torch.ones(size, size) for _ in range(3))
+        left, right, out = (torch.ones(size, size, dtype=kind) for _ in range(3))
         began = time.perf_counter()
         while time.perf_counter() - began < seconds:
             start = time.perf_counter()

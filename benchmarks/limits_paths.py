@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from limits_flops import (
     forward_flops,
@@ -17,6 +17,9 @@ from limits_flops import (
 )
 from limits_page import Row
 from limits_task import SCRIPTS, Task, row, spread
+
+sys.path.insert(0, str(SCRIPTS))
+from hts import CASES, part
 
 CORES = os.cpu_count() or 1
 HALFCHEETAH = {"goal_ratio": 1.35, "goal_share": 0.65}
@@ -180,9 +183,7 @@ def hts(case: str) -> Callable[[Task], list[Row]]:
     def measure(task: Task) -> list[Row]:
         times = ["--seconds", task.seconds(4.0), "--rounds", task.times(2)]
         (found,) = task.run("hts", "--cases", case, *times)
-        words = hts_case(case)
-        command = [sys.executable, "-m", "drumline", "train", "hts", *words, "--print-config"]
-        config = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        config = resolved(CASES[case])
         flops = sum(
             forward_flops(layers) + config["epochs"] * learning_flops(layers)
             for layers in hts_layers(config)
@@ -207,11 +208,39 @@ def hts(case: str) -> Callable[[Task], list[Row]]:
     return measure
 
 
-def hts_case(case: str) -> list[str]:
-    sys.path.insert(0, str(SCRIPTS))
-    from hts import CASES
+def update_on_images(task: Task) -> list[Row]:
+    """Return an update of PPO alone, on all cores, beside its matrix products at their peak."""
+    from drumline.api.slow_bf16 import has_bf16
 
-    return CASES[case]
+    rows, seconds = [], float(task.seconds(6.0))
+    for precision in ("fp32", "bf16") if has_bf16() else ("fp32",):
+        config = resolved([*CASES["Pong-v5 ppo"], f"--precision={precision}"])
+        speed = max(
+            part(config, "update1", CORES, seconds), part(config, f"update{CORES}", 1, seconds)
+        )
+        flops = config["epochs"] * sum(map(learning_flops, hts_layers(config)))
+        limit = peak_flops(CORES, precision=precision) / flops
+        rows.append(
+            row(
+                f"hts, update alone, Pong-v5 ppo, {precision}",
+                speed,
+                "env steps/s",
+                limit_kind=f"matrix products at the peak of {precision}",
+                limit=limit,
+                share=speed / limit,
+                goal_share=0.8,
+            )
+        )
+    return rows
+
+
+def resolved(words: Sequence[str]) -> dict[str, Any]:
+    """Return the config of a training of `hts`."""
+    command = [sys.executable, "-m", "drumline", "train", "hts", *words, "--print-config"]
+    config: dict[str, Any] = json.loads(
+        subprocess.run(command, check=True, capture_output=True).stdout
+    )
+    return config
 
 
 def td3(task: Task) -> list[Row]:
@@ -296,6 +325,7 @@ PATHS = {
     "hts-halfcheetah": Measured(50, hts("HalfCheetah-v5 ppo gymnasium")),
     "hts-cartpole": Measured(45, hts("CartPole-v1 ppo")),
     "hts-pong": Measured(60, hts("Pong-v5 ppo")),
+    "hts-pong-update": Measured(40, update_on_images),
     "td3": Measured(15, td3),
     "aes-steps": Measured(50, aes_steps),
     "aes-cores": Measured(35, aes_cores),

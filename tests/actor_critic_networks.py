@@ -234,6 +234,17 @@ class ConstantBasis(Plain):
         return super().forward(observations.flatten(1) @ self.basis)
 
 
+class ListedConstants(Plain):
+    """Constants in a list, which stay on the host."""
+
+    def __init__(self, observation_shape: tuple[int, ...], outputs: int):
+        super().__init__(observation_shape, outputs)
+        self.scales = [torch.rand(observation_shape)]
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(observations * self.scales[0])
+
+
 class FlattensImages(nn.Module):
     """A convolution for images [C, H, W] with one hidden layer behind it."""
 

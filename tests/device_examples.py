@@ -1,7 +1,9 @@
 """Learners of configs on a device, intervals to learn from, and what they should come to."""
 
 import dataclasses
+import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from drumline.policies.actions import sample
 from drumline.policies.actor_critic import initial_parameters
 from drumline.policies.spec import PolicySpec
 from drumline.recipes.actor_critic import parts_of
+from drumline.recipes.device_trials import try_actor, try_gradient
 from drumline.recipes.hts import HTS
 from drumline.recipes.impala import Impala
 from drumline.recipes.learners import make_learner
@@ -38,12 +41,14 @@ _SMALL: dict[str, Any] = {
 }
 _ROWS = {**_SMALL, "env": "CartPole-v1", "hidden": (8,)}
 _CONTROL = {**_SMALL, "env": "Pendulum-v1", "hidden": (8,), "normalize_observations": True}
+_OWN_ROWS = {**_SMALL, "env": "CartPole-v1", "network": "actor_critic_networks:RandomFeatures"}
 _IMAGES = {**_SMALL, "env": "pixel_environment:make", "network": "nature-cnn"}
 CONFIGS: dict[str, Any] = {
     "ppo-mlp": HTS(**_ROWS, scale_rewards=True, target_kl=0.5),
     "ppo-control": HTS(**_CONTROL, correction="decoupled"),
     "ppo-delayed": HTS(**_ROWS, correction="delayed"),
     "ppo-vtrace": HTS(**_ROWS, correction="vtrace"),
+    "ppo-own": HTS(**_OWN_ROWS),
     "ppo-images": HTS(**_IMAGES),
     "a2c-mlp": HTS(**_ROWS, learner="a2c", optimizer="rmsprop"),
     "a2c-images": HTS(**_IMAGES, learner="a2c"),
@@ -184,7 +189,12 @@ def acted(name: str, device: str) -> np.ndarray:
 _OWN = PolicySpec(
     4, ALL["continuous"].head, (), module="torch_policies:ShapedMLP", module_shape=(4,)
 )
-STEPS: dict[str, TD3Settings] = {**ALL, "own": dataclasses.replace(ALL["continuous"], actor=_OWN)}
+_WITH_CONSTANTS = dataclasses.replace(_OWN, module="actor_critic_networks:RandomFeatures")
+STEPS: dict[str, TD3Settings] = {
+    **ALL,
+    "own": dataclasses.replace(ALL["continuous"], actor=_OWN),
+    "own-with-constants": dataclasses.replace(ALL["continuous"], actor=_WITH_CONSTANTS),
+}
 """Settings of TD3 whose gradient steps are taken on devices."""
 
 
@@ -211,6 +221,23 @@ def stepped(name: str, device: str) -> dict[str, np.ndarray]:
     }
 
 
+def refusals(device: str) -> list[str]:
+    """Refusals of a network, and of an actor, whose constants stay on the host."""
+    listed = "actor_critic_networks:ListedConstants"
+    network = dataclasses.replace(parts_of(CONFIGS["ppo-own"]).network, network=listed)
+    trials = [
+        partial(try_gradient, network, device, np.zeros((4, 4), np.float32)),
+        partial(try_actor, dataclasses.replace(_OWN, module=listed), device),
+    ]
+    said: list[str] = []
+    for trial in trials:
+        try:
+            trial()
+        except ValueError as error:
+            said.append(str(error))
+    return said
+
+
 def _main(out: Path) -> None:
     """Learn on the pretended device, for the process that has it."""
     for name in CONFIGS:
@@ -218,6 +245,7 @@ def _main(out: Path) -> None:
     for name in STEPS:
         np.savez(out / f"td3-{name}.npz", **stepped(name, "pretend"))
     np.save(out / "acted.npy", acted("ppo-images", "pretend"))
+    (out / "refusals.json").write_text(json.dumps(refusals("pretend")))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Learners on a device come to what those on the host come to, and mix no memory with it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from device_examples import (
     learned,
     near,
     parts_on,
+    refusals,
     skip_if_absent,
     stepped,
 )
@@ -103,6 +105,15 @@ def test_gradient_steps_of_td3_agree_on_every_device(name: str, pretended: Path)
             # The device path of the host's memory has the very operators of the host.
             assert found[key].tobytes() == array.tobytes()
             close(apart[key], array)
+
+
+def test_constants_that_stay_on_the_host_are_refused_before_a_run_begins(pretended: Path):
+    listed = "actor_critic_networks:ListedConstants"
+    of_network, of_actor = json.loads((pretended / "refusals.json").read_text())
+    for said in (of_network, of_actor):
+        assert said.startswith(f"--device pretend cannot train --network {listed}: ")
+        assert "got tensors of the host and of the device" in said
+    assert refusals(DEVICE) == []
 
 
 @pytest.mark.gpu

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typed_commands import Terminal
 
 from drumline.api import slow_bf16
 from drumline.api.run import train
@@ -67,6 +68,30 @@ def test_a_training_from_python_logs_the_warning(
     assert [line.partition(", so ")[0] for line in said] == (
         ["this processor has no bf16 instructions"] if precision == "bf16" else []
     )
+
+
+@pytest.mark.usefixtures("without_instructions")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_command_says_both_before_the_run_begins(
+    precision: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bf16_warning_module, "_speed", lambda method, config: 98.4)
+    words = ["--engine=gymnasium", "--num-envs=2", "--alpha=8", "--total-steps=16", "--hidden=4"]
+    words += [
+        "--evaluate-episodes=1",
+        "--evaluate-max-steps=9",
+        "--pool=inline",
+        "--no-tensorboard",
+    ]
+    ended = Terminal(capfd)("train", "ppo", "CartPole-v1", *words, f"--precision={precision}")
+    assert ended.code == 0, ended.err
+    before, _, _ = ended.err.partition("run folder:")
+    for said in ("precision bf16 may be slow here", "predicted are 98 env steps/s"):
+        assert (said in before) == (precision == "bf16")
 
 
 @pytest.mark.usefixtures("without_instructions")

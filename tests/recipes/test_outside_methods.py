@@ -206,6 +206,17 @@ def test_a_reason_without_a_promise_needs_no_type(terminal: Terminal, line: str)
     assert RunFolder.open("run").document["promise"] == "no promise: a robot"
 
 
+def test_a_field_named_device_means_one_only_with_the_name_of_one(terminal: Terminal):
+    for device, promised in (("left", True), ("cpu:0", False)):
+        written(with_line(f"device: str = {device!r}"))
+        sys.modules.pop("own", None)
+        name = f"run-{device[:3]}"
+        assert terminal("train", "own:Mine", "CartPole-v1", *TYPED, f"--out={name}").code == 0
+        document = RunFolder.open(name).document
+        assert document["promise"].startswith("the same bits") == promised
+        assert ("device" in document["machine"]) != promised
+
+
 def write_fixed_promise() -> None:
     fields = BARE.replace("promise: bool = True", "promise = False")
     build = "CEM(env=self.env, total_steps=60, hidden=(4,), evaluate_episodes=2).build(layout)"

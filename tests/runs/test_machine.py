@@ -93,11 +93,13 @@ def test_the_machine_is_compared(name: str):
     assert str(difference).startswith(f"{name} other there")
 
 
-@pytest.mark.parametrize("model", COMPARED)
+@pytest.mark.parametrize("build", COMPARED)
 def test_a_gpu_on_which_bits_were_compared_has_the_promise(
-    model: str, monkeypatch: pytest.MonkeyPatch
+    build: str, monkeypatch: pytest.MonkeyPatch
 ):
+    model, cuda = build.split(", CUDA ")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: model)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
     assert promise_of(HTS(env="CartPole-v1", device="cuda")) == ON_DEVICE
     unpromised = HTS(env="CartPole-v1", device="cuda", promise=False)
     assert promise_of(unpromised) == f"{NO_PROMISE}: trained with --no-promise"
@@ -108,10 +110,16 @@ def test_a_gpu_on_which_bits_were_compared_has_the_promise(
     )
 
 
-def test_another_gpu_has_no_promise_and_says_how_to_compare_bits(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA A100-SXM4-40GB")
+@pytest.mark.parametrize(
+    ("model", "cuda"), [("NVIDIA A100-SXM4-40GB", "13.0"), ("NVIDIA H100 80GB HBM3", "12.8")]
+)
+def test_another_gpu_or_cuda_has_no_promise_and_says_how_to_compare_bits(
+    model: str, cuda: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: model)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
     said = promise_of(HTS(env="CartPole-v1", device="cuda:1"))
-    assert said.startswith(f"{NO_PROMISE}: computed on NVIDIA A100-SXM4-40GB: ")
+    assert said.startswith(f"{NO_PROMISE}: computed on {model}, CUDA {cuda}: ")
     assert COMPARED[0] in said
     assert "make test-gpu" in said
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from drumline.algorithms.dense_stack import Precision
+from drumline.policies.own_modules import move_constants
 from drumline.policies.spec import PolicySpec
 from drumline.policies.torch_module import build_module
 
@@ -49,9 +50,18 @@ class ActorNetwork(Protocol):
 class OwnNetwork:
     """A user's module as an actor; it holds no parameters of its own in a call."""
 
-    def __init__(self, spec: PolicySpec, precision: Precision, *, learns: bool):
+    def __init__(
+        self,
+        spec: PolicySpec,
+        precision: Precision,
+        *,
+        learns: bool,
+        device: torch.device | None = None,
+    ):
         self.kind = torch.float32 if precision == "fp32" else torch.bfloat16
         self._module = build_module(spec)
+        if device is not None:
+            move_constants(self._module, device)
         self._learns = learns
         self._leaves: dict[str, Tensor] = {}
         self._outputs: Tensor | None = None

@@ -127,7 +127,7 @@ class TD3Settings:
     def actor_network(self, *, learns: bool = True) -> ActorNetwork:
         """Return an actor's forward and, if it `learns`, backward passes."""
         if self.actor is not None:
-            return OwnNetwork(self.actor, self.precision, learns=learns)
+            return OwnNetwork(self.actor, self.precision, learns=learns, device=self.place)
         return DenseStack(
             1, self.batch_size, self.actor_sizes, self.actor_activation, self.precision, self.place
         )

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 HOST = "cpu"
-COMPARED = ("NVIDIA H100 80GB HBM3",)
-"""GPU models on which trainings have had equal bits (benchmarks/results/device_bits.csv)."""
+COMPARED = ("NVIDIA H100 80GB HBM3, CUDA 13.0",)
+"""GPU models, each with its CUDA, on which trainings have had equal bits
+(benchmarks/results/device_bits.csv)."""
 _FILLS = "fill_uninitialized_memory"
 _WORKSPACE = ":4096:8"
 """Size of cuBLAS's workspace, by which it chooses algorithms: the same whatever the caller set."""
@@ -32,6 +33,15 @@ def device_of(name: str) -> torch.device | None:
         refuse_absent(name)
         _repeat_arithmetic()
     return device
+
+
+def is_device(name: str) -> bool:
+    """Return whether torch has such a kind of device; it need not be there."""
+    try:
+        torch.device(name)
+    except RuntimeError:
+        return False
+    return True
 
 
 def refuse_absent(name: str) -> None:
@@ -83,12 +93,11 @@ def described_here(name: Any) -> str:
 
 def not_compared(name: str) -> str:
     """Return why bits are not promised on a device; empty where they have been compared."""
-    device = torch.device(name)
-    model = torch.cuda.get_device_name(device) if device.type == "cuda" else name
-    if model in COMPARED:
+    build = described(name).partition(", cuDNN")[0]
+    if build in COMPARED:
         return ""
     return (
-        f"computed on {model}: bits were compared on {', '.join(COMPARED)} alone; "
+        f"computed on {build}: bits were compared on {' and '.join(COMPARED)} alone; "
         "make test-gpu compares them on another"
     )
 

@@ -31,6 +31,14 @@ def seeded_constants() -> Iterator[None]:
         yield
 
 
+def move_constants(module: nn.Module, device: torch.device) -> None:
+    """Move tensors that are plain attributes of a module, which no vector of parameters has."""
+    for owner in module.modules():
+        for name, value in list(vars(owner).items()):
+            if isinstance(value, Tensor):
+                setattr(owner, name, value.to(device))
+
+
 def refuse_unusable(module: nn.Module, flag: str) -> None:
     """Raise ValueError for a module that no search or gradient could train, with `flag` in it."""
     for name, part in module.named_modules():

@@ -4,12 +4,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from drumline.policies.own_modules import move_constants
+
 
 class FlatParameters:
     """A module whose parameters and gradients are views of two flat float32 vectors `[P]`.
 
     With `values` it shares the parameters of another; its gradient is its own. On a `device` the
-    module gets new parameters there.
+    module gets new parameters there, and its constants are moved.
     """
 
     def __init__(
@@ -20,6 +22,8 @@ class FlatParameters:
         device: torch.device | None = None,
     ):
         self.module = module
+        if device is not None:
+            move_constants(module, device)
         named = list(module.named_parameters())
         size = sum(parameter.numel() for _, parameter in named)
         self.values = torch.empty(size, device=device) if values is None else values

@@ -74,11 +74,11 @@ def with_inference_rows(config: Rollouts, acting_threads: int = 1) -> Rollouts:
     }
     # One place says where a network acts: the parts.
     spec = dataclasses.replace(parts.inference(), network=network, rows=0)
-    rows = choose_rows(spec, arrays, observations)
     if config.device != "cpu":
-        from drumline.recipes.learners import try_gradient
+        from drumline.recipes.device_trials import try_gradient
 
         try_gradient(network, config.device, observations[:4])
+    rows = choose_rows(spec, arrays, observations)
     if config.inference_rows not in (-1, rows):
         raise ValueError(
             f"the run's forward passes have --inference-rows {config.inference_rows}, but on this "

@@ -157,6 +157,11 @@ def learned_actor(
         policy = replace(policy, hidden=(), module=network, module_shape=shape or (1,))
         build_policy(policy)  # refuses here what no worker could use
         refuse_frozen_parts(policy, searches=searches, differentiates=differentiates)
+        device = str(getattr(config, "device", "cpu"))
+        if differentiates and device != "cpu":
+            from drumline.recipes.device_trials import try_actor
+
+            try_actor(policy, device)
     else:
         warn_of_pictures(config.env, shape, observations.dtype.str, WITH_CONVOLUTIONS)
     limit = made.limit or made.wrapped_limit

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
 from drumline.algorithms.a2c import A2C, A2CSettings
 from drumline.algorithms.device_copies import DeviceCopies
@@ -21,7 +20,6 @@ from drumline.functional.shards import Shards
 from drumline.functional.torch_devices import device_of
 from drumline.functional.torch_threads import limit_torch
 from drumline.policies.actor_critic import initial_parameters
-from drumline.policies.network_spec import NetworkSpec
 from drumline.protocols import Learner
 from drumline.recipes.families import Config
 from drumline.recipes.first_policies import checked_size
@@ -86,29 +84,6 @@ def make_learner(
     limit_torch(acting_threads)
     threads = config.learner_threads if written_out else 1  # torch intra-op threads
     return _OnThreads(learner, threads, acting_threads)
-
-
-def try_gradient(spec: NetworkSpec, device: str, observations: np.ndarray) -> None:
-    """Raise ValueError if a device has no deterministic gradient of this network."""
-    at = device_of(device)
-    if observations.dtype != np.uint8:
-        observations = observations.astype(np.float32)  # as the learner's preparation does
-    rows = torch.from_numpy(observations).to(at)
-    made = LearnedNetwork(
-        spec,
-        initial_parameters(spec, 0),
-        precision="fp32",
-        microbatches=Microbatches(len(rows)),
-        device=at,
-    )
-    try:
-        outputs, values = made.forward(made.live, rows)
-        (outputs.sum() + values.sum()).backward()
-    except RuntimeError as error:
-        words = str(error).partition("You can turn off")[0]  # which Drumline does not
-        raise ValueError(
-            f"--device {device} cannot train --network {spec.network}: {' '.join(words.split())}"
-        ) from error
 
 
 def _preparation(parts: ActorCriticParts, copies: DeviceCopies | None) -> RolloutPreparation:

@@ -244,9 +244,19 @@ class Method:
         return reason or ("" if config.promise else "trained with --no-promise")
 
     def device(self, config: Config) -> str:
-        """Return the device of a config's learner; empty on the host, and for other methods."""
-        device: str = "" if self.outside else getattr(config, "device", "")
-        return "" if device == "cpu" else device
+        """Return the device of a config's learner; empty on the host, and for other methods.
+
+        A method from outside may mean something else by a field of that name: there it must be one
+        of torch's devices.
+        """
+        device: object = getattr(config, "device", "")
+        if not isinstance(device, str) or device in ("", "cpu"):
+            return ""
+        if self.outside:
+            from drumline.functional.torch_devices import is_device  # imports torch
+
+            return device if is_device(device) else ""
+        return device
 
     def _called(self, doing: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Call the config's code; an error of code from outside becomes one sentence."""
