@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 BATCH, OBSERVATIONS, ACTIONS = 256, 17, 6
@@ -45,18 +45,26 @@ def critic_step_flops(actor: Sequence[Layer], critic: Sequence[Layer]) -> int:
 
 
 def peak_flops(threads: int, seconds: float = 0.2, precision: str = "fp32") -> float:
-    """Return the operations per second of the best of three sizes of matrix products."""
+    """Return the operations per second of the best of three sizes of matrix products.
+
+    Of float32 it is the better of torch's two libraries.
+    """
     import torch
 
+    from drumline.functional.products import multiply_by_onednn
+
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    ways = [lambda left, right, out: torch.mm(left, right, out=out)]
+    if precision == "fp32" and torch.backends.mkldnn.is_available():
+        ways.append(multiply_by_onednn)
     before, best = torch.get_num_threads(), 0.0
     torch.set_num_threads(threads)
-    for size in (512, 1024, 2048):
+    for size, way in product((512, 1024, 2048), ways):
         left, right, out = (torch.ones(size, size, dtype=kind) for _ in range(3))
         began = time.perf_counter()
         while time.perf_counter() - began < seconds:
             start = time.perf_counter()
-            torch.mm(left, right, out=out)
+            way(left, right, out)
             best = max(best, 2.0 * size**3 / (time.perf_counter() - start))
     torch.set_num_threads(before)
     return best

@@ -14,6 +14,7 @@ from drumline.algorithms.dense_stack import (
     parameter_count,
     tanh_,
 )
+from drumline.functional import products
 from drumline.policies.heads import Head
 from drumline.policies.mlp import MLPPolicy
 from drumline.policies.spec import PolicySpec
@@ -63,6 +64,23 @@ def test_passes_by_hand_agree_with_autograd(hidden: Hidden, count: int):
         torch.testing.assert_close(outputs[k], expected.detach(), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(gradient[k], leaf.grad, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(columns[k], into.grad[:, 2:], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_large_layers_by_onednn_agree_with_torchs_own(count: int, monkeypatch: pytest.MonkeyPatch):
+    sizes, rows = (17, 160, 144, 6), 128
+    values, inputs = drawn(count, parameter_count(sizes)), drawn(count, rows, 17)
+    above = drawn(count, rows, 6)
+    found: list[list[torch.Tensor]] = []
+    for taken in (False, True):
+        monkeypatch.setattr(products, "takes_onednn", lambda taken=taken: taken)
+        stack, gradient = DenseStack(count, rows, sizes, "relu"), torch.empty_like(values)
+        outputs = stack.forward(inputs, StackVector(values, sizes)).clone()
+        stack.backward(above, StackVector(values, sizes), StackVector(gradient, sizes))
+        found.append([outputs, gradient])
+    assert products.onednn_pays(rows, 160, 144)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
 
 
 def test_frozen_parameters_give_the_same_gradient_of_the_inputs():

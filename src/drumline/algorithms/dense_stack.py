@@ -14,6 +14,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from drumline.functional.products import multiply_by_onednn, onednn_pays
+
 Hidden = Literal["tanh", "relu", "leaky-relu"]
 Precision = Literal["fp32", "bf16"]
 
@@ -105,6 +107,7 @@ class DenseStack:
         self._gradients = [torch.empty(shape, dtype=kind, device=device) for shape in shapes[:-1]]
         self._inputs: Tensor | None = None
         self._minus_one = -torch.ones((), dtype=kind, device=device)
+        self._plain = precision == "fp32" and device is None
         self._widened = precision == "bf16" and not multiplies_bf16()
 
     def forward(self, inputs: Tensor, parameters: StackVector) -> Tensor:
@@ -157,6 +160,10 @@ class DenseStack:
                 out.copy_(torch.bmm(left, right))
             else:
                 out.copy_(torch.baddbmm(biases.float(), left, right))
+        elif self._plain and onednn_pays(left.shape[1], left.shape[2], right.shape[2]):
+            for number, result in enumerate(out):
+                added = None if biases is None else biases[number, 0]
+                multiply_by_onednn(left[number], right[number], result, added)
         elif biases is None:
             torch.bmm(left, right, out=out)
         else:

@@ -10,10 +10,11 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from drumline.algorithms.microbatches import Microbatches
 from drumline.algorithms.stacked_rows import Observations, in_one_piece
+from drumline.functional.products import quicken
 from drumline.policies.actor_critic import build_network, takes_channels_last
 from drumline.policies.network_spec import NetworkSpec, is_own
 from drumline.policies.vector import FlatParameters
@@ -43,12 +44,12 @@ class LearnedNetwork:
         self.spec = spec
         self.device = device
         """Device of parameters, gradients and observations; None: the host's own path."""
-        network = build_network(spec)
+        self._precision = precision
+        network = self._made()
         self._channels_last = device is None and takes_channels_last(network, spec)
         self.live = FlatParameters(network, device=device)
-        self.frozen = FlatParameters(build_network(spec), device=device)
+        self.frozen = FlatParameters(self._made(), device=device)
         self.live.load(initial)
-        self._precision = precision
         self._microbatches = microbatches
         self._lanes: dict[FlatParameters, list[FlatParameters]] = {}
 
@@ -114,8 +115,14 @@ class LearnedNetwork:
         """Return `at` and others with its values, one for each microbatch that runs at once."""
         lanes = self._lanes.setdefault(at, [at])
         while len(lanes) < self._microbatches.threads:
-            lanes.append(FlatParameters(build_network(self.spec), at.values, device=self.device))
+            lanes.append(FlatParameters(self._made(), at.values, device=self.device))
         return lanes
+
+    def _made(self) -> nn.Module:
+        """Return the network; its large products are made as the host does them best."""
+        network = build_network(self.spec)
+        plain = self.device is None and self._precision == "fp32" and not is_own(self.spec.network)
+        return quicken(network) if plain else network
 
     def _inputs(self, observations: Observations) -> Tensor:
         observations = in_one_piece(observations)

@@ -10,6 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from drumline.functional.products import multiply_by_onednn, takes_onednn
 from drumline.functional.torch_threads import one_torch_thread
 
 _SIZES = (1, 4, 8, 17, 64)
@@ -33,6 +34,10 @@ def torch_answer() -> str:
                     values = torch.nn.functional.linear(rows, weight, bias)
                     found.update(values.numpy().tobytes())
                     found.update((values.t() @ rows).numpy().tobytes())
+        if takes_onednn():
+            product = torch.empty(160, 128)
+            multiply_by_onednn(_numbers(160, 128), _numbers(128, 128), product)
+            found.update(product.numpy().tobytes())
         wide = _numbers(64, 65) * 3.0
         for part in (torch.tanh(wide), torch.exp(wide), torch.log_softmax(wide, 1), wide.sum()):
             found.update(part.numpy().tobytes())
