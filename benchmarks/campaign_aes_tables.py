@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from campaign_tables import (
     Row,
     Rows,
     at_budget,
+    evaluations_of,
     interval,
     intervals_apart,
     random_means,
@@ -118,6 +120,44 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
         words += ["" if math.isnan(row.ratio) else f"{row.ratio:.2f}", row.verdict]
         table.append(f"| {' | '.join(words)} |")
     return [*table, "", f"{goal_of(part, found)}{told_apart(found)}"] if found else []
+
+
+def at_equal_seconds(part: str, rows: Rows) -> list[str]:
+    """Return a table: task × scores when the quickest method has made all of its env steps.
+
+    Seconds are of the clock, evaluations included, beside another run.
+    """
+    compared = part.removesuffix("-seconds")
+    methods = ("aes", *RIVALS[compared])
+    head = ["task", "seconds", "quickest", *(f"`{method}`" for method in methods)]
+    table = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    runs = [row for row in rows.runs if row["part"] == compared]
+    for env in dict.fromkeys(row["env"] for row in runs):
+        mine = {m: [r for r in runs if (r["env"], competitor(r)) == (env, m)] for m in methods}
+        if not all(mine.values()):
+            continue
+        took = {method: median(_seconds(rows, run) for run in mine[method]) for method in methods}
+        quickest = min(took, key=lambda method: took[method])
+        cells = [
+            interval(
+                at_budget(
+                    rows.evaluations,
+                    mine[method][0]["group"],
+                    [run["seed"] for run in mine[method]],
+                    took[quickest],
+                    "wall_seconds",
+                )
+            )
+            for method in methods
+        ]
+        table.append(f"| {' | '.join([env, f'{took[quickest]:.0f}', f'`{quickest}`', *cells])} |")
+    return table if len(table) > 2 else []
+
+
+def _seconds(rows: Rows, run: Row) -> float:
+    """Return the seconds of a run until its last evaluation."""
+    last = evaluations_of(rows.evaluations, run["group"], run["seed"])[-1]
+    return float(last["wall_seconds"])
 
 
 def _common_seeds(runs: Sequence[Row], env: str, rivals: Sequence[str]) -> set[str]:
@@ -371,6 +411,7 @@ def _word(met: bool) -> str:
 AES_TABLES: Mapping[str, Callable[[str, Rows], list[str]]] = MappingProxyType(
     {
         "aes-rl": beside_rivals,
+        "aes-rl-seconds": at_equal_seconds,
         "aes-rl-fresh": beside_rivals,
         "aes-rl-100k": beside_rivals,
         "aes-virtual": virtual_times,

@@ -140,9 +140,13 @@ def random_means() -> dict[str, float]:
 
 
 def at_budget(
-    curves: Sequence[Row], group: str, seeds: Sequence[str], env_steps: float
+    curves: Sequence[Row],
+    group: str,
+    seeds: Sequence[str],
+    budget: float,
+    axis: str = "env_steps",
 ) -> np.ndarray:
-    """Return each seed's score at `env_steps`, on the line between its evaluations beside them.
+    """Return each seed's score at a budget of `axis`, on the line between its evaluations there.
 
     The newest one by then would be of fewer env steps, and the next one of more, by as many as a
     method's updates are long. Before the first evaluation it is that one's score, behind the last
@@ -151,8 +155,8 @@ def at_budget(
     scores: list[float] = []
     for seed in seeds:
         mine = evaluations_of(curves, group, seed)
-        steps, means = ([float(row[name]) for row in mine] for name in ("env_steps", "mean"))
-        scores.append(float(np.interp(env_steps, steps, means)))
+        places, means = ([float(row[name]) for row in mine] for name in (axis, "mean"))
+        scores.append(float(np.interp(budget, places, means)))
     return np.array(scores)
 
 

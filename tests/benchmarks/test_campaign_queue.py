@@ -370,6 +370,15 @@ def test_mandatory_runs_of_the_queue_go_before_all_others(campaign: Any, queue: 
         assert all(other.priority <= group.priority for other in before), group.name
 
 
+def test_td3_of_the_first_release_has_its_networks_and_step_size_in_every_group(queue: Any):
+    released = [group for group in queue if group.name.endswith("-first-release")]
+    assert len(released) > 10
+    for group in released:
+        words = " ".join(group.flags)
+        assert "--hidden 400 300" in words, group.name
+        assert "--learning-rate=1e-3" in words, group.name
+
+
 def test_every_choice_of_the_queue_can_be_scored(campaign: Any, queue: Any):
     tables = sys.modules["campaign_tables"]
     assert {group.env for group in queue if group.choice} <= set(tables.random_means())

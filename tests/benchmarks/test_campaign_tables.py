@@ -136,6 +136,23 @@ def test_aes_is_to_be_ahead_of_all_rivals_on_four_tasks_of_five(
     )
 
 
+def test_scores_at_equal_seconds_are_those_when_the_quickest_has_ended(campaign: Any):
+    seconds = {"aes": 400.0, "td3": 100.0, "cem-rl": 800.0, "td3-first-release": 200.0}
+    runs, curves = made("aes-rl", {(method, TASKS[0]): [0.0] * 3 for method in seconds})
+    for row in curves:
+        name, _, release = row["group"].partition(f"-{TASKS[0]}")
+        whole = int(row["env_steps"]) / 30_000
+        row["wall_seconds"] = f"{whole * seconds[name + release]}"
+        row["mean"] = f"{100.0 * whole}"
+    (cells,) = table_of(campaign, "aes-rl-seconds", campaign.Rows(runs, curves))
+    # Behind its first evaluation a score is on the line; before it, that evaluation's.
+    expected = {"aes": "50", "td3": "100", "cem-rl": "50", "td3-first-release": "50"}
+    assert cells[:3] == [TASKS[0], "100", "`td3`"]
+    assert [cell.partition(" ")[0] for cell in cells[3:]] == list(expected.values())
+    some = [run for run in runs if run["method"] != "cem-rl"]
+    assert table_of(campaign, "aes-rl-seconds", campaign.Rows(some, curves)) == []
+
+
 def test_no_verdict_is_told_without_tds_first_release(campaign: Any):
     others = {(method, "Hopper-v5"): [100.0] * 3 for method in ("aes", "td3", "cem-rl")}
     runs, curves = made("aes-rl", others)
