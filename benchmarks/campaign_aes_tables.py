@@ -125,16 +125,20 @@ def beside_rivals(part: str, rows: Rows) -> list[str]:
 def at_equal_seconds(part: str, rows: Rows) -> list[str]:
     """Return a table: task × scores when the quickest method has made all of its env steps.
 
-    Seconds are of the clock, evaluations included, beside another run.
+    Seconds are of the clock, evaluations included, beside another run; tasks whose runs were made
+    on several kinds of processors are left out.
     """
     compared = part.removesuffix("-seconds")
     methods = ("aes", *RIVALS[compared])
     head = ["task", "seconds", "quickest", *(f"`{method}`" for method in methods)]
     table = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    runs = [row for row in rows.runs if row["part"] == compared]
+    runs, left = [row for row in rows.runs if row["part"] == compared], list[str]()
     for env in dict.fromkeys(row["env"] for row in runs):
         mine = {m: [r for r in runs if (r["env"], competitor(r)) == (env, m)] for m in methods}
         if not all(mine.values()):
+            continue
+        if len({run["machine"] for each in mine.values() for run in each}) > 1:
+            left.append(env)
             continue
         took = {method: median(_seconds(rows, run) for run in mine[method]) for method in methods}
         quickest = min(took, key=lambda method: took[method])
@@ -151,7 +155,8 @@ def at_equal_seconds(part: str, rows: Rows) -> list[str]:
             for method in methods
         ]
         table.append(f"| {' | '.join([env, f'{took[quickest]:.0f}', f'`{quickest}`', *cells])} |")
-    return table if len(table) > 2 else []
+    words = f"Left out, since its runs were made on several kinds of processors: {', '.join(left)}."
+    return [*table, *(["", words] if left else [])] if len(table) > 2 else []
 
 
 def _seconds(rows: Rows, run: Row) -> float:

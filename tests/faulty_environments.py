@@ -37,6 +37,14 @@ def normalized(**options: Any) -> Any:
     return gymnasium.wrappers.NormalizeReward(observed)
 
 
+def fixed(**options: Any) -> Any:
+    """Remembers, below wrappers whose statistics are fixed."""
+    observed = gymnasium.wrappers.NormalizeObservation(Remembers(**options))
+    rewarded = gymnasium.wrappers.NormalizeReward(observed)
+    observed.update_running_mean = rewarded.update_running_mean = False
+    return rewarded
+
+
 class Remembers(Good):
     """Rewards grow with every episode."""
 

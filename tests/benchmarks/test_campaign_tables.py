@@ -144,6 +144,8 @@ def test_scores_at_equal_seconds_are_those_when_the_quickest_has_ended(campaign:
         whole = int(row["env_steps"]) / 30_000
         row["wall_seconds"] = f"{whole * seconds[name + release]}"
         row["mean"] = f"{100.0 * whole}"
+    for run in runs:
+        run["machine"] = "a processor"
     (cells,) = table_of(campaign, "aes-rl-seconds", campaign.Rows(runs, curves))
     # Behind its first evaluation a score is on the line; before it, that evaluation's.
     expected = {"aes": "50", "td3": "100", "cem-rl": "50", "td3-first-release": "50"}
@@ -151,6 +153,11 @@ def test_scores_at_equal_seconds_are_those_when_the_quickest_has_ended(campaign:
     assert [cell.partition(" ")[0] for cell in cells[3:]] == list(expected.values())
     some = [run for run in runs if run["method"] != "cem-rl"]
     assert table_of(campaign, "aes-rl-seconds", campaign.Rows(some, curves)) == []
+    elsewhere = [{**run, "env": TASKS[1]} for run in runs]
+    elsewhere[0]["machine"] = "another"
+    lines = lines_of(campaign, "aes-rl-seconds", campaign.Rows([*runs, *elsewhere], curves))
+    assert f"several kinds of processors: {TASKS[1]}." in "".join(lines)
+    assert sum(line.startswith(f"| {TASKS[1]}") for line in lines) == 0
 
 
 def test_no_verdict_is_told_without_tds_first_release(campaign: Any):

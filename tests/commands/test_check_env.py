@@ -27,6 +27,7 @@ FAULTS = {
         "seeding",
         r"NormalizeReward keeps.*--scale-rewards.*NormalizeObservation keeps",
     ),
+    "fixed": ("seeding", r"it keeps state that reset\(seed=…\).*super\(\)\.reset\(seed=seed\)$"),
     "DrawsNumPy": ("global state", "the global generator of NumPy: draw from self.np_random"),
     "DrawsPython": ("global state", "the global generator of Python's random"),
     "Shares": ("global state", "in turn with another instance .* the instances share state"),

@@ -116,6 +116,19 @@ def test_layers_have_the_gradients_of_torchs_own():
 
 
 @pytest.mark.usefixtures("taken")
+@pytest.mark.parametrize("kind", ["no bias", "three axes", "float64"])
+def test_what_onednn_is_not_given_stays_with_torchs_own(kind: str):
+    torch_dtype = torch.float64 if kind == "float64" else torch.float32
+    plain = nn.Linear(256, 256, bias=kind != "no bias", dtype=torch_dtype)
+    inputs = drawn(256, 256).to(torch_dtype)
+    inputs = (inputs[None] if kind == "three axes" else inputs).requires_grad_()
+    expected = plain(inputs)
+    found = quicken(plain)(inputs)
+    found.sum().backward()
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.usefixtures("taken")
 @pytest.mark.parametrize("shape", [(64, 64, 64), (4096, 1024, 1), (4, 1024, 1024)])
 def test_small_and_narrow_products_stay_with_torchs_own(shape: tuple[int, int, int]):
     assert not onednn_pays(*shape)

@@ -4,6 +4,7 @@ import platform
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -16,11 +17,13 @@ from drumline.api.run_document import (
     promise_of,
     run_document,
 )
+from drumline.functional import products, torch_answer
 from drumline.functional.torch_devices import COMPARED
 from drumline.recipes.es import ES
 from drumline.recipes.hts import HTS
 from drumline.recipes.impala import Impala
 from drumline.recipes.methods import METHODS
+from drumline.recipes.td3 import TD3
 from drumline.runs.machine import differences
 from drumline.training.layout import Layout
 
@@ -70,9 +73,11 @@ def test_exactly_what_computes_in_a_run_is_compared(config, computed_by: set[str
     assert {difference.name for difference in differences(document)} == computed_by
 
 
-def test_known_answers_of_what_computes_are_compared():
+def test_known_answers_of_what_computes_are_compared(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch_answer, "onednn_answer", lambda: "")
     es = run_document(CARTPOLE, Layout(), PROMISE)
-    hts = run_document(HTS(env="CartPole-v1", engine="gymnasium"), Layout(), PROMISE)
+    config = HTS(env="CartPole-v1", engine="gymnasium", network="mlp")
+    hts = run_document(config, Layout(), PROMISE)
     assert (list(es["known_answers"]), list(hts["known_answers"])) == (
         ["numpy"],
         ["numpy", "torch"],
@@ -83,6 +88,45 @@ def test_known_answers_of_what_computes_are_compared():
         assert differences_here(other).startswith(f"other kernels of {name}: ")
     older = {name: value for name, value in es.items() if name != "known_answers"}
     assert differences_here(older) == ""
+
+
+WIDE = TD3(env="Pendulum-v1", engine="gymnasium", hidden=(256, 256), batch_size=256)
+
+
+def test_products_by_onednn_have_an_answer_of_their_own(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch_answer, "onednn_answer", lambda: "a product")
+    document = run_document(WIDE, Layout(), PROMISE)
+    assert document["known_answers"]["onednn"] == "a product"
+    assert differences_here(document) == ""
+    monkeypatch.setattr(torch_answer, "onednn_answer", lambda: "")
+    assert differences_here(document).startswith("other kernels of onednn: ")
+
+
+@pytest.mark.parametrize(
+    ("config", "refused"),
+    [
+        (WIDE, True),
+        (replace(WIDE, precision="bf16"), False),
+        (replace(WIDE, hidden=(8,), batch_size=16), False),
+        (HTS(env="CartPole-v1", engine="gymnasium", network="mlp"), False),
+        (HTS(env="pixel_environment:make", engine="gymnasium", network="nature-cnn"), True),
+        (CARTPOLE, False),
+    ],
+)
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_run_whose_large_products_were_mkls_is_refused_where_they_are_onednns(
+    config: Any, refused: bool, answered: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(products, "takes_onednn", lambda: False)
+    monkeypatch.setattr(torch_answer, "onednn_answer", lambda: "")
+    document = run_document(config, Layout(), PROMISE)
+    if not answered:  # as in a folder of 0.1.0
+        del document["known_answers"]
+    assert differences_here(document) == ""
+    monkeypatch.setattr(products, "takes_onednn", lambda: True)
+    found = differences_here(document)
+    assert found.startswith("large products by MKL there, by oneDNN here") == refused
+    assert bool(found) == refused
 
 
 @pytest.mark.parametrize("name", ["system", "processor"])

@@ -21,7 +21,7 @@ from drumline.runs.machine import (
     weakly_ordered,
 )
 from drumline.runtime.cores import usable_cores
-from drumline.training.known_answers import known_answers
+from drumline.training.known_answers import ONEDNN, known_answers
 from drumline.training.layout import Layout
 
 _LOGGER = logging.getLogger("drumline")
@@ -81,7 +81,7 @@ def differences_here(document: Mapping[str, Any]) -> str:
         facts[DEVICE] = described_here(document["config"].get("device"))
     if found := differences(document, facts):
         return "; ".join(map(str, found))
-    return _other_kernels(document.get("known_answers", {}))
+    return _other_kernels(document.get("known_answers", {})) or _other_library(document)
 
 
 def _other_kernels(made: Mapping[str, str]) -> str:
@@ -96,14 +96,36 @@ def _other_kernels(made: Mapping[str, str]) -> str:
     )
 
 
+def _other_library(document: Mapping[str, Any]) -> str:
+    """Return that an earlier version made a run's large products by MKL, if here they are oneDNN's.
+
+    Layers of up to 1,024 observations are assumed.
+    """
+    packages = document.get("computed_by", document.get("versions", {}))
+    if ONEDNN in document.get("known_answers", {}) or "torch" not in packages:
+        return ""
+    config = document["config"]
+    if config.get("precision", "fp32") != "fp32" or config.get("device", "cpu") != "cpu":
+        return ""
+    network, rows = str(config.get("network", "mlp")), config.get("batch_size")
+    widest = max([1, *config.get("hidden", ()), *config.get("critic_hidden", ())])
+    from drumline.functional.products import onednn_pays, takes_onednn  # imports torch
+
+    if "num_envs" in config:  # MLPs there are NumPy's, and networks of one's own stay as they are
+        large = network != "mlp" and ":" not in network and takes_onednn()
+    else:
+        large = isinstance(rows, int) and onednn_pays(rows, widest, max(1_024, widest))
+    return "large products by MKL there, by oneDNN here: an earlier Drumline made it" * large
+
+
 def _device_of(config: Any) -> dict[str, str]:
     """Return the device that a run computes on, with what else decides its bits there."""
     device = method_of(config).device(config)
     if not device:
         return {}
-    from drumline.functional.torch_devices import described  # imports torch
+    from drumline.functional.torch_devices import described_here  # imports torch
 
-    return {DEVICE: described(device)}
+    return {DEVICE: described_here(device)}
 
 
 def step_path_of(config: Any) -> str:

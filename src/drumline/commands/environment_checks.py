@@ -256,10 +256,9 @@ class EnvironmentChecks:
                 "seeding",
                 before.first_difference(self._trace(made, seed)),
                 "run again with the same seed and actions",
-                kept
-                or "it keeps state that reset(seed=…) does not reset, or draws from a generator of "
+                "it keeps state that reset(seed=…) does not reset, or draws from a generator of "
                 "its own: set in reset() all that step() reads, and draw from self.np_random "
-                "after super().reset(seed=seed)",
+                f"after super().reset(seed=seed){kept and f'; {kept}'}",
             )
         self._add("seeding", "ok", "the same seed and actions give the same bits")
         if traces[0].observations[0] == traces[1].observations[0]:

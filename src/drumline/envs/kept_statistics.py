@@ -14,6 +14,8 @@ _INSTEAD = {
 def kept_statistics(environment: Any) -> str:
     """Return which of Gymnasium's wrappers keep statistics, and what does the same; else nothing.
 
+    One whose statistics are fixed (`update_running_mean`) keeps none.
+
     >>> import gymnasium
     >>> kept_statistics(gymnasium.make("CartPole-v1"))
     ''
@@ -29,6 +31,7 @@ def kept_statistics(environment: Any) -> str:
             f"train with {flag}"
             for name, flag in _INSTEAD.items()
             if isinstance(environment, getattr(gymnasium.wrappers, name))
+            and getattr(environment, "update_running_mean", True)
         ]
         environment = environment.env
     return "; ".join(found)

@@ -56,8 +56,10 @@ class _Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return outputs `[N, outputs]`."""
-        if onednn_pays(len(input), self.in_features, self.out_features):
-            return _Layer.apply(input, self.weight, self.bias)  # pyright: ignore
+        bias: Any = self.bias  # None without one, which torch's annotations leave out
+        plain = input.dim() == 2 and input.dtype == torch.float32 and bias is not None
+        if plain and onednn_pays(len(input), self.in_features, self.out_features):
+            return _Layer.apply(input, self.weight, bias)  # pyright: ignore
         return super().forward(input)
 
 

@@ -172,7 +172,7 @@ class Method:
 
         A package that is installed later must not change a resumed or repeated run.
         """
-        if device := self.device(config):
+        if (device := self.device(config)) and not self.outside:
             from drumline.functional.torch_devices import device_of  # imports torch
 
             device_of(device)
@@ -236,9 +236,10 @@ class Method:
         """Return why a run cannot be repeated; empty if it can."""
         reason: str = getattr(config, "no_promise", "")
         if not reason and (device := self.device(config)):
-            from drumline.functional.torch_devices import not_compared  # imports torch
+            if not self.outside:
+                from drumline.functional.torch_devices import not_compared  # imports torch
 
-            reason = not_compared(device)
+                reason = not_compared(device)
             if not reason and self.name not in COMPARED_ON_A_DEVICE:
                 reason = f"computed on {device}: bits of {self.name} were not compared on a GPU"
         return reason or ("" if config.promise else "trained with --no-promise")
