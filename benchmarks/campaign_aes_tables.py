@@ -341,7 +341,8 @@ def _times(part: str, rows: Rows, clock: str, words: str) -> list[str]:
         first = interquartile_mean(np.array([float(curve[0]["mean"]) for curve in theirs]))
         seconds = float(np.mean([float(curve[-1][clock]) for curve in theirs]))
         learned = score > max(first, random_means().get(env, -math.inf))
-        after = _when(ours, score, clock) if learned else math.nan
+        again = [_again(rows, r) for r in runs if (r["env"], r["method"]) == (env, "aes")]
+        after = _when(ours, score, clock, again) if learned else math.nan
         share = after / seconds
         its_first = min(_when(theirs, score, clock), seconds)
         cells = [
@@ -358,10 +359,13 @@ def _times(part: str, rows: Rows, clock: str, words: str) -> list[str]:
     return table if len(table) > 2 else []
 
 
-def _when(curves: Sequence[Sequence[Row]], score: float, clock: str) -> float:
+def _when(
+    curves: Sequence[Sequence[Row]], score: float, clock: str, again: Sequence[float] = ()
+) -> float:
     """Return the first seconds at which the interquartile mean of the seeds reaches a score.
 
-    As in the other tables, the next one is short of it by a tenth at most.
+    As in the other tables, the next one is short of it by a tenth at most; that of the last ones is
+    `again`, of one more evaluation of each last policy.
     """
     times = sorted({float(row[clock]) for curve in curves for row in curve})
     middles: list[dict[str, str]] = []
@@ -372,6 +376,8 @@ def _when(curves: Sequence[Sequence[Row]], score: float, clock: str) -> float:
         if all(newest):
             middle = interquartile_mean(np.array([means[-1] for means in newest]))
             middles.append({"at": repr(at), "mean": repr(float(middle))})
+    if middles and again and not any(map(math.isnan, again)):
+        middles.append({"at": "inf", "mean": repr(float(interquartile_mean(np.array(again))))})
     found = reached(middles, score)
     return float(found["at"]) if found else math.inf
 
@@ -388,6 +394,13 @@ def _curve(rows: Rows, run: Row) -> list[Row]:
     key = (run["group"], run["seed"])
     mine = [row for row in rows.evaluations if (row["group"], row["seed"]) == key]
     return [row for row in mine if not row["of"]]
+
+
+def _again(rows: Rows, run: Row) -> float:
+    """Return the mean of one more evaluation of a run's last policy; NaN where there is none."""
+    key = (run["group"], run["seed"], "last again")
+    means = [r["mean"] for r in rows.evaluations if (r["group"], r["seed"], r["of"]) == key]
+    return float(means[0]) if means else math.nan
 
 
 def _scores(rows: Rows, runs: Sequence[Row], env_steps: float) -> np.ndarray:

@@ -272,6 +272,30 @@ def test_aes_is_to_have_the_score_in_a_share_of_the_seconds(
     assert row == ["X", "2 and 2", "100", "100", "40", *share, word]
 
 
+@pytest.mark.parametrize(("again", "cells"), [("95", ["100", "1.00"]), ("85", []), (None, [])])
+def test_a_score_that_the_last_evaluation_has_first_counts_if_one_more_is_near(
+    campaign: Any, again: str | None, cells: list[str]
+):
+    curves = [
+        {
+            "group": method,
+            "seed": "0",
+            "env_steps": f"{at}",
+            "of": "",
+            "mean": "100" if at == 100 or (method == "p-cem-rl" and at > 10) else "0",
+            "virtual_seconds": f"{at}",
+        }
+        for method in ("aes", "p-cem-rl")
+        for at in range(10, 110, 10)
+    ]
+    key = {"part": "aes-virtual", "env": "X", "seed": "0"}
+    runs = [{**key, "group": method, "method": method} for method in ("aes", "p-cem-rl")]
+    if again is not None:
+        curves.append({**curves[9], "mean": again, "of": "last again"})
+    (row,) = table_of(campaign, "aes-virtual", campaign.Rows(runs, curves))
+    assert row[5:] == [*(cells or ["not reached", ""]), "missed"]
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours", "cells"),
     [
