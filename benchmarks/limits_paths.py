@@ -19,7 +19,7 @@ from limits_page import Row
 from limits_task import SCRIPTS, Task, row, spread
 
 sys.path.insert(0, str(SCRIPTS))
-from hts import CASES, part
+from hts import CASES, part, whole
 
 CORES = os.cpu_count() or 1
 HALFCHEETAH = {"goal_ratio": 1.35, "goal_share": 0.65}
@@ -184,9 +184,9 @@ def hts(case: str) -> Callable[[Task], list[Row]]:
         times = ["--seconds", task.seconds(4.0), "--rounds", task.times(2)]
         (found,) = task.run("hts", "--cases", case, *times)
         config = resolved(CASES[case])
+        passes = 1 if config["learner"] == "a2c" else config["epochs"]
         flops = sum(
-            forward_flops(layers) + config["epochs"] * learning_flops(layers)
-            for layers in hts_layers(config)
+            forward_flops(layers) + passes * learning_flops(layers) for layers in hts_layers(config)
         )
         environment = float(found["environment_env_steps_per_second"])
         limit = 1.0 / (1.0 / environment + flops / peak_flops(CORES))
@@ -206,6 +206,34 @@ def hts(case: str) -> Callable[[Task], list[Row]]:
         ]
 
     return measure
+
+
+def lock_step(task: Task) -> list[Row]:
+    """Return lock-step PPO on images beside its parts one after the other."""
+    words, seconds = [*CASES["Pong-v5 ppo"], "--precision=fp32"], float(task.seconds(4.0))
+    config = resolved(words, "ppo")
+    speeds = [part(config, what, CORES, seconds / 3, "ppo") for what in ("environment", "forward")]
+    updates = (("update1", CORES), (f"update{CORES}", 1))
+    speeds.append(max(part(config, what, count, seconds / 2, "ppo") for what, count in updates))
+    bound = 1.0 / sum(1.0 / speed for speed in speeds)
+    steps = max(6 * config["num_envs"] * config["alpha"], int(2 * bound * seconds))
+    speed = whole(words, steps, [], method="ppo")["speed"]
+    (layers,) = hts_layers(config)
+    flops = forward_flops(layers) + config["epochs"] * learning_flops(layers)
+    limit = 1.0 / (1.0 / speeds[0] + flops / peak_flops(CORES))
+    return [
+        row(
+            f"ppo, lock-step, Pong-v5, {config['num_envs']} environments",
+            speed,
+            "env steps/s",
+            bound_kind="sum bound of its parts",
+            bound=bound,
+            ratio=speed / bound,
+            limit_kind="environment, and products at the peak",
+            limit=limit,
+            share=speed / limit,
+        )
+    ]
 
 
 def update_on_images(task: Task) -> list[Row]:
@@ -234,9 +262,9 @@ def update_on_images(task: Task) -> list[Row]:
     return rows
 
 
-def resolved(words: Sequence[str]) -> dict[str, Any]:
-    """Return the config of a training of `hts`."""
-    command = [sys.executable, "-m", "drumline", "train", "hts", *words, "--print-config"]
+def resolved(words: Sequence[str], method: str = "hts") -> dict[str, Any]:
+    """Return the config of a training."""
+    command = [sys.executable, "-m", "drumline", "train", method, *words, "--print-config"]
     config: dict[str, Any] = json.loads(
         subprocess.run(command, check=True, capture_output=True).stdout
     )
@@ -326,6 +354,8 @@ PATHS = {
     "hts-cartpole": Measured(45, hts("CartPole-v1 ppo")),
     "hts-pong": Measured(60, hts("Pong-v5 ppo")),
     "hts-pong-update": Measured(40, update_on_images),
+    "hts-pong-a2c": Measured(60, hts("Pong-v5 a2c")),
+    "ppo-pong": Measured(45, lock_step),
     "td3": Measured(15, td3),
     "aes-steps": Measured(50, aes_steps),
     "aes-cores": Measured(35, aes_cores),
