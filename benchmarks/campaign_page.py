@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Literal
 
 from campaign_queue import Group, Run, State
 
 Row = Mapping[str, str]
-COLOURS: dict[State, str] = {
+Shown = State | Literal["missed"]
+"""A run that is done has missed the score of its group if its best one is lower."""
+COLOURS: dict[Shown, str] = {
     "done": "#2e7d32",
+    "missed": "#ef6c00",
     "running": "#1565c0",
     "begun": "#90caf9",
     "failed": "#c62828",
@@ -41,11 +45,18 @@ def page(
 
 
 def _line(group: Group, states: Mapping[str, State], left: float, runs: Sequence[Row]) -> str:
-    finals = {row["seed"]: row["final_mean"] for row in runs if row["group"] == group.name}
-    squares = "".join(
-        _square(states[Run(group, seed).name], f"seed {seed}: {states[Run(group, seed).name]}")
-        for seed in group.seeds
-    )
+    mine = [row for row in runs if row["group"] == group.name]
+    finals = {row["seed"]: row["final_mean"] for row in mine}
+    missed = {
+        row["seed"]
+        for row in mine
+        if group.score is not None and float(row["best_mean"]) < group.score
+    }
+    shown: dict[int, Shown] = {seed: states[Run(group, seed).name] for seed in group.seeds}
+    for seed, state in shown.items():
+        if state == "done" and str(seed) in missed:
+            shown[seed] = "missed"
+    squares = "".join(_square(state, f"seed {seed}: {state}") for seed, state in shown.items())
     scores = ", ".join(finals.get(str(seed), "–") for seed in group.seeds) if finals else ""
     cells = [group.name, group.method, group.env]
     return (
@@ -55,5 +66,5 @@ def _line(group: Group, states: Mapping[str, State], left: float, runs: Sequence
     )
 
 
-def _square(state: State, title: str = "") -> str:
+def _square(state: Shown, title: str = "") -> str:
     return f'<i style="background:{COLOURS[state]}" title="{escape(title or state)}"></i>'

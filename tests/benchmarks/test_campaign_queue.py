@@ -370,6 +370,18 @@ def test_mandatory_runs_of_the_queue_go_before_all_others(campaign: Any, queue: 
         assert all(other.priority <= group.priority for other in before), group.name
 
 
+@pytest.mark.parametrize(("best", "state"), [("100", "done"), ("99", "missed")])
+def test_a_run_below_the_score_of_its_group_is_shown_as_missed(
+    campaign: Any, tmp_path: Path, best: str, state: str
+):
+    (group,) = groups_of(campaign, tmp_path / "q.toml", a="score = 100.0")
+    row = {"group": "a", "seed": "0", "final_mean": "50", "best_mean": best}
+    states = {f"a-s{seed}": "done" for seed in group.seeds}
+    shown = campaign.page([group], states, {"a": 0.0}, [row])
+    assert shown.count(f'title="seed 0: {state}"') == 1
+    assert shown.count('title="seed 1: done"') == 1
+
+
 def test_td3_of_the_first_release_has_its_networks_and_step_size_in_every_group(queue: Any):
     released = [group for group in queue if group.name.endswith("-first-release")]
     assert len(released) > 10

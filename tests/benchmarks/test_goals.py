@@ -1,5 +1,6 @@
 """A goal counts where the next evaluation held it, whatever its sign."""
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,9 @@ import pytest
 from benchmark_scripts import load_script
 
 from drumline import ES, train
+from drumline.recipes.methods import find_method
+
+PUBLISHED = Path(__file__).parents[2] / "benchmarks/results/published_es_mujoco.csv"
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +53,26 @@ def test_a_score_first_met_at_the_end_is_confirmed_by_one_more_evaluation(
     unreachable = goals.Goal("es", "CartPole-v1", 501.0, 1)
     monkeypatch.setattr(goals, "confirming", pytest.fail)
     assert goals.met_at(run.path, unreachable) is None
+
+
+def test_methods_beside_aes_have_its_random_steps_and_minibatches():
+    goals = load_script("learning", "aes_goals").GOALS
+    told = {name.split()[0]: goal.flags for name, goal in goals.items() if "Hopper-v5 30k" in name}
+    methods = {name: find_method(name) for name in ("aes", "td3", "cem-rl")}
+    assert set(told) == set(methods)
+    assert "--preset=paper" in told["aes"]
+    assert methods["aes"].made("Hopper-v5", "paper").batch_size == 256
+    assert "--warmup-steps=2000" in told["aes"]
+    assert {"--warmup-steps=2000", "--warmup=random", "--batch-size=256"} <= set(told["cem-rl"])
+    assert "--random-steps=2000" in told["td3"]
+    assert methods["td3"].made("Hopper-v5").batch_size == 256
+
+
+def test_es_presets_reach_to_the_published_env_steps():
+    with open(PUBLISHED, newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    steps = {row["environment"]: float(row["es_env_steps"]) for row in rows}
+    assert len(steps) == 6
+    for task, most in steps.items():
+        made = find_method("es").made(f"{task}-v5")
+        assert made.total_steps >= most, task
