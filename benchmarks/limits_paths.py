@@ -1,11 +1,9 @@
 """The paths of `limits.py`: each runs a script with short settings, and makes rows of its table."""
 
-import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from limits_flops import (
     forward_flops,
@@ -17,9 +15,10 @@ from limits_flops import (
 )
 from limits_page import Row
 from limits_task import SCRIPTS, Task, row, spread
+from printed_config import printed_config
 
 sys.path.insert(0, str(SCRIPTS))
-from hts import CASES, part, whole
+from hts import CASES, parts, update_speed, whole
 
 CORES = os.cpu_count() or 1
 HALFCHEETAH = {"goal_ratio": 1.35, "goal_share": 0.65}
@@ -183,7 +182,7 @@ def hts(case: str) -> Callable[[Task], list[Row]]:
     def measure(task: Task) -> list[Row]:
         times = ["--seconds", task.seconds(4.0), "--rounds", task.times(2)]
         (found,) = task.run("hts", "--cases", case, *times)
-        config = resolved(CASES[case])
+        config = printed_config("hts", CASES[case])
         passes = 1 if config["learner"] == "a2c" else config["epochs"]
         flops = sum(
             forward_flops(layers) + passes * learning_flops(layers) for layers in hts_layers(config)
@@ -211,16 +210,14 @@ def hts(case: str) -> Callable[[Task], list[Row]]:
 def lock_step(task: Task) -> list[Row]:
     """Return lock-step PPO on images beside its parts one after the other."""
     words, seconds = [*CASES["Pong-v5 ppo"], "--precision=fp32"], float(task.seconds(4.0))
-    config = resolved(words, "ppo")
-    speeds = [part(config, what, CORES, seconds / 3, "ppo") for what in ("environment", "forward")]
-    updates = (("update1", CORES), (f"update{CORES}", 1))
-    speeds.append(max(part(config, what, count, seconds / 2, "ppo") for what, count in updates))
-    bound = 1.0 / sum(1.0 / speed for speed in speeds)
+    config = printed_config("ppo", words)
+    speeds = parts(config, seconds, "ppo")
+    bound = speeds["bound"]
     steps = max(6 * config["num_envs"] * config["alpha"], int(2 * bound * seconds))
     speed = whole(words, steps, [], method="ppo")["speed"]
     (layers,) = hts_layers(config)
     flops = forward_flops(layers) + config["epochs"] * learning_flops(layers)
-    limit = 1.0 / (1.0 / speeds[0] + flops / peak_flops(CORES))
+    limit = 1.0 / (1.0 / speeds["environment"] + flops / peak_flops(CORES))
     return [
         row(
             f"ppo, lock-step, Pong-v5, {config['num_envs']} environments",
@@ -238,14 +235,13 @@ def lock_step(task: Task) -> list[Row]:
 
 def update_on_images(task: Task) -> list[Row]:
     """Return an update of PPO alone, on all cores, beside its matrix products at their peak."""
-    from drumline.api.slow_bf16 import has_bf16
+    from drumline.runs.machine import has_bf16
 
     rows, seconds = [], float(task.seconds(6.0))
     for precision in ("fp32", "bf16") if has_bf16() else ("fp32",):
-        config = resolved([*CASES["Pong-v5 ppo"], f"--precision={precision}"])
-        speed = max(
-            part(config, "update1", CORES, seconds), part(config, f"update{CORES}", 1, seconds)
-        )
+        words = [*CASES["Pong-v5 ppo"], f"--precision={precision}"]
+        config = printed_config("hts", words)
+        speed = update_speed(config, seconds)
         flops = config["epochs"] * sum(map(learning_flops, hts_layers(config)))
         limit = peak_flops(CORES, precision=precision) / flops
         rows.append(
@@ -260,15 +256,6 @@ def update_on_images(task: Task) -> list[Row]:
             )
         )
     return rows
-
-
-def resolved(words: Sequence[str], method: str = "hts") -> dict[str, Any]:
-    """Return the config of a training."""
-    command = [sys.executable, "-m", "drumline", "train", method, *words, "--print-config"]
-    config: dict[str, Any] = json.loads(
-        subprocess.run(command, check=True, capture_output=True).stdout
-    )
-    return config
 
 
 def td3(task: Task) -> list[Row]:

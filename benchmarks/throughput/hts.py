@@ -125,15 +125,19 @@ def measured(processes: "list[subprocess.Popen[str]]") -> float:
     return sum(float(process.communicate()[0]) for process in processes)
 
 
-def parts(config: dict[str, object], seconds: float) -> dict[str, float]:
+def parts(config: dict[str, object], seconds: float, method: str = "hts") -> dict[str, float]:
     """Return the env steps per second of each part alone on all cores, and their sum bound."""
-    cores = os.cpu_count() or 1
-    speeds = {what: part(config, what, cores, seconds / 3) for what in ("environment", "forward")}
-    speeds["update"] = max(
-        part(config, "update1", cores, seconds / 2),
-        part(config, f"update{cores}", 1, seconds / 2),
-    )
+    cores, names = os.cpu_count() or 1, ("environment", "forward")
+    speeds = {what: part(config, what, cores, seconds / 3, method) for what in names}
+    speeds["update"] = update_speed(config, seconds / 2, method)
     return {**speeds, "bound": 1.0 / sum(1.0 / speed for speed in speeds.values())}
+
+
+def update_speed(config: dict[str, object], seconds: float, method: str = "hts") -> float:
+    """Return the env steps per second of updates alone: a process a core, or one with threads."""
+    cores = os.cpu_count() or 1
+    ways = (("update1", cores), (f"update{cores}", 1))
+    return max(part(config, what, count, seconds, method) for what, count in ways)
 
 
 def whole(
