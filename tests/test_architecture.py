@@ -55,7 +55,7 @@ TABLE = {
     "envs": Room(
         names("functional types tasks errors protocols seeding"),
         names("gymnasium envpool numpy"),
-        only_in={"atari": names("ale_py cv2"), "lean_steps": names("mujoco")},
+        only_in={"atari": names("ale_py cv2"), "lean_mujoco": names("mujoco")},
     ),
     "algorithms": Room(
         names("functional policies types tasks errors seeding"),

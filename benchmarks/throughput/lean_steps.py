@@ -29,7 +29,8 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import provenance, write_table
 
-from drumline.envs.lean_steps import LEAN, LeanEnvironment
+from drumline.envs.lean_steps import LeanEnvironment
+from drumline.envs.step_choice import LEAN
 from drumline.policies.build import build_policy
 from drumline.policies.heads import Head, action_function
 from drumline.policies.mlp import initial_vector, layer_shapes

@@ -11,7 +11,8 @@ from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.gymnasium_lanes import GymnasiumLanes
 from drumline.envs.lanes import LaneHistory, Steps
 from drumline.envs.lean_batches import BATCHES, LEAST_TOGETHER, Stepped, fitting
-from drumline.envs.lean_steps import CartPole, LeanEnvironment, MountainCar, Pendulum
+from drumline.envs.lean_classic import CartPole, MountainCar, Pendulum
+from drumline.envs.lean_steps import LeanEnvironment
 
 TASKS: dict[str, type[LeanEnvironment]] = {
     "CartPole-v1": CartPole,

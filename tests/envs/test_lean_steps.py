@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from drumline.api.run import train
-from drumline.envs.lean_steps import LEAN
+from drumline.envs.step_choice import LEAN
 from drumline.policies.build import build_policy
 from drumline.policies.heads import Head
 from drumline.policies.mlp import initial_vector

@@ -16,7 +16,9 @@ from drumline.api.run import resume, train
 from drumline.envs import make, step_choice
 from drumline.envs.environment import EnvironmentSpec
 from drumline.envs.frame_skip import FrameSkip
-from drumline.envs.lean_steps import CartPole, HalfCheetah, Hopper, LeanEnvironment
+from drumline.envs.lean_classic import CartPole
+from drumline.envs.lean_mujoco import HalfCheetah, Hopper
+from drumline.envs.lean_steps import LeanEnvironment
 from drumline.envs.make import make_environment
 from drumline.envs.step_choice import DIFFERS, GYMNASIUM_PATH, LEAN_PATH, StepChoice
 from drumline.recipes.es import ES
