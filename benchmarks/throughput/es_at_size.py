@@ -44,7 +44,8 @@ from drumline.protocols import PublishedLayout
 from drumline.runtime.process_pool import ProcessPool
 from drumline.runtime.shared_arrays import SharedArrays
 from drumline.tasks import Evaluate
-from drumline.workers.objective import Objective, ObjectiveSpec
+from drumline.workers.objective import Objective
+from drumline.workers.objective_worker import ObjectiveSpec
 
 PAIRS = 64
 WIDTH = 1000

@@ -13,7 +13,8 @@ from drumline.policies.spec import PolicySpec
 from drumline.recipes.ars import ARS
 from drumline.recipes.es import ES
 from drumline.training.layout import SearchLayout
-from drumline.workers.objective import ObjectiveFunction, ObjectiveSpec
+from drumline.workers.objective import ObjectiveFunction
+from drumline.workers.objective_worker import ObjectiveSpec
 
 FIT = {"objective": "torch_objectives:fit", "policy": "torch_objectives:Regressor"}
 INLINE = SearchLayout(pool="inline")

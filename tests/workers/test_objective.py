@@ -20,7 +20,8 @@ from drumline.policies.searched_module import SearchedModule
 from drumline.tasks import Evaluate, EvaluateMean, RehearseTwice
 from drumline.training.cluster import proof_of
 from drumline.training.layout import Layout
-from drumline.workers.objective import Objective, ObjectiveFunction, ObjectiveSpec, load_function
+from drumline.workers.objective import Objective, ObjectiveFunction, load_function
+from drumline.workers.objective_worker import ObjectiveSpec
 
 VECTOR = np.linspace(0.0, 1.0, 6, dtype=np.float32)
 

@@ -36,7 +36,8 @@ from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
 from drumline.types import Moments
 from drumline.workers.evaluator import EvaluatorSpec
-from drumline.workers.objective import Objective, ObjectiveSpec
+from drumline.workers.objective import Objective
+from drumline.workers.objective_worker import ObjectiveSpec
 
 _ENVIRONMENT_FIELDS = (
     *("engine", "normalize", "normalization", "reward_shift", "action_bins", "episode_cap"),

@@ -19,7 +19,7 @@ from drumline.schedules.generational import GenerationPlan
 from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout
 from drumline.workers.evaluator import EvaluatorSpec
-from drumline.workers.objective import ObjectiveSpec
+from drumline.workers.objective_worker import ObjectiveSpec
 
 _SMALL = {"hidden": (64, 64), "initial_variance": 1e-2, "damp": 1e-2}
 

@@ -52,7 +52,8 @@ from drumline.training.generational_run import GenerationalRecipe
 from drumline.training.layout import Layout, SearchLayout
 from drumline.types import Moments
 from drumline.workers.evaluator import EvaluatorSpec
-from drumline.workers.objective import Objective, ObjectiveSpec
+from drumline.workers.objective import Objective
+from drumline.workers.objective_worker import ObjectiveSpec
 
 _RANKED = ("centered-rank", "sign-rank")
 _SHAPINGS: dict[str, Shaping] = {"z-score": z_scores, "none": unshaped}

@@ -12,7 +12,7 @@ from drumline.runtime.cluster.node_messages import Nodes, Proof
 from drumline.runtime.cores import available_cores
 from drumline.runtime.portable import by_reference
 from drumline.training.layout import Layout
-from drumline.workers.objective import ObjectiveSpec
+from drumline.workers.objective_worker import ObjectiveSpec
 from drumline.workers.proof import ProofSpec
 
 _LOGGER = logging.getLogger(__name__)

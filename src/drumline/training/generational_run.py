@@ -34,7 +34,8 @@ from drumline.training.stop_signals import StopSignals
 from drumline.training.told_generations import told_of
 from drumline.types import EpisodeRow, EvaluationRow, State
 from drumline.workers.evaluator import EvaluatorSpec
-from drumline.workers.objective import Objective, ObjectiveSpec
+from drumline.workers.objective import Objective
+from drumline.workers.objective_worker import ObjectiveSpec
 
 
 @dataclass(frozen=True)

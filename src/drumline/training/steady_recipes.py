@@ -23,7 +23,8 @@ from drumline.training.replay_memory import replay_memory
 from drumline.training.run_request import RunConfig, RunRequest
 from drumline.training.steady_run import SteadyRun
 from drumline.workers.evaluator import EvaluatorSpec
-from drumline.workers.objective import Objective, ObjectiveSpec
+from drumline.workers.objective import Objective
+from drumline.workers.objective_worker import ObjectiveSpec
 from drumline.workers.refiner import Jobs, RefinerSpec
 
 
