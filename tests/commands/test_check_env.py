@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typed_commands import Terminal, said_command
 
-from drumline.commands.environment_checks import (
+from drumline.commands.environment_findings import (
     CONTINUOUS,
     EVERY,
     LEARNED,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from drumline.commands.command_line import CommandLine, WrongUse
 
 if TYPE_CHECKING:
-    from drumline.commands.environment_checks import Checked
+    from drumline.commands.environment_findings import Checked
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ def command(line: CommandLine) -> int:
             raise WrongUse(f"--{flag} must be above 0, got {getattr(flags, name)}")
     from drumline.api.foreign_code import importable_cwd
     from drumline.api.kept_prints import about, kept_prints
-    from drumline.commands.environment_checks import EnvironmentChecks, Finding
+    from drumline.commands.environment_checks import EnvironmentChecks
+    from drumline.commands.environment_findings import Finding
     from drumline.display.plain import json_line
     from drumline.envs.environment import EnvironmentSpec
     from drumline.envs.make import resolve_engine

@@ -4,20 +4,28 @@ Everything is measured with random actions. Sentences name what to change.
 """
 
 import logging
-import os
-import resource
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
 
 from drumline import seeding
+from drumline.commands.environment_findings import (
+    CONTINUOUS,
+    EVERY,
+    LEARNED,
+    ROLLED_OUT,
+    SEARCHED,
+    Checked,
+    Finding,
+    Verdict,
+)
+from drumline.commands.environment_speed import threads_now, timed
 from drumline.envs.environment import EnvironmentProblem, EnvironmentSpec, MadeEnvironment
 from drumline.envs.kept_statistics import kept_statistics
 from drumline.envs.lanes import ActionForm
@@ -35,64 +43,8 @@ from drumline.recipes.pictures import with_convolutions
 from drumline.runtime.process_pool import ProcessPool
 from drumline.workers.random_episode import RandomEpisode, RandomEpisodeSpec, Trace
 
-Verdict = Literal["ok", "note", "fault"]
-
-SEARCHED = ("es", "ars")
-LEARNED = ("aes", "one-plus-one", "acem-rl", "cem", "cem-rl", "p-cem-rl", "td3")
-CONTINUOUS = ("erl",)
-ROLLED_OUT = ("hts", "a2c", "ppo", "impala")
-"""Drumline's methods by the spaces that they serve; only the last never seed global generators,
-because they step several environments in turn."""
-EVERY = (*SEARCHED, *LEARNED, *CONTINUOUS, *ROLLED_OUT)
-
 _FIRST, _SECOND = 11, 12
-_BUSY_SHARE, _IDLE_SHARE = 1.3, 0.7
 _LOGGER = logging.getLogger("drumline")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One check's verdict, and a sentence."""
-
-    check: str
-    verdict: Verdict
-    sentence: str
-
-
-@dataclass
-class Checked:
-    """Findings about an environment, in the order of the checks, with what was measured."""
-
-    env_id: str
-    engine: str
-    findings: list[Finding] = field(default_factory=list)
-    observations: str = ""
-    actions: str = ""
-    not_served: dict[str, str] = field(default_factory=dict)
-    """Method → why it does not take these spaces."""
-    no_promise: dict[str, str] = field(default_factory=dict)
-    """Method → why its runs could not be repeated."""
-    measured: dict[str, float | int | None] = field(default_factory=dict)
-    pictures: bool = False
-    """Whether observations look like images."""
-
-    @property
-    def passed(self) -> bool:
-        """Return whether there is no fault."""
-        return all(finding.verdict != "fault" for finding in self.findings)
-
-    @property
-    def ends(self) -> bool:
-        """Return whether episodes end, as far as was seen."""
-        return bool(self.measured.get("episodes_ended") or self.measured.get("time_limit"))
-
-    @property
-    def kept(self) -> list[str]:
-        """Return Drumline's methods that serve the environment and keep their promise with it."""
-        if not self.passed and not self.no_promise:
-            return []
-        without = {"impala", *self.not_served, *self.no_promise}
-        return [name for name in EVERY if name not in without]
 
 
 class _Fault(Exception):
@@ -131,7 +83,7 @@ class EnvironmentChecks:
 
     def _check_all(self) -> None:
         self._stage = "make"
-        threads = _threads()
+        threads = threads_now()
         began = time.perf_counter()
         environment = self._new()
         self._checked.measured["creation_seconds"] = time.perf_counter() - began
@@ -342,80 +294,10 @@ class EnvironmentChecks:
 
     def _measure(self, made: MadeEnvironment, threads: int) -> None:
         self._whereabouts.enter(f"the timing of {self._spec.id}")
-        steps, resets, lengths = 0, 0.0, list[int]()
-        number, began, used, sleeps = 0, time.perf_counter(), time.process_time(), _sleeps()
-        while (passed := time.perf_counter() - began) < self._seconds or not steps:
-            before = time.perf_counter()
-            seeding.seed_globals(number)
-            episode = self._episode(made, number)
-            episode.begin()
-            resets += time.perf_counter() - before
-            number += 1
-            # A step at least: a reset may take all of the time.
-            while not episode.length or (
-                not episode.ended and time.perf_counter() - began < self._seconds
-            ):
-                episode.step()
-                self._progress(1)
-            steps += episode.length
-            if episode.ended:
-                lengths.append(episode.length)
-        busy = (time.process_time() - used) / passed
-        waits = busy < _IDLE_SHARE and _sleeps() - sleeps > steps / 2
-        per_step = (passed - resets) / max(steps, 1)
-        more = max(0, _threads() - threads)
-        self._checked.measured |= {
-            "env_steps_per_second": 1.0 / per_step,
-            "reset_seconds": resets / number,
-            "processor_share": busy,
-            "threads_started": more,
-            "episodes_ended": len(lengths),
-            "mean_length": float(np.mean(lengths)) if lengths else None,
-            "time_limit": made.limit or made.wrapped_limit or None,
-        }
-        self._add(
-            "speed",
-            "ok",
-            f"{1.0 / per_step:,.0f} env steps/s on one core, "
-            f"{resets / number * 1e3:.3g} ms a reset",
-        )
-        self._say_threads(more, busy, waits=waits)
-        self._say_length(made, lengths, steps)
-
-    def _say_threads(self, more: int, busy: float, *, waits: bool) -> None:
-        if busy > _BUSY_SHARE:
-            self._add(
-                "threads",
-                "note",
-                f"its steps keep {busy:.1f} cores busy, and so would every worker: set its threads "
-                "to 1",
-            )
-        elif waits:
-            self._add(
-                "threads",
-                "note",
-                f"its steps wait for {1 - busy:.0%} of their time: more --workers than cores pay",
-            )
-        else:
-            words = f"{more} threads of its own" if more else "no thread of its own"
-            self._add("threads", "ok", f"{words}, and its steps keep one core busy at most")
-
-    def _say_length(self, made: MadeEnvironment, lengths: list[int], steps: int) -> None:
+        speed = timed(partial(self._episode, made), self._seconds, threads, self._progress)
         limit = made.limit or made.wrapped_limit
-        if lengths or limit:
-            ends = (
-                f"random episodes last {np.mean(lengths):,.0f} steps" if lengths else "none ended"
-            )
-            bound = f"a time limit of {limit:,} steps" if limit else "no time limit"
-            self._add("episodes", "ok", f"{ends}; {bound}")
-        else:
-            self._add(
-                "episodes",
-                "note",
-                f"no episode ended in {steps:,} steps, and there is no time limit: methods that "
-                "wait for episodes would wait for ever; give one with --max-episode-steps, or "
-                "return truncated from step()",
-            )
+        self._checked.measured |= speed.figures(limit)
+        self._checked.findings += speed.findings(limit)
 
     def _refuse_difference(self, check: str, difference: str, when: str, fix: str) -> None:
         if difference:
@@ -459,18 +341,6 @@ def _logged() -> Iterator[list[str]]:
     finally:
         _LOGGER.removeHandler(handler)
         _LOGGER.propagate = propagated
-
-
-def _threads() -> int:
-    """Return the number of this process's threads, native ones too where /proc tells them."""
-    with suppress(OSError):
-        return len(os.listdir("/proc/self/task"))
-    return threading.active_count()
-
-
-def _sleeps() -> int:
-    """Return how often this process has given its core away by itself: to sleep, or to wait."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
 
 def _raised(error: BaseException) -> str:
